@@ -20,9 +20,9 @@ from engine.records import FrameOutput
 from eval.data.json_fields import Fields
 from eval.data.samples import Sample, Split
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample
-from eval.runs.imports import minicpm, mmduet, per_second, proassist, videollm_online
+from eval.runs.imports import minicpm, minicpm_stream, mmduet, per_second, proassist, videollm_online
 from eval.runs.imports.signals import SignalRule, describe_signals
-from eval.runs.imports.system_output import Result, ResultForm, SystemOutput
+from eval.runs.imports.system_output import OtherVideoError, Result, ResultForm, SystemOutput
 
 NO_RESULT_FILE: Final = "no result file was given for it"
 FORMS: Final = (
@@ -31,6 +31,8 @@ FORMS: Final = (
     mmduet.MMDUET,
     mmduet.PREDICTIONS,
     minicpm.FORM,
+    minicpm_stream.FORM,
+    per_second.STREAMO_ROUNDS,
     per_second.STREAMO,
     per_second.DUPLEX,
 )
@@ -142,14 +144,14 @@ def _write(results: Mapping[str, _Read | str], split: Split, folder: RunFolder, 
 
 
 def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -> ImportedVideo:
-    """Return the results in one video: of the only record of a file, or of the record with its id or file name.
+    """Return the results in one video: of the record with its id or file name, or of the only one if it names none.
 
     Damaged lines do no harm if the record is found by its name. Raises ``ValueError`` with file, field and cure.
     """
     problems: dict[str, str] = {}
     records = [recognize_at(path, place, value) for place, value in _read_values(path, problems)]
     is_only = len(records) == 1 and not problems
-    fits = records if is_only else _select(records, sample)
+    fits = [_check_video(records[0], sample)] if is_only else _select(records, sample)
     if problems and not fits:
         raise ValueError(next(iter(problems.values())))
     if len(fits) != 1:
@@ -165,6 +167,22 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
         return ImportedVideo(outputs=read.outputs, settings=_describe([read], rule), problems=tuple(problems.values()))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _check_video(record: tuple[Result, ResultForm], sample: Sample) -> tuple[Result, ResultForm]:
+    """Return a record. Raises ``ValueError`` if it names another video."""
+    result, form = record
+    try:
+        form.find_sample(result, Split(path=Path(sample.video_id), entries=(sample,)))
+    except OtherVideoError as error:
+        name = sample.video_id if sample.video_path is None else sample.video_path.name
+        raise ValueError(
+            f"{result.path}: is of the video {error.name}, not of {name}; give the results of this video, or name "
+            "the video's file as they do"
+        ) from error
+    except ValueError:  # it names none
+        pass
+    return record
 
 
 def _select(records: Sequence[tuple[Result, ResultForm]], sample: Sample) -> list[tuple[Result, ResultForm]]:
@@ -202,6 +220,10 @@ def _read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, ob
     except (OSError, ValueError) as error:
         problems[str(path)] = f"{path} cannot be read as JSON: {error}"
         return
+    yield from _group_events(_parse_values(path, text, problems))
+
+
+def _parse_values(path: Path, text: str, problems: dict[str, str]) -> Iterator[tuple[str, object]]:
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if strip_text(line)]
     try:
         yield from _list_records(path, load_json(text))
@@ -218,6 +240,19 @@ def _read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, ob
             problems[place] = f"{place} cannot be read as JSON: {error}"
 
 
+def _group_events(values: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+    """Yield values, the lines of a recording as one record, at the place of its first line."""
+    first, events = "", []
+    for place, value in values:
+        if minicpm_stream.is_event(value):
+            first = first or place
+            events.append(value)
+        else:
+            yield place, value
+    if events:
+        yield first, {minicpm_stream.EVENTS: events}
+
+
 def _list_records(path: Path, content: object) -> list[tuple[str, object]]:
     """Return the records of a JSON value: itself, the entries of a list, or a list of chunks or segments as one."""
     if not isinstance(content, list) or not content:
@@ -225,7 +260,7 @@ def _list_records(path: Path, content: object) -> list[tuple[str, object]]:
     entries = [entry for entry in content if isinstance(entry, dict)]
     if entries and all("result" in entry for entry in entries):
         return [(str(path), {"chunks": content})]
-    if entries and all("sentence" in entry or "text" in entry for entry in entries):
+    if entries and all(map(per_second.is_segment, entries)):
         return [(str(path), {"sentences": content})]
     return [(f"{path}, entry {number}", value) for number, value in enumerate(content)]
 

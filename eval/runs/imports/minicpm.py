@@ -12,12 +12,13 @@ from typing import Final
 
 from engine.records import frame_at
 from eval.data.json_fields import Fields
-from eval.data.samples import Sample
+from eval.data.samples import Sample, Split
 from eval.runs.imports.system_output import (
+    Result,
     ResultForm,
     SystemOutput,
     check_new_frame,
-    find_by_names,
+    find_by_file,
     hold_within_second,
     read_optional,
 )
@@ -25,7 +26,13 @@ from eval.runs.imports.system_output import (
 _TIMES: Final = ("prefill_ms", "llm_ms", "tts_ms", "n_tokens")
 
 
-def _read(content: Fields, sample: Sample) -> SystemOutput:
+def find_sample(result: Result, split: Split) -> Sample:
+    """Return the sample of a session's folder, or of the name of its file."""
+    return find_by_file([result.path.resolve().parent.name, result.path.name], split)
+
+
+def read_recording(content: Fields, sample: Sample) -> SystemOutput:
+    """Read the chunks of a session. Raises ``ValueError`` naming the field."""
     texts: dict[int, str] = {}
     costs_s: dict[int, float] = {}
     states: dict[int, str] = {}
@@ -71,6 +78,6 @@ FORM: Final = ResultForm(
     name="MiniCPM-o-Demo",
     missing="probabilities, updates and states of the steps",
     matches=_is_recording,
-    find_sample=lambda result, split: find_by_names([result.path.resolve().parent.name, result.path.name], split),
-    read=_read,
+    find_sample=find_sample,
+    read=read_recording,
 )

@@ -1,29 +1,40 @@
 """Forms with one entry per second or segment: Streamo and JoyAI-VL, and Omni-DuplexEval.
 
-Streamo and JoyAI-VL: ``messages``, user entries with ``<3s-4s>`` and assistant entries that begin with a state token,
-``</Silence>``, ``</Standby>``, ``</Response>`` or ``</Delegate>``, and ``video_name`` or ``videos``. A message is at
-the start of its second, and the state holds for all frames of it. **Source**: Streamo (6d1f1ab),
-``dataset/example/stream_format.json``.
+Streamo's ``inference.py``: ``video_path``, ``target_fps`` and ``output``, an answer per round, such as ``"Round 4":
+"</Response> The kettle boils."``. Round ``k`` shows the frame at ``k`` seconds at any ``target_fps``. **Source**:
+Streamo (6d1f1ab), ``inference.py``.
 
-Omni-DuplexEval: a list, or ``chunks`` or ``sentences``, of segments with ``sentence`` or ``text``, and ``start`` or
-``current_time`` in seconds. The file's name is the sample's id. **Source**: Omni-DuplexEval (962cec4), ``README.md``.
+Streamo's and JoyAI-VL's training data: ``messages``, user entries with ``<3s-4s>`` and assistant entries that begin
+with a state token, ``</Silence>``, ``</Standby>``, ``</Response>`` or ``</Delegate>``, and ``video_name``,
+``video_path`` or ``videos``. A message is at the start of its second, and the state holds for all frames of it.
+**Source**: Streamo (6d1f1ab), ``dataset/example/stream_format.json``.
+
+Omni-DuplexEval: a list, or ``chunks`` or ``sentences``, of segments with ``sentence``, ``text`` or ``content``, and
+``start``, ``current_time`` or ``time`` in seconds, as a number or as text; 0 without one. The sample's id is ``id`` or
+``sample_id``, or the file's name. **Source**: Omni-DuplexEval (ca3c122), ``README.md``, ``proactive_reminder.py`` and
+``real_time_description.py``.
 """
 
 import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
 from engine.dialogue import MAX_SECONDS
-from engine.records import frame_at
 from eval.data.json_fields import Fields
 from eval.data.samples import Sample, Split
 from eval.runs.imports.system_output import (
+    OtherVideoError,
     Result,
     ResultForm,
     SystemOutput,
     add_text,
     check_new_frame,
+    find_by_file,
     find_by_names,
+    find_frame,
     hold_within_second,
     read_frame,
 )
@@ -31,16 +42,31 @@ from eval.runs.imports.system_output import (
 _SECOND: Final = re.compile(r"<([0-9]{1,9}(?:\.[0-9]{1,6})?)s-[0-9.]{1,16}s>")
 _STATE: Final = re.compile(r"\s*</?(\w{1,40})/?>")
 _RESPONDING: Final = "response"
+_ROUND: Final = re.compile(r"[Rr]ound[ _]?([0-9]{1,9})")
+_TEXTS: Final = ("sentence", "text", "content")
+_TIMES: Final = ("start", "current_time", "time")
 SEGMENT_LISTS: Final = ("sentences", "chunks")
 
 
 def _find_streamo(result: Result, split: Split) -> Sample:
-    if result.fields.has("video_name"):
-        return find_by_names([PurePosixPath(result.fields.read_text("video_name")).name], split)
     videos = result.fields.record.get("videos")
-    if not isinstance(videos, list) or not videos or not isinstance(videos[0], str):
-        raise result.fields.error("video_name", "must be the name of the video's file")
-    return find_by_names([PurePosixPath(videos[0]).name], split)
+    named = [result.fields.record.get(name) for name in ("video_name", "video_path")]
+    named += videos[:1] if isinstance(videos, list) else []
+    names = [PurePosixPath(name).name for name in named if isinstance(name, str) and name.strip()]
+    return find_by_names(names, split) if names else find_by_file([result.path.name], split)
+
+
+def _read_rounds(content: Fields, sample: Sample) -> SystemOutput:
+    texts: dict[int, str] = {}
+    states: dict[int, str] = {}
+    answers = content.read_object("output")
+    for name in answers.record:
+        number = _ROUND.fullmatch(name)
+        if number is None:
+            raise answers.error(name, "must be named as a round, such as Round 4")
+        frame = find_frame(float(number[1]), sample.fps)
+        _add_answer(answers, name, frame, texts, states, sample)
+    return _hold_states(texts, states, sample)
 
 
 def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
@@ -53,20 +79,37 @@ def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
         if role == "user" and (found := _SECOND.search(words)):
             if float(found[1]) > MAX_SECONDS:
                 raise message.error("content", f"must name a second of at most {MAX_SECONDS:g}")
-            frame = frame_at(float(found[1]), sample.fps)
+            frame = find_frame(float(found[1]), sample.fps)
         if role != "assistant":
             continue
-        token = _STATE.match(words)
         if frame is None:
             raise message.error("role", "must follow a user entry with a second, such as <3s-4s>")
-        if token is None:
-            raise message.error("content", "must begin with a state token, such as </Silence>")
-        check_new_frame(message, "content", frame, states, sample)
-        states[frame] = token[1].lower()
-        if states[frame] == _RESPONDING:
-            add_text(texts, frame, words[token.end() :])
-    states = hold_within_second(states, sample)
-    return SystemOutput(num_frames=max(states, default=-1) + 1, texts=texts, states=states)
+        _add_answer(message, "content", frame, texts, states, sample)
+    return _hold_states(texts, states, sample)
+
+
+def _add_answer(
+    fields: Fields, name: str, frame: int, texts: dict[int, str], states: dict[int, str], sample: Sample
+) -> None:
+    """Add the state of an answer, and its message."""
+    answer = fields.read_text(name, may_be_blank=True)
+    token = _STATE.match(answer)
+    if token is None:
+        raise fields.error(name, "must begin with a state token, such as </Silence>")
+    check_new_frame(fields, name, frame, states, sample)
+    states[frame] = token[1].lower()
+    if states[frame] == _RESPONDING:
+        add_text(texts, frame, answer[token.end() :])
+
+
+def _hold_states(texts: Mapping[int, str], states: Mapping[int, str], sample: Sample) -> SystemOutput:
+    held = hold_within_second(states, sample)
+    return SystemOutput(num_frames=max(held, default=-1) + 1, texts=texts, states=held)
+
+
+def _has_rounds(fields: Fields) -> bool:
+    output = fields.record.get("output")
+    return isinstance(output, dict) and any(_ROUND.fullmatch(name) for name in output)
 
 
 def _is_streamo(fields: Fields) -> bool:
@@ -78,15 +121,58 @@ def _read_duplex(content: Fields, sample: Sample) -> SystemOutput:
     texts: dict[int, str] = {}
     name = next(name for name in SEGMENT_LISTS if isinstance(content.record.get(name), list))
     for segment in content.read_objects(name):
-        text = segment.read_text("sentence" if segment.has("sentence") else "text", may_be_blank=True)
-        add_text(texts, read_frame(segment, "start" if segment.has("start") else "current_time", sample), text)
+        text, time = _find_field(segment, _TEXTS), _find_field(segment, _TIMES)
+        if text is None or not segment.read_text(text, may_be_blank=True).strip():
+            continue
+        if time is not None:
+            segment = _read_typed_number(segment, time)
+        frame = 0 if time is None else read_frame(segment, time, sample)
+        add_text(texts, frame, segment.read_text(text))
     return SystemOutput(num_frames=max([sample.num_frames - 1, *texts]) + 1, texts=texts)
+
+
+def is_segment(entry: Mapping[str, object]) -> bool:
+    """Whether an object of a list is a segment; ``content`` alone is of many forms."""
+    fields = Fields(record=entry)
+    return any(fields.has(name) for name in _TEXTS[:2]) or (
+        "content" in entry and _find_field(fields, _TIMES) is not None
+    )
+
+
+def _find_field(fields: Fields, names: Iterable[str]) -> str | None:
+    return next((name for name in names if fields.has(name)), None)
+
+
+def _read_typed_number(fields: Fields, name: str) -> Fields:
+    """Return the fields with a number for one that is written as text, such as ``"4.0"``."""
+    value = fields.record[name]
+    if not isinstance(value, str):
+        return fields
+    try:
+        return replace(fields, record={**fields.record, name: float(value)})
+    except ValueError:
+        return fields
+
+
+def _find_duplex(result: Result, split: Split) -> Sample:
+    named = [result.fields.record.get(name) for name in ("id", "sample_id")]
+    names = [str(name) for name in named if isinstance(name, str | int) and str(name).strip()]
+    with suppress(OtherVideoError):  # the name of the file counts, as in the benchmark
+        return find_by_names(names, split)
+    return find_by_file([result.path.name], split)
 
 
 def _is_duplex(fields: Fields) -> bool:
     return any(isinstance(fields.record.get(name), list) for name in SEGMENT_LISTS)
 
 
+STREAMO_ROUNDS: Final = ResultForm(
+    name="Streamo",
+    missing="probabilities, states of the steps, latencies, cache lengths",
+    matches=_has_rounds,
+    find_sample=_find_streamo,
+    read=_read_rounds,
+)
 STREAMO: Final = ResultForm(
     name="Streamo or JoyAI-VL",
     missing="probabilities, states of the steps, latencies, cache lengths",
@@ -98,6 +184,6 @@ DUPLEX: Final = ResultForm(
     name="Omni-DuplexEval",
     missing="probabilities, states of the steps, latencies, cache lengths, the last frame that was run",
     matches=_is_duplex,
-    find_sample=lambda result, split: find_by_names([result.path.name], split),
+    find_sample=_find_duplex,
     read=_read_duplex,
 )

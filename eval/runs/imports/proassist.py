@@ -21,12 +21,17 @@ _SILENCE: Final = ("", ".")
 def _find_sample(result: Result, split: Split) -> Sample:
     metadata = result.fields.read_object("metadata")
     name = metadata.read_text("video_uid")
-    fits = [sample for sample in split.samples if sample.video_id == name or sample.video_id.startswith(f"{name}_")]
+    fits = [sample for sample in split.samples if _is_of(sample, name)]
     if len(fits) > 1:
         place = metadata.read_index("sample_idx")
         at_place = split.entries[place : place + 1]
         fits = [sample for sample in fits if sample in at_place]
     return check_fit(fits, name, split)
+
+
+def _is_of(sample: Sample, name: str) -> bool:
+    has_id = sample.video_id == name or sample.video_id.startswith(f"{name}_")
+    return has_id or (sample.video_path is not None and sample.video_path.stem == name)
 
 
 def _read(content: Fields, sample: Sample) -> SystemOutput:

@@ -1,7 +1,7 @@
 """The record of a system's results in one video, and the helpers of the readers."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -10,7 +10,8 @@ from engine.records import frame_at
 from eval.data.json_fields import Fields
 from eval.data.samples import Sample, Split
 
-_ROUNDING = 1e-9
+_ROUNDING_S = 0.0005
+"""Programs round times to milliseconds."""
 Value = TypeVar("Value")
 
 
@@ -47,15 +48,25 @@ class ResultForm:
     matches: Callable[[Fields], bool]
     """Whether a record has this form."""
     find_sample: Callable[[Result, Split], Sample]
+    """Returns the sample of a record; raises ``OtherVideoError`` for one that names another video."""
     read: Callable[[Fields, Sample], SystemOutput]
     deciding: tuple[str, ...] = ()
     """Names of the signals that its messages are decided from."""
 
 
+class OtherVideoError(ValueError):
+    """A record names a video that is not the only one that fits."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"is of the video {name}, {reason}")
+        self.name = name
+        """The name in the record."""
+
+
 def find_by_names(names: Iterable[str], split: Split) -> Sample:
     """Return the sample with one of these ids, or with a video file of one of these names, in order of preference.
 
-    Raises ``ValueError`` if not exactly one sample fits.
+    Raises ``OtherVideoError`` if not exactly one sample fits.
     """
     names = tuple(names)
     fits: list[Sample] = []
@@ -65,6 +76,7 @@ def find_by_names(names: Iterable[str], split: Split) -> Sample:
             lambda sample, name=name: sample.video_id == name,  # type: ignore[misc]
             lambda sample, name=name: sample.video_path is not None and sample.video_path.name == name,  # type: ignore[misc]
             lambda sample, stem=stem: sample.video_id == stem,  # type: ignore[misc]
+            lambda sample, stem=stem: sample.video_path is not None and sample.video_path.stem == stem,  # type: ignore[misc]
         )
         fits = next((found for test in tests if (found := [one for one in split.samples if test(one)])), [])
         if fits:
@@ -72,21 +84,33 @@ def find_by_names(names: Iterable[str], split: Split) -> Sample:
     return check_fit(fits, " or ".join(names), split)
 
 
+def find_by_file(names: Sequence[str], split: Split) -> Sample:
+    """Return the sample of a file whose records name no video: by the names of the file, or the only one of a split.
+
+    Raises ``OtherVideoError`` if the split has several videos, and none has one of these names.
+    """
+    return split.samples[0] if len(split.entries) == len(split.samples) == 1 else find_by_names(names, split)
+
+
 def check_fit(fits: list[Sample], name: str, split: Split) -> Sample:
-    """Return the only sample that fits a video's name. Raises ``ValueError`` for none or several."""
+    """Return the only sample that fits a video's name. Raises ``OtherVideoError`` for none or several."""
     if len(fits) != 1:
-        raise ValueError(
-            f"is of the video {name}, which fits {len(fits)} videos of {split.path}; choose the split of that video"
-        )
+        raise OtherVideoError(name, f"which fits {len(fits)} videos of {split.path}; choose the split of that video")
     return fits[0]
 
 
-def read_frame(fields: Fields, name: str, sample: Sample) -> int:
-    """Return the frame of a time in seconds; the very end of the video belongs to its last frame."""
+def read_frame(fields: Fields, name: str, sample: Sample, *, late_s: float = _ROUNDING_S) -> int:
+    """Return the frame of a time in seconds; up to ``late_s`` after the end of the video it is the last one."""
     time_s = fields.read_number(name, minimum=0)
-    frame = frame_at(time_s, sample.fps)
-    is_end = frame == sample.num_frames and time_s <= sample.num_frames / sample.fps + _ROUNDING
-    return frame - 1 if is_end else frame
+    frame = find_frame(time_s, sample.fps)
+    is_end = frame >= sample.num_frames and time_s <= sample.num_frames / sample.fps + late_s
+    return sample.num_frames - 1 if is_end else frame
+
+
+def find_frame(time_s: float, fps: float) -> int:
+    """Return the frame of a time that may be rounded to milliseconds: 0.333 s at 3 frames per second is frame 1."""
+    nearest = round(time_s * fps)
+    return nearest if abs(nearest / fps - time_s) <= _ROUNDING_S + 1e-9 else frame_at(time_s, fps)
 
 
 def add_text(texts: dict[int, str], frame: int, text: str) -> None:

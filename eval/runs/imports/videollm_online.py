@@ -7,14 +7,13 @@ program stops after 100 frames. The sample is the one with that video's file nam
 """
 
 import re
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Final
 
-from engine.records import frame_at
 from eval.data.json_fields import Fields
 from eval.data.samples import Sample
 from eval.runs.imports.proassist import check_rate
-from eval.runs.imports.system_output import ResultForm, SystemOutput, find_by_names
+from eval.runs.imports.system_output import ResultForm, SystemOutput, find_by_names, find_frame
 
 _PREFIX: Final = re.compile(r"\(Video Time = [^)]*s\) ?Assistant: ?")
 
@@ -24,7 +23,7 @@ def _read(content: Fields, sample: Sample) -> SystemOutput:
     texts: dict[int, str] = {}
     costs_s: dict[int, float] = {}
     for step in content.read_objects("conversation"):
-        frame = frame_at(step.read_number("time", minimum=0), sample.fps)
+        frame = find_frame(step.read_number("time", minimum=0), sample.fps)
         costs_s[frame] = step.read_number("cost", minimum=0)
         if step.has("role") and step.read_choice("role", ("user", "assistant")) == "assistant":
             text = _PREFIX.sub("", step.read_text("content"), count=1).strip()
@@ -39,6 +38,6 @@ FORM: Final = ResultForm(
     name="VideoLLM-online",
     missing="probabilities, states of the steps, cache lengths",
     matches=lambda fields: fields.has("conversation") and not fields.has("answer"),  # gold answers of ProactiveVideoQA
-    find_sample=lambda result, split: find_by_names([Path(result.fields.read_text("video_path")).name], split),
+    find_sample=lambda result, split: find_by_names([PurePosixPath(result.fields.read_text("video_path")).name], split),
     read=_read,
 )

@@ -1,0 +1,238 @@
+"""Result files as the published programs write them: rounded times, polls after the end, event streams, other names."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from engine.records import FrameOutput
+from eval.data.samples import Sample, Split
+from eval.runs.folder import RunFolder
+from eval.runs.imports.import_results import import_results, read_result
+from tests.support.data.strategies import BOAT
+
+KETTLE = replace(BOAT, video_id="kettle", video_path=Path("kettle.mp4"), fps=1.0, num_frames=10, turns=())
+STATES = ["</Silence>", "</Silence>", "</Standby>", "</Standby>", "</Response> The kettle boils."]
+ROUNDS = {"video_path": "./demo/kettle.mp4", "target_fps": 1.0, "output": {}} | {
+    "output": {f"Round {number}": answer for number, answer in enumerate([*STATES, *["</Silence>"] * 5])}
+}
+
+
+def read(tmp_path: Path, content: object, sample: Sample = KETTLE, name: str = "a.json") -> tuple[FrameOutput, ...]:
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return read_result(path, sample).outputs
+
+
+def messages(outputs: tuple[FrameOutput, ...]) -> dict[int, str]:
+    return {output.frame_index: output.response for output in outputs if output.response is not None}
+
+
+def to_lines(values: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_streamo_writes_an_answer_per_round_which_is_its_second(tmp_path: Path, reverse: bool) -> None:
+    output = dict(sorted(ROUNDS["output"].items(), reverse=reverse))
+    outputs = read(tmp_path, {"output": output, "video_path": ROUNDS["video_path"]})
+    assert messages(outputs) == {4: "The kettle boils."}
+    assert [one.state for one in outputs][:5] == ["silence", "silence", "standby", "standby", "response"]
+    assert len(outputs) == 10
+    at_two = read(tmp_path, ROUNDS, replace(KETTLE, fps=2.0, num_frames=20))
+    assert messages(at_two) == {8: "The kettle boils."}
+    assert len(at_two) == 20
+
+
+@pytest.mark.parametrize("fps", [1.0, 2.0, 3.0, 6.0, 7.0, 12.0, 15.0, 24.0, 25.0, 29.97, 30.0, 60.0])
+def test_times_that_are_rounded_to_three_digits_are_in_their_frames(tmp_path: Path, fps: float) -> None:
+    num_frames, reply = round(10 * fps), round(4 * fps)
+    scores = [
+        {"time": round(frame / fps, 3), "informative_score": frame / 1000, "relevance_score": 0.5}
+        for frame in range(num_frames)
+    ]
+    content = {
+        "question_id": "kettle",
+        "model_response_list": [{"time": round(reply / fps, 3), "content": "It boils.", "role": "assistant"}],
+        "debug_data": scores,
+    }
+    outputs = read(tmp_path, content, replace(KETTLE, fps=fps, num_frames=num_frames))
+    assert [output.signals["informative_score"] for output in outputs] == [frame / 1000 for frame in range(num_frames)]
+    assert messages(outputs) == {reply: "It boils."}
+
+
+@pytest.mark.parametrize(
+    ("times", "frames"),
+    [([4, 11], [8, 20]), ([1, 4, 10.5], [2, 8, 20]), ([10.4], [20]), ([2, 10, 12], [4, 20, 20]), ([12], [20])],
+)
+def test_a_reply_after_the_end_by_less_than_a_poll_is_at_the_last_frame(
+    tmp_path: Path, times: list[float], frames: list[int]
+) -> None:
+    replies = [{"role": "assistant", "content": f"{number}", "time": time} for number, time in enumerate(times)]
+    user = {"role": "user", "content": "What happens?", "time": 1}
+    content = {"question_id": "kettle", "model_response_list": [user, *replies], "drop_ratio_list": []}
+    outputs = read(tmp_path, content, replace(KETTLE, fps=2.0, num_frames=21))
+    assert len(outputs) == 21
+    assert sorted(messages(outputs)) == sorted(set(frames))
+
+
+def test_a_reply_that_is_far_after_the_end_and_one_that_is_silent_are_no_replies_of_the_video(tmp_path: Path) -> None:
+    late = [{"role": "assistant", "content": "It boils.", "time": time} for time in (1, 2, 12)]
+    with pytest.raises(ValueError, match="holds 13 frames, but kettle has 10; give the results of this video"):
+        read(tmp_path, {"question_id": "kettle", "model_response_list": late})
+    silent = [{"role": "assistant", "content": text, "time": 3} for text in ("NO REPLY", "No reply.", "")]
+    assert messages(read(tmp_path, {"question_id": "kettle", "model_response_list": silent})) == {}
+
+
+def stream_of(answers: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the lines of a recording with these answers in each second."""
+    frames: list[tuple[str, dict[str, Any]]] = [("up", {"type": "session.init", "payload": {"mode": "full_duplex"}})]
+    for of_second in answers:
+        frames.append(("up", {"type": "input.append", "input": {"audio": "@blob/0.wav", "video_frames": ["@b.jpg"]}}))
+        frames += [("down", {"type": "response.output.delta", **answer}) for answer in of_second]
+    frames.append(("down", {"type": "session.closed", "reason": "done"}))
+    return [{"seq": seq, "ts": 10.0 + seq, "dir": way, "frame": frame} for seq, (way, frame) in enumerate(frames)]
+
+
+def test_the_stream_of_a_newer_recorder_has_a_second_per_push(tmp_path: Path) -> None:
+    listen = {"kind": "listen", "metrics": {"kv_cache_length": 100, "n_tokens": 1, "wall_clock_ms": 250.0}}
+    text = {"kind": "text", "text": "The kettle", "response_id": "r1"}
+    rest = [{"kind": "text", "text": " boils."}, {"kind": "audio", "audio": "@blob/3.wav", "metrics": {"n_tokens": 4}}]
+    lines = stream_of([[listen], [listen], [text], rest, [listen], []])
+    for content in (to_lines(lines), to_lines(lines[::-1]), "\ufeff" + to_lines(lines), lines):
+        outputs = read(tmp_path, content, name="stream.jsonl")
+        assert messages(outputs) == {2: "The kettle boils."}
+        assert [output.state for output in outputs] == ["listen", "listen", "speak", "speak", "listen"]
+        assert outputs[0].latency_ms == 250.0
+        assert outputs[0].cache_tokens == 100
+        assert outputs[3].signals == {"n_tokens": 4}
+
+
+def test_a_turn_based_recording_and_one_without_answers_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    lines = stream_of([[]])
+    with pytest.raises(ValueError, match="holds no frames; there is nothing to score"):
+        read(tmp_path, to_lines(lines))
+    lines[1]["frame"]["input"] = {"messages": [{"role": "user", "content": "Hello"}]}
+    with pytest.raises(ValueError, match="a turn-based session has no times in a video"):
+        read(tmp_path, to_lines(lines))
+
+
+@pytest.mark.parametrize("of_text", ["sentence", "text", "content"])
+@pytest.mark.parametrize("of_time", ["start", "current_time", "time"])
+@pytest.mark.parametrize("time", [4.0, "4.0", 4])
+def test_a_segment_has_any_of_the_names_that_the_benchmark_reads(
+    tmp_path: Path, of_text: str, of_time: str, time: object
+) -> None:
+    segment = {of_text: "It boils.", of_time: time, "end": 5.0}
+    for content in ([segment], {"sentences": [segment]}, {"chunks": [segment], "id": "kettle"}):
+        assert messages(read(tmp_path, content)) == {4: "It boils."}
+
+
+def imported(tmp_path: Path, file: Path, *samples: Sample) -> RunFolder:
+    split = Split(path=tmp_path / "split.json", entries=samples)
+    with RunFolder.open(tmp_path / "run", {"split": "split.json", "imported": [str(file)]}) as run:
+        import_results([file], split, folder=run)
+    return run
+
+
+def test_a_file_that_names_no_video_belongs_to_its_name_or_to_the_only_video(tmp_path: Path) -> None:
+    file = tmp_path / "omni-duplex.json"
+    file.write_text(json.dumps([{"content": "It boils.", "time": 4.0}]), encoding="utf-8")
+    assert messages(imported(tmp_path, file, KETTLE).outputs(KETTLE)) == {4: "It boils."}
+    other = replace(KETTLE, video_id="toast", video_path=Path("toast.mp4"))
+    with pytest.raises(ValueError, match=r"is of the video omni-duplex\.json, which fits 0 videos"):
+        imported(tmp_path / "two", file, KETTLE, other)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_loses_no_video(tmp_path: Path, encoding: str) -> None:
+    toast = replace(KETTLE, video_id="toast", video_path=Path("toast.mp4"))
+    file = tmp_path / "a.jsonl"
+    lines = [{**ROUNDS, "video_path": f"{name}.mp4"} for name in ("kettle", "toast")]
+    file.write_text(to_lines(lines), encoding=encoding)
+    run = imported(tmp_path, file, KETTLE, toast)
+    for sample in (KETTLE, toast):
+        assert messages(run.outputs(sample)) == {4: "The kettle boils."}
+
+
+def named(name: str) -> list[tuple[str, object]]:
+    """Return a result of a video in each form whose records name it."""
+    reply = [{"role": "assistant", "content": "It boils.", "time": 4}]
+    conversation = [{"time": 0.0, "cost": 0.1}]
+    return [
+        ("question_id", {"question_id": name, "model_response_list": reply}),
+        ("video", {"question_id": "q7", "video": f"{name}.mp4", "model_response_list": reply}),
+        ("video_path", {**ROUNDS, "video_path": f"videos/{name}.mp4"}),
+        ("demo.cli", {"video_path": f"{name}.mp4", "frame_fps": 1, "conversation": conversation}),
+        ("video_uid", {"metadata": {"video_uid": name, "fps": 1}, "predictions": [{"gen": ""}]}),
+    ]
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_the_only_result_of_a_file_is_refused_if_it_names_another_video(tmp_path: Path, place: int) -> None:
+    upload = replace(KETTLE, video_id="8a2f", video_path=Path("kettle.mp4"))
+    of_kettle, of_toast = named("kettle")[place][1], named("toast")[place][1]
+    assert read(tmp_path, of_kettle, upload)
+    sentence = (
+        r"is of the video .*toast.*, not of kettle\.mp4; give the results of this video, or name the video's file"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        read(tmp_path, of_toast, upload)
+
+
+def test_the_id_of_a_reference_names_the_video_of_a_result_too(tmp_path: Path) -> None:
+    content = {"question_id": 7, "model_response_list": [{"role": "assistant", "content": "It boils.", "time": 4}]}
+    assert messages(read(tmp_path, content, replace(KETTLE, video_id="7"))) == {4: "It boils."}
+    with pytest.raises(ValueError, match="is of the video 7, not of kettle.mp4"):
+        read(tmp_path, content)
+
+
+NUMBERS = st.sampled_from([math.inf, -math.inf, math.nan, 1e308, -1, 10**400, 2**63, 1e9, "4", "inf", "nan", "1e999"])
+
+
+def put(value: Any, data: st.DataObject) -> Any:
+    """Return a JSON value with a foreign number at one place."""
+    if isinstance(value, dict | list) and value:
+        key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+        changed = dict(value) if isinstance(value, dict) else list(value)
+        changed[key] = put(value[key], data)
+        return changed
+    return data.draw(NUMBERS)
+
+
+SOURCES: list[object] = [
+    ROUNDS,
+    *(content for _, content in named("kettle")),
+    stream_of([[{"kind": "listen", "metrics": {"n_tokens": 1, "kv_cache_length": 3, "wall_clock_ms": 2.0}}]] * 3),
+    [{"content": "It boils.", "time": 4.0}],
+    {"chunks": [{"index": 0, "result": {"mode": "SPEAK", "text": "a", "timing": {"n_tokens": 1, "all_ms": 1.0}}}]},
+    {"question_id": "kettle", "model_response_list": [], "debug_data": [{"time": 1.0, "informative_score": 0.5}]},
+]
+
+
+@given(st.data(), st.sampled_from(SOURCES))
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_a_foreign_number_anywhere_is_read_or_refused_in_one_sentence(
+    tmp_path: Path, data: st.DataObject, source: object
+) -> None:
+    try:
+        outputs = read(tmp_path, put(source, data))
+    except ValueError as error:
+        assert str(error).startswith(str(tmp_path))
+        assert len(str(error)) < 1500
+    else:
+        assert len(outputs) <= 10
+
+
+@example("1" * 5000)
+@example('{"output": {"Round 99999999": "</Silence>"}}')
+@given(st.text(max_size=30))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_text_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=r"a\.json"):
+        read(tmp_path, text.encode(errors="replace").decode())

@@ -7,6 +7,7 @@ the turn has one, or if the annotation of an assistant's turn is longer than tha
 never writes, and documents above ``_MAX_BYTES`` are refused.
 """
 
+import codecs
 import json
 import re
 from collections import Counter
@@ -20,6 +21,7 @@ from xml.parsers import expat
 from app.exports.pairing import match_equal, match_nearest
 from app.exports.spans import TURN_DURATION_MS, to_ms
 from app.exports.writers.elan import ORIGIN_PROPERTIES, escape_control_chars
+from engine.io.files import decode_text
 from engine.plurals import format_count
 from eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
@@ -27,6 +29,10 @@ from eval.data.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _MAX_BYTES = 64 * 2**20
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_DECLARATION = re.compile(r"\A\s*<\?xml[^>]{0,200}\?>")
+_TIME = re.compile("[0-9]{1,12}")
+_ORIGIN = re.compile("-?[0-9]{1,12}")
 _INSTANT_MS = TURN_DURATION_MS + 1
 """Longest annotation of an instant, with rounding."""
 
@@ -106,7 +112,7 @@ def read_eaf_corrections(
     found = list[Correction]()
     for role in ("update", "user", "assistant"):
         turns = [turn for turn in base.turns if turn.turn.role == role]
-        changes = _find_changes(turns, _annotations(root, path, role, sample), numbers, reviewer)
+        changes = _find_changes(turns, _annotations(root, path, role, sample, turns), numbers, reviewer)
         num_deleted = sum(change.kind == "delete" for change in changes)
         missing = [name for name in _tier_names(role, turns) if root.find(f"TIER[@TIER_ID='{name}']") is None]
         if missing and num_deleted and not allow_deletions:
@@ -160,6 +166,8 @@ def _tier_names(role: Role, turns: Sequence[CorrectedTurn]) -> list[str]:
 
 def _parse(path: Path) -> ElementTree.Element:
     content = path.read_bytes()
+    if content.startswith(_UTF16_MARKS):  # the declaration still names UTF-8
+        content = _DECLARATION.sub("", decode_text(content), count=1).encode()
     if len(content) > _MAX_BYTES:
         raise ValueError(f"{path} is larger than {_MAX_BYTES // 2**20} MiB, the largest document that is read")
     parser = expat.ParserCreate()
@@ -178,8 +186,13 @@ def _refuse_doctype(*_: object) -> None:
     raise ValueError("it has a document type declaration, which ELAN never writes")
 
 
-def _annotations(root: ElementTree.Element, path: Path, role: Role, sample: Sample) -> list[_Annotation]:
+def _annotations(
+    root: ElementTree.Element, path: Path, role: Role, sample: Sample, turns: Sequence[CorrectedTurn]
+) -> list[_Annotation]:
     slots = {slot.get("TIME_SLOT_ID"): slot.get("TIME_VALUE") for slot in root.iterfind("TIME_ORDER/TIME_SLOT")}
+    shift_ms = _find_shift(root, path, sample)
+    # ELAN moves an annotation to time 0 that a media offset would move before it.
+    early_s = {turn.turn.text: turn.turn.time_s for turn in turns if to_ms(turn.turn.time_s) <= shift_ms}
     found = []
     for tier in root.iterfind("TIER"):
         match = _EDITED.fullmatch(tier.get("TIER_ID", ""))
@@ -189,15 +202,32 @@ def _annotations(root: ElementTree.Element, path: Path, role: Role, sample: Samp
             text = annotation.findtext("ANNOTATION_VALUE") or ""
             time_ms, end_ms = (slots.get(annotation.get(f"TIME_SLOT_REF{number}")) for number in (1, 2))
             place = f"{path}, tier {match[0]!r}, annotation {annotation.get('ANNOTATION_ID')}"
-            if time_ms is None or not time_ms.isdecimal():
-                raise ValueError(f"{place} ({text!r}) has no start time; align it in ELAN")
+            if time_ms is None or not _TIME.fullmatch(time_ms):
+                raise ValueError(f"{place} ({text!r}) has no start time in milliseconds; align it in ELAN")
             if not text.strip():
                 raise ValueError(f"{place} is empty; enter a text, or delete the annotation")
-            time_s = _snap_to_frame(int(time_ms) / 1000, sample.fps)
-            has_end = end_ms is not None and end_ms.isdecimal()
-            end_s = _snap_to_frame(int(end_ms) / 1000, sample.fps) if end_ms is not None and has_end else None
+            time_s = _snap_to_frame((int(time_ms) + shift_ms) / 1000, sample.fps)
+            if int(time_ms) == 0:
+                time_s = early_s.get(text, time_s)
+            has_end = end_ms is not None and _TIME.fullmatch(end_ms)
+            end_s = _snap_to_frame((int(end_ms) + shift_ms) / 1000, sample.fps) if end_ms and has_end else None
             found.append(_Annotation(role=role, time_s=time_s, text=text, end_s=end_s))
     return sorted(found, key=lambda annotation: annotation.time_s)
+
+
+def _find_shift(root: ElementTree.Element, path: Path, sample: Sample) -> int:
+    """Return the milliseconds from times of the document to times of the sample.
+
+    Time 0 of the document is at ``TIME_ORIGIN`` of the video file, which ELAN changes with the offset of the medium.
+    The export writes the start of the sample there.
+    """
+    media = root.find("HEADER/MEDIA_DESCRIPTOR")
+    if media is None:
+        return 0
+    origin = media.get("TIME_ORIGIN", "0")
+    if not _ORIGIN.fullmatch(origin):
+        raise ValueError(f"{path} has the media offset {origin[:40]!r}, which is no number of milliseconds")
+    return int(origin) - round(1000 * (sample.start_s or 0.0))
 
 
 def _snap_to_frame(time_s: float, fps: float) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from engine.control.task import Task
+from engine.plurals import format_count
 from engine.records import Excerpt, Step, UserTurn, frame_at
 
 Role = Literal["update", "user", "assistant"]
@@ -127,6 +128,13 @@ def build_task(sample: Sample) -> Task:
 def is_inside(time_s: float, sample: Sample) -> bool:
     """Whether a time falls on one of the sample's frames."""
     return 0 <= time_s < math.inf and frame_at(time_s, sample.fps) < sample.num_frames
+
+
+def describe_early_end(sample: Sample, num_frames: int) -> str:
+    """Return a warning about a video, or results, of fewer frames than the sample has; empty if there are as many."""
+    if num_frames >= sample.num_frames:
+        return ""
+    return f"ends after {num_frames} of {format_count(sample.num_frames, 'frame')}"
 
 
 def turn_order(turn: Turn) -> tuple[float, int]:

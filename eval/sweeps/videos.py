@@ -18,7 +18,7 @@ from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording, run_recordings
 from engine.streamer import Streamer
-from eval.data.samples import Sample, build_task
+from eval.data.samples import Sample, build_task, describe_early_end
 from eval.matching.turns import Encode
 from eval.metrics.decisions import DecisionCounts
 from eval.metrics.score import VideoCounts, analyze_video
@@ -105,13 +105,15 @@ class _Walk:
         video_id, source = self.sample.video_id, digest_sample(self.sample)
         if error:
             return SweptVideo(video_id=video_id, source=source, error=error)
+        early_end = describe_early_end(self.sample, len(self.recording.outputs))
+        warnings = self._warnings + ([f"the video {early_end}"] if early_end else [])
         return SweptVideo(
             video_id=video_id,
             source=source,
             runs=tuple(self._counts),
             points=tuple(self._indices),
             passes=tuple(self._passes),
-            warning="; ".join(dict.fromkeys(self._warnings)),
+            warning="; ".join(dict.fromkeys(warnings)),
         )
 
     def _embed(

@@ -10,12 +10,11 @@ from engine.errors import EngineError
 from engine.io.files import load_json
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.feature_files import open_features
-from engine.plurals import format_count
 from engine.records import numbered_lines
 from engine.training.dataset import EncodedClip, read_clips
 from engine.training.processes import ALONE, Processes
 from eval.data.loading import read_split
-from eval.data.samples import InvalidSample, Sample, Split
+from eval.data.samples import InvalidSample, Sample, Split, describe_early_end
 from eval.runs.streaming.sample_features import keep_features
 from eval.runs.streaming.teacher_forcing import make_clip
 from eval.runs.worker_messages import WorkerConfig
@@ -121,8 +120,6 @@ def _load_samples(
         except (EngineError, ValueError) as error:
             yield sample.video_id, (None, ClipRow(video_id=sample.video_id, problem=str(error), is_used=False))
             continue
-        if num_frames < sample.num_frames:
-            row = replace(
-                row, problem=f"the video ends after {num_frames} of {format_count(sample.num_frames, 'frame')}"
-            )
+        if early_end := describe_early_end(sample, num_frames):
+            row = replace(row, problem=f"the video {early_end}")
         yield sample.video_id, (clip, row)

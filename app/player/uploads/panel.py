@@ -101,6 +101,7 @@ def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView,
         ends: Arguments of events that exchange the video, such as the events to cancel.
     """
     live, clip, status = view.buttons.live, view.clip.clip, view.run.status
+    boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
     inputs = [live, panel.chosen, *view.thresholds]
     wire(panel.chosen.select, partial(handlers.choose_bundled, context), inputs, view, **ends)
     checks = [panel.accepted, status, panel.upload, panel.problem]
@@ -122,11 +123,11 @@ def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView,
     of_result(lambda: None, None, panel.rule.threshold, **AT_ONCE)  # it was that of another file
     wire(panel.decide.click, results.check_result, [*files, *panel.rule], checked, **AT_ONCE)
     shown = partial(results.show_reference, context)
-    wire(panel.checked.change, shown, [live, clip, panel.checked, panel.checked_result], view, **ends)
+    wire(panel.checked.change, shown, [live, clip, panel.checked, panel.checked_result, *boxes], view, **ends)
     wire(
         panel.checked_result.change,
         partial(results.show_result, context),
-        [live, clip, panel.checked_result],
+        [live, clip, panel.checked_result, *boxes],
         view,
         **ends,
     )

@@ -9,7 +9,7 @@ import gradio as gr
 
 from app.formatting import as_sentence, format_clock, name_files
 from app.player.context import AppContext
-from app.player.handlers import cancel_run, set_reference
+from app.player.handlers import cancel_run, read_task, set_reference
 from app.player.session.live_run import LiveRun
 from app.player.session.references import check_size
 from app.player.session.run import Run
@@ -18,6 +18,7 @@ from app.player.uploads.video import CheckedReference, is_running
 from app.player.views import UNCHANGED_CLIP, PlayerView, show_nothing, show_run, status_line, task_boxes
 from app.videos import Clip
 from engine.config import StreamConfig
+from engine.control.task import Task
 from engine.io.files import digest_file
 from engine.plurals import format_count
 from eval.data.samples import Sample, build_task
@@ -88,15 +89,20 @@ def check_result(
 
 
 def show_result(
-    context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedResult | None
+    context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedResult | None, *boxes: str | None
 ) -> PlayerView:
-    """Show an accepted result file as the run of the upload; the status names the values that it does not hold."""
+    """Show an accepted result file as the run of the upload; the status names the values that it does not hold.
+
+    ``boxes`` are the typed goal, steps and user turns, which stay, and are the task of a run without a reference.
+    """
     if checked is None or clip is None or not clip.content_digest:
         return PlayerView()  # another video was opened
     if checked.path is None:
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without results. Press Run."
         return PlayerView(run=show_nothing(status, clip=clip), buttons=cancel_run(live))
     run, problems = _read(clip, checked.path, settings={"versions": versions(), **context.encoder}, rule=checked.rule)
+    if clip.sample is None:
+        run = replace(run, task=_read_boxes(clip, *boxes))
     context.recent.keep_run(run)
     notes = [f"{clip.name}, {format_clock(clip.duration_s)}, with the results of {checked.path.name}."]
     if clip.num_frames - len(run.outputs) > clip.fps:  # the last entry of a form per second lasts one
@@ -107,7 +113,7 @@ def show_result(
     notes += ["Add a reference to score it."] if clip.sample is None else []
     open_at: Literal["first"] | None = None if clip.sample is None else "first"
     return PlayerView(
-        clip=UNCHANGED_CLIP._replace(clip=clip, **task_boxes(run)),
+        clip=UNCHANGED_CLIP._replace(clip=clip, **({} if clip.sample is None else task_boxes(run))),
         run=show_run(run, " ".join(notes), encode=context.encode, open_at=open_at),
         buttons=cancel_run(live)._replace(live=LiveRun.finished(run)),
     )
@@ -119,15 +125,24 @@ def show_reference(
     clip: Clip | None,
     checked: CheckedReference,
     result: CheckedResult | None,
+    *boxes: str | None,
 ) -> PlayerView:
     """Show the upload with an accepted reference, and the open result file scored by it."""
     view = set_reference(context, live, clip, checked.path)
     if result is None or result.path is None or not isinstance(view.clip.clip, Clip):
         return view
     try:
-        return show_result(context, live, view.clip.clip, result)
+        return show_result(context, live, view.clip.clip, result, *boxes)
     except (ValueError, OSError) as error:
         return view._replace(run=view.run._replace(status=status_line(as_sentence(error), is_problem=True)))
+
+
+def _read_boxes(clip: Clip, goal: str | None = None, steps: str | None = None, user_turns: str | None = None) -> Task:
+    """Return the typed task; an empty one where a line of it is invalid, which Run refuses."""
+    try:
+        return read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
+    except ValueError:
+        return Task()
 
 
 def _read(
@@ -136,7 +151,7 @@ def _read(
     """Return the results of a file as a run, and its damaged lines. Raises ``ValueError`` with file, field and cure."""
     check_size(path, limit=MAX_RESULT_BYTES)
     sample = clip.sample or _without_reference(clip)
-    named = replace(sample, video_id=Path(clip.name).stem, video_path=Path(clip.name))
+    named = replace(sample, video_path=Path(clip.name))
     found = read_result(path, named, rule=rule)
     systems = ", ".join(found.settings["missing"])
     run = Run(

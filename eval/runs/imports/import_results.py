@@ -18,7 +18,7 @@ from engine.io.files import load_json, read_text, strip_text
 from engine.plurals import format_count
 from engine.records import FrameOutput
 from eval.data.json_fields import Fields
-from eval.data.samples import Sample, Split
+from eval.data.samples import Sample, Split, describe_early_end
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from eval.runs.imports import minicpm, minicpm_stream, mmduet, per_second, proassist, videollm_online
 from eval.runs.imports.signals import SignalRule, describe_signals
@@ -155,9 +155,9 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
     if problems and not fits:
         raise ValueError(next(iter(problems.values())))
     if len(fits) != 1:
-        names = {sample.video_id, *([sample.video_path.name] if sample.video_path else [])}
+        name = sample.video_path.name if sample.video_path else sample.video_id
         raise ValueError(
-            f"{path}: has {len(records)} results, and {len(fits) or 'none'} of them for {' or '.join(sorted(names))}; "
+            f"{path}: has {len(records)} results, and {len(fits) or 'none'} of them for {name}; "
             "give a file with the result of this video alone"
         )
     ((result, form),) = fits
@@ -287,7 +287,7 @@ def _record(sample: Sample, system_output: SystemOutput | None, *, error: str = 
         source=digest_sample(sample),
         num_frames=num_frames,
         wall_s=sum(system_output.costs_s.values()) if system_output is not None and system_output.costs_s else None,
-        warning=f"ends after {num_frames} of {format_count(sample.num_frames, 'frame')}" if ends_early else "",
+        warning=describe_early_end(sample, num_frames) if ends_early else "",
         error=error,
     )
 

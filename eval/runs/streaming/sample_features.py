@@ -122,17 +122,10 @@ def is_kept(checkpoint: Checkpoint, sample: Sample, *, folder: Path | None, hard
 def _read_sample_frames(
     checkpoint: Checkpoint, sample: Sample, warnings: list[str], hardware: HardwareDecoding
 ) -> Iterator[Frame]:
-    """Read a sample's part of its video; append damage and missing frames to ``warnings``."""
-    num_frames, video, device = 0, sample.video_path, find_decoding_device(hardware, str(checkpoint.model.device))
+    """Read a sample's part of its video; append damage to ``warnings``."""
+    video, device = sample.video_path, find_decoding_device(hardware, str(checkpoint.model.device))
     assert video is not None
-    for frame in read_frames(video, fps=sample.fps, excerpt=sample.excerpt, on_damage=warnings.append, device=device):
-        num_frames += 1
-        yield frame
-    if sample.start_s is not None and num_frames < sample.num_frames:
-        warnings.append(
-            f"{video} ends after {num_frames} of the {sample.num_frames} frames of the clip, which starts at "
-            f"{sample.start_s:g} s; is it the whole video?"
-        )
+    yield from read_frames(video, fps=sample.fps, excerpt=sample.excerpt, on_damage=warnings.append, device=device)
 
 
 def _fail(error: EngineError) -> Iterator[FrameFeatures]:

@@ -18,7 +18,7 @@ from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.stream import StreamEvent, StreamRequest
 from engine.streamer import Streamer
-from eval.data.samples import Sample, build_task
+from eval.data.samples import Sample, build_task, describe_early_end
 from eval.metrics.videollm_online import LiveCounts, count_live
 from eval.runs.folder import VideoRecord, digest_sample
 from eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
@@ -185,7 +185,9 @@ class _VideoRuns:
         except (EngineError, ValueError) as error:
             return VideoResult(record=replace(video.record, error=str(error)))
         fps, num_frames = video.sample.fps, len(video.outputs)
-        warnings = video.warnings + [
+        early_end = describe_early_end(video.sample, num_frames)
+        warnings = video.warnings + ([f"the video {early_end}"] if early_end else [])
+        warnings += [
             f"the user turn at {turn.time_s:g} s lies after the end of the video and was not fed"
             for turn in find_late_turns(video.task, fps=fps, num_frames=num_frames)
         ]

@@ -276,3 +276,35 @@ def test_a_file_that_is_no_elan_document_is_refused(tmp_path: Path, content: str
     (tmp_path / "a.eaf").write_text(content)
     with pytest.raises(ValueError, match=reason):
         read_eaf_corrections(tmp_path / "a.eaf", sample=SAMPLE, reviewer="bob")
+
+
+@pytest.mark.parametrize("offset_ms", [250, 1000, -500])
+def test_a_media_offset_of_elan_changes_no_turn(tmp_path: Path, offset_ms: int) -> None:
+    def shift(root: etree._Element) -> None:
+        media = root.find("HEADER/MEDIA_DESCRIPTOR")
+        if media is None:
+            media = etree.SubElement(root.find("HEADER"), "MEDIA_DESCRIPTOR")
+        media.set("TIME_ORIGIN", str(int(media.get("TIME_ORIGIN", "0")) + offset_ms))
+        for slot in root.iterfind("TIME_ORDER/TIME_SLOT"):
+            slot.set("TIME_VALUE", str(max(0, int(slot.get("TIME_VALUE")) - offset_ms)))
+
+    assert edited(tmp_path, shift) == ()
+
+
+@pytest.mark.parametrize("place", ["TIME_ORIGIN", "TIME_VALUE"])
+@pytest.mark.parametrize("time", ["9" * 400, "9" * 5000, "x", "1e999", "\u0661"])
+def test_a_time_that_is_no_number_of_milliseconds_is_refused_in_one_sentence(
+    tmp_path: Path, place: str, time: str
+) -> None:
+    def change(root: etree._Element) -> None:
+        if place == "TIME_ORIGIN":
+            etree.SubElement(root.find("HEADER"), "MEDIA_DESCRIPTOR").set("TIME_ORIGIN", time)
+            header = root.find("HEADER")
+            header.insert(0, header[-1])
+        else:
+            for slot in root.iterfind("TIME_ORDER/TIME_SLOT"):
+                slot.set("TIME_VALUE", time)
+
+    with pytest.raises(ValueError, match=r"a\.eaf.* (no number of|no start time in) milliseconds") as caught:
+        edited(tmp_path, change)
+    assert len(str(caught.value)) < 400

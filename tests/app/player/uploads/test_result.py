@@ -107,7 +107,7 @@ def test_a_refused_file_changes_nothing_and_shows_no_folder(context: AppContext,
     others = tmp_path / "others.jsonl"
     line = (DATA / "proactive_videoqa.jsonl").read_text().splitlines()[0]
     others.write_text(line.replace("kettle", "cake", 1) + "\n" + line.replace("kettle", "bread", 1))
-    words = "⚠ others.jsonl: has 2 results, and none of them for kettle or kettle.mp4"
+    words = "⚠ others.jsonl: has 2 results, and none of them for kettle.mp4"
     assert problem(others).startswith(words)
     noise = tmp_path / "noise.json"
     noise.write_bytes(b"\xff\xfe{")

@@ -188,7 +188,7 @@ def test_the_only_result_of_a_file_is_refused_if_it_names_another_video(tmp_path
 def test_the_id_of_a_reference_names_the_video_of_a_result_too(tmp_path: Path) -> None:
     content = {"question_id": 7, "model_response_list": [{"role": "assistant", "content": "It boils.", "time": 4}]}
     assert messages(read(tmp_path, content, replace(KETTLE, video_id="7"))) == {4: "It boils."}
-    with pytest.raises(ValueError, match="is of the video 7, not of kettle.mp4"):
+    with pytest.raises(ValueError, match=r"is of the video 7, not of kettle\.mp4"):
         read(tmp_path, content)
 
 
@@ -220,13 +220,14 @@ SOURCES: list[object] = [
 def test_a_foreign_number_anywhere_is_read_or_refused_in_one_sentence(
     tmp_path: Path, data: st.DataObject, source: object
 ) -> None:
+    outputs: tuple[FrameOutput, ...] = ()
+    problem = ""
     try:
         outputs = read(tmp_path, put(source, data))
     except ValueError as error:
-        assert str(error).startswith(str(tmp_path))
-        assert len(str(error)) < 1500
-    else:
-        assert len(outputs) <= 10
+        problem = str(error)
+    assert not problem or (problem.startswith(str(tmp_path)) and len(problem) < 1500)
+    assert len(outputs) <= 10
 
 
 @example("1" * 5000)

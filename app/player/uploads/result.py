@@ -21,11 +21,12 @@ from engine.config import StreamConfig
 from engine.control.task import Task
 from engine.io.files import digest_file
 from engine.plurals import format_count
-from eval.data.samples import Sample, build_task
+from eval.data.samples import Sample, Turn, build_task
 from eval.runs.folder import read_signal_specs, versions
 from eval.runs.imports.import_results import list_missing, read_result
 from eval.runs.imports.signals import SignalRule
 
+_NO_TASK: Final = Task()
 MAX_RESULT_BYTES: Final = 200 * 2**20
 """Maximum size of a result file."""
 
@@ -100,9 +101,8 @@ def show_result(
     if checked.path is None:
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without results. Press Run."
         return PlayerView(run=show_nothing(status, clip=clip), buttons=cancel_run(live))
-    run, problems = _read(clip, checked.path, settings={"versions": versions(), **context.encoder}, rule=checked.rule)
-    if clip.sample is None:
-        run = replace(run, task=_read_boxes(clip, *boxes))
+    settings = {"versions": versions(), **context.encoder}
+    run, problems = _read(clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes))
     context.recent.keep_run(run)
     notes = [f"{clip.name}, {format_clock(clip.duration_s)}, with the results of {checked.path.name}."]
     if clip.num_frames - len(run.outputs) > clip.fps:  # the last entry of a form per second lasts one
@@ -142,15 +142,15 @@ def _read_boxes(clip: Clip, goal: str | None = None, steps: str | None = None, u
     try:
         return read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
     except ValueError:
-        return Task()
+        return _NO_TASK
 
 
 def _read(
-    clip: Clip, path: Path, *, settings: Mapping[str, Any], rule: SignalRule | None
+    clip: Clip, path: Path, *, settings: Mapping[str, Any], rule: SignalRule | None, typed: Task = _NO_TASK
 ) -> tuple[Run, tuple[str, ...]]:
     """Return the results of a file as a run, and its damaged lines. Raises ``ValueError`` with file, field and cure."""
     check_size(path, limit=MAX_RESULT_BYTES)
-    sample = clip.sample or _without_reference(clip)
+    sample = clip.sample or _without_reference(clip, typed)
     named = replace(sample, video_path=Path(clip.name))
     found = read_result(path, named, rule=rule)
     systems = ", ".join(found.settings["missing"])
@@ -166,15 +166,15 @@ def _read(
     return run, found.problems
 
 
-def _without_reference(clip: Clip) -> Sample:
+def _without_reference(clip: Clip, typed: Task) -> Sample:
     return Sample(
         video_id=clip.video_id,
         video_path=None,
         fps=clip.fps,
         num_frames=clip.num_frames,
-        goal="",
-        steps=(),
-        turns=(),
+        goal=typed.goal,
+        steps=typed.steps,
+        turns=tuple(Turn(time_s=turn.time_s, role="user", text=turn.text) for turn in typed.user_turns),
         initial_state={},
         has_reference=False,
     )

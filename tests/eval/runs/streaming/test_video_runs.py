@@ -199,3 +199,14 @@ def test_a_reader_that_breaks_off_fails_its_own_video(
     monkeypatch.setattr(sample_features, "read_frames", break_off)
     results = run_together(checkpoint, make_worker_config(tiny_folder), samples[:3])
     assert [result.record.error for _, result in sorted(results.items())] == ["", "the disk is gone", ""]
+
+
+def test_a_video_that_is_shorter_than_its_split_has_a_warning(
+    checkpoint: Checkpoint, samples: list[Sample], tiny_folder: Path
+) -> None:
+    config = make_worker_config(tiny_folder)
+    whole = run_sample(checkpoint, config, samples[0])
+    assert whole.record.warning == ""
+    longer = replace(samples[0], num_frames=len(whole.outputs) + 30)
+    short = run_sample(checkpoint, config, longer)
+    assert short.record.warning == f"the video ends after {len(whole.outputs)} of {longer.num_frames} frames"

@@ -14,7 +14,7 @@ from app.exports.writers.elan import write_eaf
 from app.exports.writers.tables import write_csv_tables, write_json_tables
 from app.exports.writers.videollm_online import write_videollm_online
 from app.exports.writers.webvtt import write_webvtt
-from eval.runs.folder import output_path
+from eval.runs.folder import RunFolder, output_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,12 @@ def write_export(folder: Path, videos: Sequence[ReviewedVideo], *, file_format: 
         file_format: A name in ``EXPORT_FORMATS``.
         split: Name of the split in a ``dataset``.
 
-    Raises ``ValueError`` for a split name that ``datasets`` refuses.
+    Raises ``ValueError`` for a split name that ``datasets`` refuses, and for a run folder: the file of a video called
+    ``run`` would replace its settings.
     """
     chosen = EXPORT_FORMATS[file_format]
+    if (folder / "run.json").exists() and RunFolder(folder).count_videos():
+        raise ValueError(f"{folder} holds a run, whose files an export may replace; name another folder with --out")
     if not chosen.ending:
         chosen.write(folder, videos, split)
         return

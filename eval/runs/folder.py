@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -31,6 +32,8 @@ from eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"
 _MAX_NAME_LENGTH: Final = 120
+_CUT_NAME: Final = re.compile(r"~[0-9a-f]{16}$")
+"""The end of the file name of a long id; a short id of this form is cut too, so that no two ids share a file."""
 OWN_SPLIT: Final = "split.json"
 """The split in the folder of a recorded run whose videos bring their own tasks."""
 
@@ -164,12 +167,9 @@ class RunFolder(OutputFolder):
         """Write the record of a video whose outputs are written, which marks it as finished."""
         write_json(self._record_path(record.video_id), asdict(record))
 
-    def finish_video(self, record: VideoRecord) -> None:
-        """Write the record of a video whose outputs are in ``output_path`` already."""
-        write_json(self._record_path(record.video_id), asdict(record))
-
     def delete_video(self, video_id: str) -> None:
-        """Remove a video's files, the record first."""
+        """Remove a video's files, the record first. Raises ``FolderRefusedError`` if they are of another video."""
+        self._check_owner(VideoRecord, self._record_path(video_id), video_id)
         self._record_path(video_id).unlink(missing_ok=True)
         output_path(self.path, video_id).unlink(missing_ok=True)
 
@@ -277,7 +277,7 @@ def versions() -> dict[str, str]:
 
 def _file_name(video_id: str) -> str:
     name = quote(video_id, safe=" ", errors="surrogatepass")
-    if len(name) <= _MAX_NAME_LENGTH:
+    if len(name) < _MAX_NAME_LENGTH or (len(name) == _MAX_NAME_LENGTH and not _CUT_NAME.search(name)):
         return name
     digest = hashlib.sha256(video_id.encode(errors="surrogatepass")).hexdigest()
     return f"{name[: _MAX_NAME_LENGTH - 17]}~{digest[:16]}"

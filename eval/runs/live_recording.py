@@ -27,8 +27,8 @@ from eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, o
 from eval.runs.output_folder import lock_folder
 
 VIDEO_NAME: Final = "video.mp4"
-SESSION_NAME: Final = "session.jsonl"
-"""The task, and a line for each question; it exists until the recording is complete."""
+SESSION_NAME: Final = "session.unfinished"
+"""The mark of an unfinished recording: the task, and a line for each question. No file of a video has this ending."""
 
 
 class LiveRecording:
@@ -107,9 +107,10 @@ def recover_recording(path: Path) -> Sample | None:
 
     Raises:
         FolderRefusedError: The session still runs.
-        ValueError: A file of the folder is invalid.
+        ValueError: A file of the folder is invalid; no file is changed then.
     """
     with lock_folder(path):
+        _check_session(path)
         _drop_half_line(output_path(path, _video_id(path)))
         _drop_half_line(path / SESSION_NAME)
         with suppress(VideoError):  # it was killed before the first picture
@@ -119,6 +120,16 @@ def recover_recording(path: Path) -> Sample | None:
 
 def _video_id(path: Path) -> str:
     return path.resolve().name
+
+
+def _check_session(path: Path) -> None:
+    """Raise ``ValueError`` unless a folder is that of a live session, before any of its files is cut or removed."""
+    mark, settings = path / SESSION_NAME, RunFolder(path).settings()
+    with reading(mark), mark.open(encoding="utf-8") as file:
+        if (line := file.readline()).endswith("\n"):  # else it was killed in its first line
+            parse_record(Task, line)
+    if settings is None or not settings.get("source") or settings.get("split") != str(path.resolve() / OWN_SPLIT):
+        raise ValueError(f"{path} holds no recording of a live session; remove {mark.name} if it is not needed")
 
 
 def _drop_half_line(path: Path) -> None:
@@ -148,7 +159,7 @@ def _complete(path: Path) -> Sample | None:
         initial_state=task.initial_state,
     )
     write_samples(path / OWN_SPLIT, [sample], file_format="manifest")
-    folder.finish_video(
+    folder.save_record(
         VideoRecord(
             video_id=video_id,
             source=digest_sample(sample),

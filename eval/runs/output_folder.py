@@ -163,6 +163,21 @@ class OutputFolder(ABC):
             return kind(video_id=video_id, source="", error=f"{error}; {self.redo}")
         return result
 
+    def _check_owner(self, kind: type[R], path: Path, video_id: str) -> None:
+        """Raise ``FolderRefusedError`` if the result at ``path`` is of a video whose id differs in case only.
+
+        On a file system that ignores case, both ids have the same files.
+        """
+        try:
+            owner = read_record(kind, path).video_id
+        except (FileNotFoundError, ValueError):
+            return  # an invalid file is replaced
+        if owner != video_id and owner.casefold() == video_id.casefold():
+            raise FolderRefusedError(
+                f"{path} holds the video {owner}, so that {video_id} cannot be saved: this file system ignores case; "
+                "rename one of the videos"
+            )
+
 
 @contextmanager
 def lock_folder(path: Path) -> Iterator[None]:

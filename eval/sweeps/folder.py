@@ -111,7 +111,8 @@ class SweepFolder(OutputFolder):
         return replace(found, error=f"{problem}; {self.redo}") if problem else found
 
     def save_video(self, video: SweptVideo) -> None:
-        """Write one video."""
+        """Write one video. Raises ``FolderRefusedError`` if the file is of another video."""
+        self._check_owner(SweptVideo, self._video_path(video.video_id), video.video_id)
         content = {field.name: getattr(video, field.name) for field in fields(video)}
         runs = [{name: _plain(getattr(run, name)) for name in _KEPT} for run in video.runs]
         write_json(self._video_path(video.video_id), {**content, "runs": runs})

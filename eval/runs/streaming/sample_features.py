@@ -94,7 +94,9 @@ def find_features(
     video = sample.video_path
     if folder is not None and (video is None or not video.is_file()):
         for suffix in FEATURE_SUFFIXES:
-            if (given := folder / f"{sample.video_id}{suffix}").is_file():
+            given = folder / f"{sample.video_id}{suffix}"
+            is_inside = given.is_relative_to(folder) and ".." not in given.relative_to(folder).parts
+            if is_inside and given.is_file():  # the id of a foreign split may be ../boat or /boat
                 return given
     if video is None:
         hint = "" if folder is None else f", or its features {sample.video_id}.npy in --features DIR"

@@ -1,6 +1,7 @@
 """Every export format: its files, its place in the documents."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from eval.runs.folder import RunFolder
 from tests.support.paths import ROOT
 from tests.support.reviews.exported import read_json_tables
 from tests.support.reviews.reviewed import SAMPLES
+
+
+def test_an_export_into_a_run_folder_is_refused_since_a_video_may_have_the_name_of_its_files(run: RunFolder) -> None:
+    videos = gather_videos([replace(SAMPLES[0], video_id="run")], review=fold_actions([]))
+    files = {path: path.read_bytes() for path in run.path.iterdir()}
+    for form in EXPORT_FORMATS:
+        with pytest.raises(ValueError, match="holds a run, whose files an export may replace"):
+            write_export(run.path, videos, file_format=form)
+    assert {path: path.read_bytes() for path in run.path.iterdir()} == files
 
 
 def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(run: RunFolder, tmp_path: Path) -> None:

@@ -14,7 +14,10 @@ import pytest
 from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.metrics.videollm_online import LiveCounts
+from eval.runs import folder as folder_module
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
+from eval.runs.live_recording import SESSION_NAME
+from eval.runs.output_folder import FolderRefusedError
 
 SETTINGS: dict[str, Any] = {
     "split": "/s.json",
@@ -236,6 +239,42 @@ def test_any_name_of_a_video_is_a_file_name(tmp_path: Path) -> None:
         RunFolder(tmp_path).save_video(replace(RECORD, video_id=name), outputs(1, response=name))
     assert [RunFolder(tmp_path).outputs(replace(SAMPLE, video_id=name))[0].response for name in names] == names
     assert len(list(tmp_path.iterdir())) == 2 * len(names)
+
+
+def test_an_id_that_looks_like_the_shortened_file_name_of_another_has_its_own_files(tmp_path: Path) -> None:
+    long = "a" * 300
+    names = [long, output_path(tmp_path, long).stem]
+    for name in names:
+        RunFolder(tmp_path).save_video(replace(RECORD, video_id=name), outputs(1, response=name))
+    assert [RunFolder(tmp_path).outputs(replace(SAMPLE, video_id=name))[0].response for name in names] == names
+
+
+def test_no_id_of_a_video_forms_a_name_of_our_own_files(tmp_path: Path) -> None:
+    ours = {"run.json", "metrics.json", "charts.json", "split.json", "sweep.json", "judgements.json", "videos.csv"}
+    ours |= {"columns.csv", "sweep.csv", "video.mp4", "split.json.provenance.json", ".lock", SESSION_NAME}
+    for name in ours:
+        for video_id in {name, *(name.removesuffix(ending) for ending in (".json", ".jsonl", ".record.json"))}:
+            paths = [output_path(tmp_path, video_id), output_path(tmp_path, video_id).with_suffix(".sweep.json")]
+            paths.append(RunFolder(tmp_path)._record_path(video_id))
+            assert not {path.name.casefold() for path in paths} & ours
+
+
+def test_where_case_is_ignored_a_video_does_not_replace_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_name = folder_module._file_name
+    monkeypatch.setattr(folder_module, "_file_name", lambda video_id: file_name(video_id.lower()))
+    folder = RunFolder(tmp_path)
+    folder.save_video(replace(RECORD, video_id="Boat"), outputs(1, response="kept"))
+    for change in (
+        lambda: folder.save_video(replace(RECORD, video_id="boat"), outputs(1)),
+        lambda: folder.delete_video("boat"),
+    ):
+        with pytest.raises(FolderRefusedError, match="holds the video Boat, so that boat cannot be saved"):
+            change()
+    assert folder.outputs(replace(SAMPLE, video_id="Boat"))[0].response == "kept"
+    folder.save_video(replace(RECORD, video_id="Boat"), outputs(1, response="again"))
+    assert folder.outputs(replace(SAMPLE, video_id="Boat"))[0].response == "again"
 
 
 @pytest.fixture

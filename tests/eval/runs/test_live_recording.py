@@ -4,18 +4,26 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from app.live.recorded import read_recorded
+from engine.config import StreamConfig
+from engine.control.task import Task
 from engine.errors import VideoError
+from engine.live.frames import make_gap
+from engine.loading import load_model
+from engine.records import UserTurn
 from engine.video.growing import finish_growing
 from engine.video.reader import read_frames
 from eval.cli.live import recover
 from eval.cli.options import RecoverOptions
 from eval.data.loading import read_split
-from eval.runs.folder import RunFolder
-from eval.runs.live_recording import SESSION_NAME, recover_recording
+from eval.runs.folder import RunFolder, VideoRecord
+from eval.runs.live_recording import SESSION_NAME, LiveRecording, recover_recording
 from eval.runs.output_folder import FolderRefusedError
 from tests.support.paths import ROOT
 
@@ -93,6 +101,55 @@ def test_a_killed_session_has_its_video_its_outputs_and_its_questions(
     assert not (killed / SESSION_NAME).exists()
     with pytest.raises(ValueError, match="not the folder of an unfinished session"):
         recover(RecoverOptions(folder=killed))
+
+
+@pytest.mark.parametrize("own_name", ["session", "run", "split", "video"])
+def test_a_live_recording_with_a_name_of_our_files_is_complete(
+    tiny_folder: Path, tmp_path: Path, own_name: str
+) -> None:
+    recording = LiveRecording(
+        tmp_path / own_name,
+        task=Task(goal="build"),
+        config=StreamConfig(),
+        checkpoint=load_model(tiny_folder, device="cpu"),
+        source="camera",
+    )
+    for index in range(3):
+        recording.video.write(index, np.zeros((48, 64, 3), np.uint8))
+        recording.add(replace(make_gap(index, fps=2, before=None, initial={}, reason="dropped"), response="Go."))
+    recording.add_question(UserTurn(time_s=0.5, text="What is next?"))
+    sample = recording.finish()
+    assert sample is not None
+    assert len(RunFolder(tmp_path / own_name).outputs(sample)) == 3
+    assert [turn.text for turn in sample.turns if turn.role == "user"] == ["What is next?"]
+
+
+def write_run(folder: Path, *video_ids: str) -> dict[Path, bytes]:
+    """Write a finished run of videos with these ids; return its files."""
+    outputs = [make_gap(0, fps=2, before=None, initial={}, reason="dropped")]
+    with RunFolder.open(folder, {"split": "/s.json", "config": {}}) as run:
+        for video_id in video_ids:
+            run.save_video(VideoRecord(video_id=video_id, source="s", num_frames=1), outputs)
+    return {path: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_run_keeps_the_outputs_of_a_video_called_session_at_the_start_of_a_page(tmp_path: Path) -> None:
+    ids = ("session", "session.unfinished", "eval", SESSION_NAME)
+    files = write_run(tmp_path / "eval", *ids)
+    assert read_recorded({}, tmp_path) == []
+    assert {path: path.read_bytes() for path in (tmp_path / "eval").iterdir()} == files
+
+
+@pytest.mark.parametrize("content", ["", "{}\n", '{"frame_index": 0}\n', "\0", '{"goal": "build"'])
+def test_a_foreign_file_with_the_name_of_the_mark_removes_and_cuts_nothing(tmp_path: Path, content: str) -> None:
+    write_run(tmp_path / "eval", "eval")
+    (tmp_path / "eval" / SESSION_NAME).write_text(content)
+    (tmp_path / "eval" / "eval.jsonl").write_text('{"a line without an end": 1}')
+    files = {path: path.read_bytes() for path in (tmp_path / "eval").iterdir()}
+    problems = read_recorded({}, tmp_path)
+    assert len(problems) == 1
+    assert "The recorded session eval cannot be completed" in problems[0]
+    assert {path: path.read_bytes() for path in (tmp_path / "eval").iterdir()} == files
 
 
 def test_a_video_without_a_whole_picture_is_one_sentence(tmp_path: Path) -> None:

@@ -101,3 +101,18 @@ def test_two_processes_that_write_one_feature_file_never_show_half_of_it(
     assert [writer.exitcode for writer in writers] == [0, 0]
     assert num_reads > 0
     assert [entry.name for entry in tmp_path.iterdir()] == ["f.safetensors"]
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_an_id_of_a_split_names_no_features_outside_their_folder(
+    checkpoint: Checkpoint, demo_manifest: Path, tmp_path: Path, is_absolute: bool
+) -> None:
+    (tmp_path / "kept").mkdir()
+    for name in ("boat", "kept/boat"):
+        (tmp_path / f"{name}.npy").write_bytes(b"")
+    sample = replace(read_samples(demo_manifest)[0], video_path=None, video_id="boat")
+    kept = tmp_path / "kept"
+    assert sample_features.find_features(checkpoint, sample, folder=kept) == kept / "boat.npy"
+    outside = str(tmp_path / "boat") if is_absolute else "../boat"
+    with pytest.raises(VideoError, match="names no video file"):
+        sample_features.find_features(checkpoint, replace(sample, video_id=outside), folder=kept)

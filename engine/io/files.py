@@ -143,9 +143,14 @@ def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
         os.replace(name, path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        if isinstance(error, OSError) and is_disk_full(error) and error.filename is None:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether an error, also one of FFmpeg, is that of a full disk."""
+    return getattr(error, "errno", None) in _FULL
 
 
 def digest_file(path: Path) -> str:

@@ -84,14 +84,16 @@ class Capture:
         return self._clock.now() - self._picture_s > self._stall_s
 
     def _read(self, stopped: Event) -> EngineError | None:
-        """Read the source once; return the error that ended it."""
-        try:
-            for image in self._source.pictures(self._clock, stopped):
-                self._sample(image)
-                if stopped.is_set():
-                    return None
-        except VideoError as error:
-            return error
+        """Read the source once; return the error that ended it. Errors of ``on_picture`` are not the source's."""
+        pictures = self._source.pictures(self._clock, stopped)
+        while not stopped.is_set():
+            try:
+                image = next(pictures, None)
+            except VideoError as error:
+                return error
+            if image is None:
+                return None
+            self._sample(image)
         return None
 
     def _sample(self, image: np.ndarray) -> None:

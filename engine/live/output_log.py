@@ -25,23 +25,32 @@ class OutputLog(Sequence[FrameOutput]):
         """Begin a new file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._file = path.open("wb")
+        self._file = path.open("wb", buffering=0)  # a killed process loses no output
         self._recent: deque[FrameOutput] = deque(maxlen=num_kept)
         self._offsets = array("Q")  # of every _STRIDE-th line
         self._length = self._end = 0
         self._lock = Lock()
 
     def append(self, output: FrameOutput) -> None:
-        """Append an output."""
+        """Append an output. Raises ``OSError`` with the file's name if the disk is full; the log is then unchanged."""
         line = (output.to_json() + "\n").encode()
         with self._lock:
+            self._write(line)
             if self._length % _STRIDE == 0:
                 self._offsets.append(self._end)
-            self._file.write(line)
-            self._file.flush()  # a killed process loses no output
             self._end += len(line)
             self._length += 1
             self._recent.append(output)
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        try:
+            while rest:  # a write to a disk that becomes full takes a part
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self._file.truncate(self._end)
+            self._file.seek(self._end)
+            raise OSError(error.errno, error.strerror, self.path.name) from error
 
     def close(self) -> None:
         """Close the file; the log can still be read."""

@@ -6,10 +6,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+import av
 import cv2
 import numpy as np
 
+from engine.errors import VideoError
 from engine.video.growing import finish_growing, open_growing_encoder
+from engine.video.track import reason_of
 from engine.video.writer import Encoder
 
 MAX_WIDTH: Final = 1280
@@ -41,7 +44,11 @@ class VideoRecorder:
             if self._is_closed:
                 return
             encoder = self._open(image)
-            self._flush(encoder, until=index)
+            try:
+                self._flush(encoder, until=index)
+            except (av.error.FFmpegError, OSError) as error:
+                reason = reason_of(error)
+                raise VideoError(f"{self.path}: cannot be written ({reason}); check its free space") from error
             self._held = index, cv2.resize(image, self._size, interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
 
     def close(self) -> None:

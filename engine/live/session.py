@@ -227,23 +227,27 @@ class LiveSession:
             self._encoded.close()
 
     def _decide(self) -> None:
+        try:
+            self._guard(self._stream)
+            self.statistics.close()
+            # On a full disk this fails as the outputs did. The first problem is kept, and the session has to end.
+            self._guard(lambda: self._fill_gaps(self.statistics.last_index + 1))
+        finally:
+            self.ended.set()
+
+    def _stream(self) -> None:
         frames = ModelFrames(self._encoded, self._clock)
         request = StreamRequest(video_id="", features=frames, task=self.task, reports_text=True)
-        try:
-            for event in self._streamer.run_many([request], max_batch_size=1):
-                if event.error is not None:
-                    raise event.error
-                if event.text_progress is not None:
-                    index = frames.in_flight[0].sampled.grid_index
-                    self.text_progress = replace(event.text_progress, frame_index=index)
-                    if self.on_text is not None:
-                        self.on_text(self.text_progress)
-                if event.output is not None:
-                    self._add(check_probs(event.output), frames)
-        finally:
-            self.statistics.close()
-            self._fill_gaps(self.statistics.last_index + 1)
-            self.ended.set()
+        for event in self._streamer.run_many([request], max_batch_size=1):
+            if event.error is not None:
+                raise event.error
+            if event.text_progress is not None:
+                index = frames.in_flight[0].sampled.grid_index
+                self.text_progress = replace(event.text_progress, frame_index=index)
+                if self.on_text is not None:
+                    self.on_text(self.text_progress)
+            if event.output is not None:
+                self._add(check_probs(event.output), frames)
 
     def _add(self, output: FrameOutput, frames: ModelFrames) -> None:
         """Count a decided frame, and report its output under the index of its instant."""
@@ -269,6 +273,6 @@ class LiveSession:
             self._report(make_gap(index, fps=self.config.fps, before=self._last, initial=self._initial, reason=reason))
 
     def _report(self, output: FrameOutput) -> None:
-        self._last = output
         if self._on_output is not None:
             self._on_output(output)
+        self._last = output  # only now: an instant whose output was not written is a gap

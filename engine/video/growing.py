@@ -15,7 +15,7 @@ from typing import Final
 import av
 
 from engine.errors import VideoError
-from engine.io.files import atomic_write
+from engine.io.files import atomic_write, is_disk_full
 from engine.video.track import reason_of
 from engine.video.writer import Encoder, add_h264
 
@@ -43,7 +43,7 @@ def open_growing_encoder(path: Path, *, height: int, width: int, fps: Fraction) 
 def finish_growing(path: Path) -> None:
     """Rewrite a video of ``open_growing_encoder`` with its index at the front, also one whose process was killed.
 
-    Raises ``VideoError`` if it has no whole picture; the file is then unchanged.
+    Raises ``VideoError`` if it has no whole picture, or the disk is full; the file is then unchanged.
     """
     try:
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
@@ -52,6 +52,8 @@ def finish_growing(path: Path) -> None:
             with part.open("rb") as whole, atomic_write(path, binary=True) as file:
                 shutil.copyfileobj(whole, file)
     except (av.error.FFmpegError, OSError, IndexError) as error:
+        if is_disk_full(error):
+            raise VideoError(f"{path}: cannot be completed ({reason_of(error)}); free some space") from error
         raise VideoError(f"{path}: has no whole picture ({reason_of(error)})") from error
 
 

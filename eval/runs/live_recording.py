@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from engine.config import StreamConfig
 from engine.control.task import Task
-from engine.errors import VideoError
+from engine.errors import EngineError, VideoError, first_line
 from engine.io.files import to_json
 from engine.io.json_records import parse_record, reading
 from engine.live.output_log import OutputLog
@@ -29,6 +29,10 @@ from eval.runs.output_folder import lock_folder
 VIDEO_NAME: Final = "video.mp4"
 SESSION_NAME: Final = "session.unfinished"
 """The mark of an unfinished recording: the task, and a line for each question. No file of a video has this ending."""
+
+
+class RecordingError(EngineError):
+    """The recording of a live session cannot be completed now."""
 
 
 class LiveRecording:
@@ -87,13 +91,20 @@ class LiveRecording:
     def finish(self) -> Sample | None:
         """Close the files, complete the recording and release the folder.
 
-        Returns the sample; None if there was no frame, and the run folder is then without a video.
+        Returns the sample; None if there was no frame, and the run folder is then without a video. Raises
+        ``RecordingError`` if the folder cannot be written; the recording is then still marked as unfinished.
         """
-        with self._files:
-            self.video.close()
-            self.outputs.close()
-            self._session.close()
-            return _complete(self._path)
+        try:
+            with self._files:
+                with ExitStack() as closed:  # each is closed, also after an error of another
+                    for file in (self._session, self.outputs, self.video):
+                        closed.callback(file.close)
+                return _complete(self._path)
+        except (OSError, VideoError) as error:
+            raise RecordingError(
+                f"the recording {self._path.name} cannot be completed: {first_line(error)}; free some space, then run "
+                "`stepscope recover` with its folder, or start the page again"
+            ) from error
 
     def _write(self, content: Mapping[str, Any]) -> None:
         self._session.write(to_json(content) + "\n")

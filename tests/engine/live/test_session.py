@@ -1,5 +1,7 @@
 """Live sessions on scripted sources and a fake clock: pace, drops, and encoder and model at once."""
 
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from threading import Event
@@ -11,6 +13,7 @@ import pytest
 import engine.live.session as session_module
 from engine.config import StreamConfig
 from engine.control.requests import TextProgress
+from engine.errors import VideoError
 from engine.live.clock import Clock
 from engine.live.session import LiveOptions
 from engine.model.checkpoint import Checkpoint
@@ -172,3 +175,57 @@ def test_a_stopped_session_ends_without_a_problem(checkpoint: Checkpoint) -> Non
     assert session.ended.is_set()
     assert (session.status.state, session.problem) == ("ended", "")
     assert not any(thread.is_alive() for thread in session._threads)
+
+
+@pytest.mark.parametrize("num_written", [0, 1, 3])
+def test_a_session_on_a_full_disk_ends_with_the_reason(checkpoint: Checkpoint, num_written: int) -> None:
+    paced = Paced(10**9)
+    written: list[int] = []
+
+    def write(output: FrameOutput) -> None:
+        if len(written) == num_written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "live.jsonl")
+        written.append(output.frame_index)
+        paced.decide(output)
+
+    session, _ = begin(checkpoint, paced, is_endless=True, on_output=write)
+    session.start()
+    assert session.ended.wait(LIMIT_S)
+    assert session.status.state == "failed"
+    assert session.problem == "[Errno 28] No space left on device: 'live.jsonl'"
+    session.stop()
+    assert not any(thread.is_alive() for thread in session._threads)
+    assert written == list(range(num_written))
+
+
+def test_an_output_that_was_not_written_is_a_gap_once_there_is_space(checkpoint: Checkpoint) -> None:
+    paced, written = Paced(10**9), list[FrameOutput]()
+
+    def write(output: FrameOutput) -> None:
+        if output.frame_index == 2 and output.state is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.append(output)
+        paced.decide(output)
+
+    session, _ = begin(checkpoint, paced, is_endless=True, on_output=write)
+    session.start()
+    assert session.ended.wait(LIMIT_S)
+    session.stop()
+    assert [output.state for output in written] == [None, None, "not reached"]
+    assert [output.frame_index for output in written] == [0, 1, 2]
+
+
+def test_a_picture_that_cannot_be_recorded_ends_the_session_instead_of_a_reconnection(checkpoint: Checkpoint) -> None:
+    paced = Paced(10**9)
+    session, outputs = begin(checkpoint, paced, is_endless=True, on_output=paced.decide)
+
+    def record(index: int, _: np.ndarray) -> None:
+        if index == 2:
+            raise VideoError("video.mp4: cannot be written (No space left on device)")
+
+    session.capture._on_picture = record
+    session.start()
+    assert session.ended.wait(LIMIT_S)
+    session.stop()
+    assert session.problem == "video.mp4: cannot be written (No space left on device)"
+    assert [output.frame_index for output in outputs] == [0, 1, 2], "the third was sampled, and not reached"

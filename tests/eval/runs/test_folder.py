@@ -4,7 +4,6 @@ import errno
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -275,20 +274,6 @@ def test_where_case_is_ignored_a_video_does_not_replace_another(
     assert folder.outputs(replace(SAMPLE, video_id="Boat"))[0].response == "kept"
     folder.save_video(replace(RECORD, video_id="Boat"), outputs(1, response="again"))
     assert folder.outputs(replace(SAMPLE, video_id="Boat"))[0].response == "again"
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount 64 KiB; skips where that is not allowed."""
-    (tmp_path / "disk").mkdir()
-    try:
-        subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path / "disk")], check=True, capture_output=True
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"a small file system cannot be mounted here: {error}")
-    yield tmp_path / "disk"
-    subprocess.run(["umount", str(tmp_path / "disk")], check=True)
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_half_file(tiny_disk: Path) -> None:

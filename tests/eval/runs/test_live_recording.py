@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +17,16 @@ from engine.config import StreamConfig
 from engine.control.task import Task
 from engine.errors import VideoError
 from engine.live.frames import make_gap
+from engine.live.recorder import VideoRecorder
 from engine.loading import load_model
-from engine.records import UserTurn
+from engine.records import FrameOutput, UserTurn
 from engine.video.growing import finish_growing
 from engine.video.reader import read_frames
 from eval.cli.live import recover
 from eval.cli.options import RecoverOptions
 from eval.data.loading import read_split
 from eval.runs.folder import RunFolder, VideoRecord
-from eval.runs.live_recording import SESSION_NAME, LiveRecording, recover_recording
+from eval.runs.live_recording import SESSION_NAME, LiveRecording, RecordingError, recover_recording
 from eval.runs.output_folder import FolderRefusedError
 from tests.support.paths import ROOT
 
@@ -34,6 +37,7 @@ import numpy as np
 from engine.control.task import Task
 from engine.config import StreamConfig
 from engine.live.frames import make_gap
+from engine.live.recorder import VideoRecorder
 from engine.loading import load_model
 from engine.records import Step, UserTurn
 from dataclasses import replace
@@ -158,3 +162,61 @@ def test_a_video_without_a_whole_picture_is_one_sentence(tmp_path: Path) -> None
     with pytest.raises(VideoError, match="has no whole picture"):
         finish_growing(path)
     assert path.read_bytes() == b"\0\0\0\x20ftypisom"
+
+
+def test_a_recording_on_a_full_disk_is_completed_once_there_is_space(tiny_folder: Path, tiny_disk: Path) -> None:
+    path = tiny_disk / "live-1"
+    recording = LiveRecording(
+        path,
+        task=Task(goal="build"),
+        config=StreamConfig(),
+        checkpoint=load_model(tiny_folder, device="cpu"),
+        source="camera",
+    )
+    outputs = [make_gap(index, fps=2, before=None, initial={}) for index in range(12)]
+    for index, output in enumerate(outputs[:10]):
+        recording.video.write(index, np.zeros((48, 64, 3), np.uint8))
+        recording.add(output)
+    fill_disk(tiny_disk)
+    with pytest.raises(OSError, match=r"No space left on device: 'live-1\.jsonl'"):
+        add_forever(recording, replace(outputs[10], response="x" * 4000))
+    number = len(recording.outputs)
+    with pytest.raises(
+        RecordingError, match=r"live-1 cannot be completed: .*No space left on device.*stepscope recover"
+    ):
+        recording.finish()
+    assert (path / SESSION_NAME).exists()
+    (tiny_disk / "ballast").unlink()
+    sample = recover_recording(path)
+    assert sample is not None
+    assert sample.num_frames == number
+    assert not (path / SESSION_NAME).exists()
+
+
+def test_pictures_on_a_full_disk_are_one_sentence(tiny_disk: Path) -> None:
+    recorder, image = VideoRecorder(tiny_disk / "video.mp4", fps=2), np.zeros((48, 64, 3), np.uint8)
+    recorder.write(0, image)
+    recorder.write(1, image)
+    fill_disk(tiny_disk)
+    with pytest.raises(VideoError, match=r"video\.mp4: cannot be written \(No space left on device\)"):
+        write_forever(recorder)
+    with suppress(VideoError):
+        recorder.close()
+
+
+def fill_disk(disk: Path) -> None:
+    """Take all space of a disk with the file ``ballast``."""
+    with (disk / "ballast").open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+
+
+def add_forever(recording: LiveRecording, output: FrameOutput) -> None:
+    while True:
+        recording.add(output)
+
+
+def write_forever(recorder: VideoRecorder) -> None:
+    noise = np.random.default_rng(0)
+    for index in count(2):
+        recorder.write(index, noise.integers(0, 255, (48, 64, 3), np.uint8))

@@ -1,22 +1,29 @@
 """Messages of the WebSocket: validation of client messages, and prompts from conversations."""
 
 import base64
-import binascii
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, Final, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from app.chat.conversation.pictures import check_num_pictures, encode_pictures, read_picture
+from app.chat.conversation.pictures import check_num_pictures, encode_pictures
 from app.chat.conversation.prompts import DEFAULT_SYSTEM, free_codec
 from engine.chat.prompts import ChatTurn, Conversation, render_conversation
 from engine.chat.worker import ChatPrompt
+from engine.io.files import load_json
 from engine.model.checkpoint import Checkpoint
 
-MAX_MESSAGES = 4000
+MAX_MESSAGES: Final = 4000
+"""Maximum number of messages of a conversation."""
+MAX_PARTS: Final = 4000
+"""Maximum number of parts of all messages of a conversation."""
+MAX_CHARS: Final = 16 * 2**20
+"""Maximum length of a conversation as JSON: about 12 MiB of picture files."""
+MAX_JSON_SIGNS: Final = 100_000
+"""Maximum number of ``{``, ``[`` and ``,`` of a message: JSON of many small values takes long to read, and the thread
+that reads it holds Python's lock. Pictures in base64 have none of these signs."""
 
 
 class _Strict(BaseModel):
@@ -98,6 +105,37 @@ def parse_message(data: Any) -> ClientMessage:
         raise ValueError(f"{place}: {first['msg']}") from None
 
 
+def read_message(text: str) -> ClientMessage:
+    """Return a client's message from JSON. Raises ``ValueError``, before it is read if it is too large."""
+    if len(text) > MAX_CHARS:
+        raise ValueError(f"a message has at most {MAX_CHARS} characters; got {len(text)}")
+    if (number := sum(map(text.count, "{[,"))) > MAX_JSON_SIGNS:
+        raise ValueError(f"a message has at most {MAX_JSON_SIGNS} parts, lists and commas; got {number}")
+    data = load_json(text)
+    if isinstance(data, dict) and isinstance(data.get("messages"), list):
+        _check_num_parts(sum(_count_parts(message) for message in data["messages"]))
+    return parse_message(data)
+
+
+def _count_parts(message: Any) -> int:
+    content = message.get("content") if isinstance(message, dict) else None
+    return len(content) if isinstance(content, list) else 1
+
+
+def _check_num_parts(number: int) -> None:
+    if number > MAX_PARTS:
+        raise ValueError(f"a conversation has at most {MAX_PARTS} parts; got {number}")
+
+
+def check_conversation(messages: Sequence[Message]) -> None:
+    """Raise ``ValueError`` for a conversation that is too large; no picture of it is decoded."""
+    parts = [part for message in messages if not isinstance(message.content, str) for part in message.content]
+    if len(messages) > MAX_MESSAGES:
+        raise ValueError(f"a conversation has at most {MAX_MESSAGES} messages; got {len(messages)}")
+    _check_num_parts(len(parts) + sum(isinstance(message.content, str) for message in messages))
+    check_num_pictures(sum(isinstance(part, ImagePart) for part in parts))
+
+
 def build_prompt(checkpoint: Checkpoint, messages: Sequence[Message]) -> ChatPrompt:
     """Return the prompt of a conversation, with its pictures encoded.
 
@@ -105,8 +143,9 @@ def build_prompt(checkpoint: Checkpoint, messages: Sequence[Message]) -> ChatPro
         ValueError: Roles out of order, audio, or a picture that cannot be read.
     """
     codec = free_codec(checkpoint)
+    check_conversation(messages)
     has_system = bool(messages) and messages[0].role == "system"
-    system, pictures = _split_content(messages[0]) if has_system else (DEFAULT_SYSTEM, [])
+    system, pictures = _split_content(messages[0]) if has_system else (DEFAULT_SYSTEM, ())
     if pictures:
         raise ValueError("a system message has no pictures")
     turns: list[ChatTurn] = []
@@ -126,28 +165,27 @@ def build_prompt(checkpoint: Checkpoint, messages: Sequence[Message]) -> ChatPro
             continue
         digests, encoded = encode_pictures(checkpoint, images)
         features |= encoded
-        check_num_pictures(len(features))
         turns.append(ChatTurn(question=text, pictures=digests))
     pieces = render_conversation(codec, Conversation(tuple(turns)), base=codec.system(system))
     return ChatPrompt(pieces=pieces, features=features)
 
 
-def _split_content(message: Message) -> tuple[str, list[NDArray[np.uint8]]]:
-    """Return the text and the pictures of a message."""
+def _split_content(message: Message) -> tuple[str, Sequence[Callable[[], bytes]]]:
+    """Return the text and the picture files of a message, each decoded from base64 when it is read."""
     if isinstance(message.content, str):
-        return message.content, []
+        return message.content, ()
     if any(isinstance(part, AudioPart) for part in message.content):
         raise ValueError("this model takes no audio; send text and pictures")
     text = "\n".join(part.text for part in message.content if isinstance(part, TextPart))
-    images = [_read_image(part.data) for part in message.content if isinstance(part, ImagePart)]
+    images = [partial(_decode_base64, part.data) for part in message.content if isinstance(part, ImagePart)]
     if images and message.role == "assistant":
         raise ValueError("an assistant message has no pictures")
     return text, images
 
 
-def _read_image(data: str) -> NDArray[np.uint8]:
-    """Return a picture file in base64 as RGB ``[H, W, 3]``."""
+def _decode_base64(data: str) -> bytes:
+    """Return the content of a picture file in base64."""
     try:
-        return read_picture(base64.b64decode(data, validate=True))
-    except binascii.Error as error:
+        return base64.b64decode(data, validate=True)
+    except ValueError as error:  # also that of a character that is not ASCII
         raise ValueError("a picture cannot be read; send PNG, JPEG or WebP in base64") from error

@@ -13,12 +13,21 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.chat.messages import Close, Generate, Message, Prefill, Stop, build_prompt, parse_message
+from app.chat.messages import (
+    MAX_CHARS,
+    Close,
+    Generate,
+    Message,
+    Prefill,
+    Stop,
+    build_prompt,
+    check_conversation,
+    read_message,
+)
 from app.chat.voice import AnswerVoice
 from app.formatting import as_sentence
 from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from engine.chat.service import ChatService, Leased, QueuePlace, Turn
-from engine.errors import EngineError
 from engine.io.files import replace_surrogates
 from engine.model.checkpoint import Checkpoint
 from engine.speech.espeak import SAMPLE_RATE
@@ -51,6 +60,7 @@ class ChatSocket:
         self._socket, self._service, self._checkpoint, self._encoder = socket, service, checkpoint, encoder
         self._session_id = str(socket.path_params.get("session_id", ""))
         self._messages: list[Message] = []
+        self._num_chars = 0
         self._turn: _SocketTurn | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -59,11 +69,13 @@ class ChatSocket:
         await self._socket.accept()
         try:
             while True:
+                text = await self._socket.receive_text()
                 try:
-                    message = parse_message(await self._socket.receive_json())
+                    # in a thread: a long message must not hold up the answers of other clients
+                    message = await asyncio.to_thread(read_message, text)
                     if isinstance(message, Close):
                         break
-                    self._handle(message)
+                    self._handle(message, num_chars=len(text))
                 except ValueError as error:  # invalid JSON is one
                     await self._send("error", error=as_sentence(error))
         except (WebSocketDisconnect, RuntimeError, KeyError):  # left, or sent bytes
@@ -73,7 +85,7 @@ class ChatSocket:
             with suppress(RuntimeError):
                 await self._socket.close()
 
-    def _handle(self, message: Prefill | Generate | Stop) -> None:
+    def _handle(self, message: Prefill | Generate | Stop, *, num_chars: int) -> None:
         is_running = self._turn is not None and not self._turn.is_answered
         if isinstance(message, Stop):
             if self._turn is not None:
@@ -86,11 +98,28 @@ class ChatSocket:
         elif is_running:
             raise ValueError("the last answer is still being written; wait for done, or send stop")
         else:
-            self._messages += message.messages
+            self._add_chunk(message.messages, num_chars)
             if message.is_last_chunk:
-                messages, self._messages = self._messages, []
+                messages = self._drop_chunks()
                 self._turn = _SocketTurn()
                 self._task = asyncio.create_task(self._answer(self._turn, messages))
+
+    def _add_chunk(self, messages: list[Message], num_chars: int) -> None:
+        """Keep a part of a conversation. Raises ``ValueError`` and drops all parts if they become too large."""
+        self._messages += messages
+        self._num_chars += num_chars
+        try:
+            if self._num_chars > MAX_CHARS:
+                raise ValueError(f"a conversation has at most {MAX_CHARS} characters; got {self._num_chars}")
+            check_conversation(self._messages)
+        except ValueError:
+            self._drop_chunks()
+            raise
+
+    def _drop_chunks(self) -> list[Message]:
+        """Return the kept parts, which are kept no longer."""
+        messages, self._messages, self._num_chars = self._messages, [], 0
+        return messages
 
     async def _leave(self) -> None:
         if self._turn is not None:
@@ -116,9 +145,12 @@ class ChatSocket:
                         await self._send("queue_done")
                     else:
                         await sender.send(event)
-        except (EngineError, ValueError) as error:
+        except (WebSocketDisconnect, asyncio.CancelledError):
+            raise
+        except Exception as error:  # also one of the encoder, such as a full device: the client must not wait for ever
             turn.is_answered = True
-            await self._send("error", error=as_sentence(error))
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await self._send("error", error=as_sentence(error))
 
     async def _send(self, kind: str, **values: Any) -> None:
         await self._socket.send_json({"type": kind, **values})

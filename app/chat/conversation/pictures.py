@@ -1,7 +1,7 @@
 """Pictures that users and programs send: files to pixels, and pixels to the embeddings of a prompt."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,8 +14,10 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import encode_images
 
 MAX_PICTURES: Final = 64
-"""Maximum number of distinct pictures in a conversation."""
+"""Maximum number of pictures in a conversation."""
 MAX_PIXELS: Final = 2**24
+MAX_PICTURE_BYTES: Final = 32 * 2**20
+"""Maximum size of a picture file."""
 ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp")
 """Endings of picture files."""
 
@@ -24,8 +26,10 @@ def read_picture(content: bytes) -> NDArray[np.uint8]:
     """Return a PNG, JPEG or WebP file as RGB ``[H, W, 3]``.
 
     Raises:
-        ValueError: An unknown or damaged file, or more than ``MAX_PIXELS``.
+        ValueError: An unknown or damaged file, or more than ``MAX_PIXELS`` or ``MAX_PICTURE_BYTES``.
     """
+    if len(content) > MAX_PICTURE_BYTES:
+        raise ValueError(f"a picture file has at most {MAX_PICTURE_BYTES // 2**20} MiB; save it smaller")
     try:
         with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:
             if image.width * image.height > MAX_PIXELS:
@@ -36,15 +40,29 @@ def read_picture(content: bytes) -> NDArray[np.uint8]:
 
 
 def encode_pictures(
-    checkpoint: Checkpoint, images: Sequence[NDArray[np.uint8]]
+    checkpoint: Checkpoint, files: Sequence[Callable[[], bytes]]
 ) -> tuple[tuple[str, ...], dict[str, Tensor]]:
-    """Return the content digest of each picture, and the embeddings by digest."""
-    encoded = list(encode_images(checkpoint, images)) if images else []
-    digests = tuple(map(digest_features, encoded))
-    return digests, dict(zip(digests, encoded, strict=True))
+    """Return the content digest of each picture, and the embeddings by digest.
+
+    One picture at a time is read and decoded, so that 64 of them need the memory of one.
+
+    Args:
+        checkpoint: Encodes them.
+        files: Each returns the content of one picture file.
+
+    Raises:
+        ValueError: As ``read_picture``.
+    """
+    digests, features = [], {}
+    for read in files:
+        (encoded,) = encode_images(checkpoint, [read_picture(read())])
+        digest = digest_features(encoded)
+        digests.append(digest)
+        features[digest] = encoded
+    return tuple(digests), features
 
 
 def check_num_pictures(number: int) -> None:
-    """Raise ``ValueError`` if a conversation has too many different pictures."""
+    """Raise ``ValueError`` if a conversation has too many pictures; called before any is decoded."""
     if number > MAX_PICTURES:
-        raise ValueError(f"a conversation has at most {MAX_PICTURES} pictures")
+        raise ValueError(f"a conversation has at most {MAX_PICTURES} pictures; got {number}")

@@ -1,14 +1,12 @@
 """The prompts of the waiting question of a window: after the displayed run up to the playhead, or without a video."""
 
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from app.chat.conversation.encoded_clips import EncodedClip, EncodedClips
-from app.chat.conversation.pictures import check_num_pictures, encode_pictures, read_picture
+from app.chat.conversation.pictures import MAX_PICTURE_BYTES, check_num_pictures, encode_pictures
 from app.chat.conversation.window import ChatWindow
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
@@ -83,11 +81,11 @@ def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> 
     if len(text) > MAX_SYSTEM_CHARS:
         raise ValueError(f"the system prompt has more than {MAX_SYSTEM_CHARS} characters; shorten it")
     if window.new is not None:
+        check_num_pictures(len(window.features) + len(window.new.files))
         if window.new.files:
             yield f"Encoding {format_count(len(window.new.files), 'picture')}."
-        images = [_read_file(file) for file in window.new.files]
-        digests, features = encode_pictures(context.checkpoint, images)
-        check_num_pictures(len(window.features | features))
+        files = [partial(_read_file, file) for file in window.new.files]
+        digests, features = encode_pictures(context.checkpoint, files)
         window.features |= features
         window.files |= dict(zip(digests, window.new.files, strict=True))
         window.branches, window.new = window.branches.ask(window.new.text, frame=0, pictures=digests), None
@@ -95,8 +93,10 @@ def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> 
     yield ChatPrompt(pieces=pieces, features=window.features)
 
 
-def _read_file(path: str) -> NDArray[np.uint8]:
+def _read_file(path: str) -> bytes:
+    """Return the content of a picture file, at most a byte more than its limit."""
     try:
-        return read_picture(Path(path).read_bytes())
+        with Path(path).open("rb") as file:
+            return file.read(MAX_PICTURE_BYTES + 1)
     except OSError as error:
         raise ValueError("an attached picture was removed; attach it again") from error

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,6 +102,8 @@ async def answer(
     threads: ThreadPoolExecutor,
     build: Callable[[ChatWindow], PromptSteps],
     window: ChatWindow | None,
+    *,
+    owner: str = "",
 ) -> AsyncGenerator[AskView]:
     """Stream the answer to the waiting question. Closing the generator leaves the queue, or frees the worker.
 
@@ -109,12 +112,13 @@ async def answer(
         threads: Run ``build``.
         build: Makes the prompt, one of ``app.chat.conversation.prompts``.
         window: The conversation.
+        owner: Whose question it is, from ``app.chat.owners``.
     """
     if window is None or not window.is_waiting:
         yield AskView()
         return
     try:
-        async with aclosing(_answer(context, threads, build, window)) as views:
+        async with aclosing(_answer(context, threads, build, window, owner)) as views:
             async for view in views:
                 yield view
     except (EngineError, ValueError) as error:
@@ -126,13 +130,17 @@ async def answer(
 
 
 async def _answer(
-    context: AppContext, threads: ThreadPoolExecutor, build: Callable[[ChatWindow], PromptSteps], window: ChatWindow
+    context: AppContext,
+    threads: ThreadPoolExecutor,
+    build: Callable[[ChatWindow], PromptSteps],
+    window: ChatWindow,
+    owner: str,
 ) -> AsyncGenerator[AskView]:
     began, prompt = time.perf_counter(), None
     async with aclosing(iterate_in_thread(threads, lambda: build(window))) as steps:
         async for step in steps:
             if isinstance(step, ChatPrompt):
-                prompt = step
+                prompt = replace(step, owner=owner)
             else:
                 yield AskView(status=step)
     assert prompt is not None

@@ -8,6 +8,7 @@ from typing import Any, Final
 import gradio as gr
 
 from app.chat import handlers
+from app.chat.owners import owner_of_page
 from app.chat.views import AskView
 from app.controls.widgets import AT_ONCE, CHAT_QUEUE, LATEST, wire
 from app.player.context import AppContext
@@ -68,8 +69,9 @@ def wire_answers(
         inputs: Components whose values the prompt depends on.
     """
 
-    async def answer(window: Any, *values: Any) -> Any:
-        async with aclosing(handlers.answer(context, threads, build(*values), window)) as views:
+    async def answer(request: gr.Request, window: Any, *values: Any) -> Any:
+        owner = owner_of_page(request)
+        async with aclosing(handlers.answer(context, threads, build(*values), window, owner=owner)) as views:
             async for view in views:
                 yield view
 

@@ -8,7 +8,7 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -24,6 +24,7 @@ from app.chat.messages import (
     check_conversation,
     read_message,
 )
+from app.chat.owners import owner_of_program
 from app.chat.voice import AnswerVoice
 from app.formatting import as_sentence
 from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
@@ -58,6 +59,7 @@ class ChatSocket:
         self, socket: WebSocket, service: ChatService[Any], *, checkpoint: Checkpoint, encoder: ThreadPoolExecutor
     ) -> None:
         self._socket, self._service, self._checkpoint, self._encoder = socket, service, checkpoint, encoder
+        self._owner = owner_of_program(socket)
         self._session_id = str(socket.path_params.get("session_id", ""))
         self._messages: list[Message] = []
         self._num_chars = 0
@@ -133,6 +135,7 @@ class ChatSocket:
         try:
             loop = asyncio.get_running_loop()
             prompt = await loop.run_in_executor(self._encoder, build_prompt, self._checkpoint, messages)
+            prompt = replace(prompt, owner=self._owner)
             sender = _Sender(self._send, turn, self._session_id, len(messages))
             kind = "queued"
             async with aclosing(self._service.answer(prompt, turn)) as events:

@@ -139,6 +139,7 @@ def answer_prompt(
     prompt: Sequence[ContextPiece],
     *,
     store: PrefixStore[C],
+    owner: str = "",
     codec: PromptCodec,
     make_runner: Callable[[Lease[C]], AnswerRunner],
     tokens_per_picture: int,
@@ -153,6 +154,7 @@ def answer_prompt(
     Args:
         prompt: The whole prompt.
         store: The kept caches.
+        owner: The owner of the prompt, whose caches it continues.
         codec: Ids to text.
         make_runner: Returns a runner for a leased cache, with the pictures that it lacks.
         tokens_per_picture: Tokens of a picture.
@@ -160,7 +162,7 @@ def answer_prompt(
         is_stopped: Whether the client has stopped the answer.
         prefill_tokens: Maximum tokens of a prefill pass.
     """
-    with store.acquire(prompt) as lease:
+    with store.acquire(prompt, owner=owner) as lease:
         runner = make_runner(lease)
         loop = answer_control(
             prompt,

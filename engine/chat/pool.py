@@ -31,8 +31,8 @@ class QueueFullError(EngineError):
 class Store(Protocol):
     """The part of a prefix store that routing reads."""
 
-    def find(self, prompt: Sequence[ContextPiece]) -> int:
-        """Return the number of prompt tokens that could be reused now."""
+    def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
+        """Return the number of prompt tokens of an owner that could be reused now."""
 
     def count_tokens(self, pieces: Sequence[ContextPiece]) -> int:
         """Return the number of tokens of pieces."""
@@ -82,8 +82,10 @@ class PoolStatus:
 class Ticket(Generic[W]):
     """A place in the queue, then the lease of a worker. Use it as a context manager."""
 
-    def __init__(self, pool: "WorkerPool[W]", prompt: tuple[ContextPiece, ...], on_change: Callable[[], None]) -> None:
-        self._pool, self.prompt, self._on_change = pool, prompt, on_change
+    def __init__(
+        self, pool: "WorkerPool[W]", prompt: tuple[ContextPiece, ...], owner: str, on_change: Callable[[], None]
+    ) -> None:
+        self._pool, self.prompt, self.owner, self._on_change = pool, prompt, owner, on_change
         self.worker_index: int | None = None
         self.leased_at = 0.0
         self.is_closed = False
@@ -144,15 +146,17 @@ class WorkerPool(Generic[W]):
         self._changed = Condition()
         self._clock = 0
 
-    def enqueue(self, prompt: Sequence[ContextPiece], *, on_change: Callable[[], None] = lambda: None) -> Ticket[W]:
-        """Enter the queue with a prompt; a worker may be leased at once.
+    def enqueue(
+        self, prompt: Sequence[ContextPiece], *, owner: str = "", on_change: Callable[[], None] = lambda: None
+    ) -> Ticket[W]:
+        """Enter the queue with a prompt of an owner; a worker may be leased at once.
 
         ``on_change`` is called in any thread when the position or the lease changes; it must not block.
 
         Raises:
             QueueFullError: ``max_queued`` tickets are waiting.
         """
-        ticket = Ticket(self, tuple(prompt), on_change)
+        ticket = Ticket(self, tuple(prompt), owner, on_change)
         with self._changed:
             if len(self._queue) >= self.max_queued:
                 raise QueueFullError(
@@ -241,7 +245,7 @@ class WorkerPool(Generic[W]):
         states = [
             WorkerState(
                 is_idle=lease is None,
-                reusable_tokens=worker.store.find(ticket.prompt) if lease is None else 0,
+                reusable_tokens=worker.store.find(ticket.prompt, owner=ticket.owner) if lease is None else 0,
                 is_empty=worker.store.stats.num_entries == 0,
                 used_at=used_at,
             )

@@ -7,6 +7,9 @@ part while the budget has room, so that the other branch stays, and otherwise cr
 A lease locks its entry. ``commit`` at the end of a turn makes the fed pieces the new key; any other exit crops the
 cache to its committed length. Unlocked entries are evicted, least recently used first: from the device to the host,
 then from the store. No entry is pinned.
+
+An entry has an *owner*, and only prompts of this owner find it. Otherwise the number of reused tokens, and the time to
+the first one, would tell a user what another one has written.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,6 +60,7 @@ class StoreStats:
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Entry(Generic[C]):
     cache: C
+    owner: str
     key: tuple[ContextPiece, ...] = ()
     committed: int = 0
     """Tokens of ``key``."""
@@ -131,14 +135,14 @@ class PrefixStore(Generic[C]):
         """Return the number of tokens of pieces."""
         return count_tokens(pieces, self._tokens_per_picture)
 
-    def find(self, prompt: Sequence[ContextPiece]) -> int:
-        """Return the number of prompt tokens that could be reused now."""
+    def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
+        """Return the number of prompt tokens of an owner that could be reused now."""
         with self._lock:
-            _, num_pieces = self._find_longest(tuple(prompt))
+            _, num_pieces = self._find_longest(tuple(prompt), owner)
             return self.count_tokens(prompt[:num_pieces])
 
-    def acquire(self, prompt: Sequence[ContextPiece]) -> Lease[C]:
-        """Lease a cache that holds the longest known prefix of a prompt.
+    def acquire(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> Lease[C]:
+        """Lease a cache that holds the longest known prefix of a prompt, among those of its owner.
 
         At least the last piece is left to feed, since its pass gives the first token of the answer.
 
@@ -149,9 +153,9 @@ class PrefixStore(Generic[C]):
             raise ValueError("a prompt has at least one piece")
         key = tuple(prompt)
         with self._lock:
-            source, num_pieces = self._find_longest(key)
+            source, num_pieces = self._find_longest(key, owner)
             num_tokens = self.count_tokens(key[:num_pieces])
-            entry = self._prepare(source, key[:num_pieces], num_tokens)
+            entry = self._prepare(source, key[:num_pieces], num_tokens, owner)
             entry.num_leases += 1
             self._touch(entry)
             self._cached += num_tokens
@@ -159,10 +163,10 @@ class PrefixStore(Generic[C]):
             return Lease(self, entry, num_pieces, num_tokens)
 
     @property
-    def keys(self) -> tuple[tuple[ContextPiece, ...], ...]:
-        """The key of each entry."""
+    def keys(self) -> tuple[tuple[str, tuple[ContextPiece, ...]], ...]:
+        """The owner and the key of each entry."""
         with self._lock:
-            return tuple(entry.key for entry in self._entries)
+            return tuple((entry.owner, entry.key) for entry in self._entries)
 
     @property
     def stats(self) -> StoreStats:
@@ -189,21 +193,25 @@ class PrefixStore(Generic[C]):
             for is_on_host, budget in self._budgets.items():
                 assert self._num_bytes(is_on_host=is_on_host) <= budget, "a budget is exceeded"
 
-    def _find_longest(self, prompt: tuple[ContextPiece, ...]) -> tuple[_Entry[C] | None, int]:
-        """Return the entry with the longest common prefix, and its pieces; free entries first among equals."""
+    def _find_longest(self, prompt: tuple[ContextPiece, ...], owner: str) -> tuple[_Entry[C] | None, int]:
+        """Return the owner's entry with the longest common prefix, and its pieces; free entries first among equals."""
         best, longest = None, 0
         limit = prompt[:-1]
         for entry in self._entries:
+            if entry.owner != owner:
+                continue
             common = count_common(entry.key, limit)
             is_better_lock = best is not None and common == longest and best.num_leases > entry.num_leases
             if common > longest or (common and is_better_lock):
                 best, longest = entry, common
         return best, longest
 
-    def _prepare(self, source: _Entry[C] | None, key: tuple[ContextPiece, ...], num_tokens: int) -> _Entry[C]:
+    def _prepare(
+        self, source: _Entry[C] | None, key: tuple[ContextPiece, ...], num_tokens: int, owner: str
+    ) -> _Entry[C]:
         """Return an entry whose cache holds exactly ``key``: the source itself, a copy of it, or a new one."""
         if source is None:
-            return _Entry(cache=self._create())
+            return _Entry(cache=self._create(), owner=owner)
         self._touch(source)
         is_extended = num_tokens == source.committed
         is_free = not source.num_leases and not source.is_on_host
@@ -212,7 +220,7 @@ class PrefixStore(Generic[C]):
             source.key, source.committed = key, num_tokens
             return source
         device = self._device if source.is_on_host else None
-        return _Entry(cache=source.cache.fork(length=num_tokens, device=device))
+        return _Entry(cache=source.cache.fork(length=num_tokens, device=device), owner=owner)
 
     def _commit(self, entry: _Entry[C], key: tuple[ContextPiece, ...]) -> None:
         with self._lock:
@@ -227,7 +235,10 @@ class PrefixStore(Generic[C]):
             self._entries = [
                 other
                 for other in self._entries
-                if other is entry or other.num_leases or other.key != key[: len(other.key)]
+                if other is entry
+                or other.owner != entry.owner
+                or other.num_leases
+                or other.key != key[: len(other.key)]
             ]
 
     def _release(self, entry: _Entry[C]) -> None:

@@ -26,7 +26,8 @@ START_TIMEOUT_S: Final = 300.0
 class StoreSnapshot:
     """The store of an actor while no answer runs."""
 
-    keys: tuple[tuple[ContextPiece, ...], ...]
+    keys: tuple[tuple[str, tuple[ContextPiece, ...]], ...]
+    """Owner and pieces of each cache."""
     stats: StoreStats
 
 
@@ -73,11 +74,13 @@ class ChatActor:
             snapshot=self._snapshot(),
         )
 
-    def begin(self, pieces: tuple[ContextPiece, ...], features: dict[str, Tensor], max_new_tokens: int) -> None:
+    def begin(
+        self, pieces: tuple[ContextPiece, ...], features: dict[str, Tensor], owner: str, max_new_tokens: int
+    ) -> None:
         """Begin an answer; ``features`` has the pictures that the store lacks."""
         self.end()
         self._is_stopped = False
-        prompt = ChatPrompt(pieces=pieces, features=features)
+        prompt = ChatPrompt(pieces=pieces, features=features, owner=owner)
         self._events = self._worker.answer(prompt, max_new_tokens=max_new_tokens, is_stopped=lambda: self._is_stopped)
 
     def step(self, is_stopped: bool) -> AnswerEvent | None:
@@ -106,14 +109,14 @@ class StoreMirror:
         """Return the number of tokens of pieces."""
         return count_tokens(pieces, self._tokens_per_picture)
 
-    def find_pieces(self, prompt: Sequence[ContextPiece]) -> int:
-        """Return the number of pieces of a prompt that could be reused now."""
+    def find_pieces(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
+        """Return the number of pieces of a prompt of an owner that could be reused now."""
         limit = tuple(prompt[:-1])
-        return max((count_common(key, limit) for key in self.snapshot.keys), default=0)
+        return max((count_common(key, limit) for of, key in self.snapshot.keys if of == owner), default=0)
 
-    def find(self, prompt: Sequence[ContextPiece]) -> int:
-        """Return the number of prompt tokens that could be reused now."""
-        return self.count_tokens(prompt[: self.find_pieces(prompt)])
+    def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
+        """Return the number of prompt tokens of an owner that could be reused now."""
+        return self.count_tokens(prompt[: self.find_pieces(prompt, owner=owner)])
 
     @property
     def stats(self) -> StoreStats:
@@ -151,11 +154,11 @@ class RayChatWorker:
         """
         if self._actor is None:
             self._start()
-        missing = prompt.pieces[self.store.find_pieces(prompt.pieces) :]
+        missing = prompt.pieces[self.store.find_pieces(prompt.pieces, owner=prompt.owner) :]
         # a row of a batch of frames is cloned, since it would be sent with the whole batch
         features = {piece: prompt.features[piece].cpu().clone() for piece in missing if isinstance(piece, str)}
         try:
-            self._call(self._actor.begin.remote(prompt.pieces, features, max_new_tokens))
+            self._call(self._actor.begin.remote(prompt.pieces, features, prompt.owner, max_new_tokens))
             while (event := self._call(self._actor.step.remote(is_stopped()))) is not None:
                 yield event
         finally:

@@ -131,7 +131,7 @@ class ChatService(Generic[W]):
                 loop.call_soon_threadsafe(changed.set)
 
         timer = AnswerTimer(self.log)
-        ticket = self.pool.enqueue(prompt.pieces, on_change=notify)
+        ticket = self.pool.enqueue(prompt.pieces, owner=prompt.owner, on_change=notify)
         is_handed_over = False
         try:
             while (worker := ticket.worker) is None:

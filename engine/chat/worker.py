@@ -30,6 +30,8 @@ class ChatPrompt:
     pieces: tuple[ContextPiece, ...]
     features: Mapping[str, Tensor]
     """Embedding ``[I, F]`` of each picture, by its digest."""
+    owner: str = ""
+    """Whose prompt it is: it reuses the caches of this owner alone."""
 
 
 def digest_features(features: Tensor) -> str:
@@ -87,6 +89,7 @@ class ChatWorker:
         yield from answer_prompt(
             prompt.pieces,
             store=self.store,
+            owner=prompt.owner,
             codec=codec,
             make_runner=lambda lease: self._make_runner(prompt, lease),
             tokens_per_picture=model.tokens_per_frame,

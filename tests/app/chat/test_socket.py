@@ -47,6 +47,19 @@ def test_a_second_turn_reuses_the_first(client: TestClient, pool: WorkerPool[Cha
     assert client.get("/cache").json()["cpu"]["num_entries"] == 1
 
 
+def test_a_signed_in_user_reuses_nothing_of_another(pool: WorkerPool[ChatWorker]) -> None:
+    app = make_app(pool, auth=[("ann", "1"), ("bob", "2")])
+    app.tokens = {"secret": "ann", "other": "bob"}  # type: ignore[attr-defined]
+    cached = {}
+    with TestClient(app) as client:
+        for name, token in (("ann", "secret"), ("bob", "other"), ("ann again", "secret")):
+            with client.websocket_connect("/ws/streaming/a", headers={"cookie": f"access-token-x={token}"}) as socket:
+                cached[name] = prefill(socket, ASK)["cached_tokens"]
+                generate(socket)
+    assert cached["ann"] == cached["bob"] == 0
+    assert cached["ann again"] > 0
+
+
 def test_pictures_with_other_pixels_share_nothing(client: TestClient) -> None:
     with client.websocket_connect("/ws/streaming/a") as socket:
         cached = []

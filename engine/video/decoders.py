@@ -24,6 +24,7 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
+from engine.video.formats import begins_like_video
 from engine.video.images import Orientation, to_image
 from engine.video.packets import ListedPicture, PacketList, PacketReader, seconds_of
 from engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
@@ -94,11 +95,12 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
     decord = _import_decord()
     if decord is None:
         raise DecodeError("decord is not installed")
+    _check_beginning(track, "decord")
     if track.width * track.height > _MANY_PIXELS:
         raise DecodeError("decord: holds too many pictures of this size at once")
     listed = _list_for_others(track, "decord")
     try:
-        reader = decord.VideoReader(str(track.path))
+        reader = decord.VideoReader(_plain_name(track))
         num_pictures, start_s = len(reader), float(reader.get_frame_timestamp(0)[0])
         shape = tuple(reader.next().shape)  # decord calls narrow turned pictures [H, W, 4]
         reader.seek(0)
@@ -116,9 +118,10 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
 
 def decode_with_opencv(track: Track) -> Iterator[Picture]:
     """Decode with OpenCV in sequence, converting every picture to an image."""
+    _check_beginning(track, "OpenCV")
     listed = iter(_list_for_others(track, "OpenCV").pictures)
     before_s = -math.inf
-    capture: Any = cv2.VideoCapture(str(track.path), cv2.CAP_FFMPEG)
+    capture: Any = cv2.VideoCapture(_plain_name(track), cv2.CAP_FFMPEG)
     capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)  # it ignores mirrors
     try:
         while True:
@@ -159,6 +162,21 @@ def _list_for_others(track: Track, name: str) -> PacketList:
 
 def _is_stored_at(picture: ListedPicture, stored_s: float) -> bool:
     return picture.stored_s is None or abs(picture.stored_s - stored_s) < EPSILON_S
+
+
+def _plain_name(track: Track) -> str:
+    """Return the path of the file in a form in which a colon in its name selects no protocol, such as ``concat:``."""
+    return str(track.path.absolute())
+
+
+def _check_beginning(track: Track, decoder: str) -> None:
+    """Raise ``DecodeError`` unless a file begins like a video: the decoder itself would open a playlist."""
+    try:
+        is_video = begins_like_video(track.path)
+    except OSError as error:
+        raise DecodeError(f"{decoder}: {reason_of(error)}") from error
+    if not is_video:
+        raise DecodeError(f"{decoder}: opens no file of this format")
 
 
 class _DecordSequence:

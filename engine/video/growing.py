@@ -16,7 +16,7 @@ import av
 
 from engine.errors import VideoError
 from engine.io.files import atomic_write, is_disk_full
-from engine.video.track import reason_of
+from engine.video.track import open_media, reason_of
 from engine.video.writer import Encoder, add_h264
 
 _FRAGMENTED: Final = {"movflags": "+frag_every_frame+empty_moov+default_base_moof", "flush_packets": "1"}
@@ -59,7 +59,7 @@ def finish_growing(path: Path) -> None:
 
 def _copy_pictures(source: Path, target: Path) -> None:
     with (
-        av.open(f"file:{source}") as grown,
+        open_media(source) as grown,
         av.open(f"file:{target}", "w", format="mp4", options={"movflags": "+faststart"}) as whole,
     ):
         stream = whole.add_stream_from_template(grown.streams.video[0])

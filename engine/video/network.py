@@ -14,6 +14,7 @@ from av.container import InputContainer
 from av.video.reformatter import VideoReformatter
 
 from engine.errors import VideoError
+from engine.video.formats import FORMATS, input_options
 from engine.video.images import to_image
 from engine.video.packets import PacketReader, seconds_of
 from engine.video.track import reason_of
@@ -25,8 +26,10 @@ _PROTOCOLS: Final = "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy,crypto
 """Without ``file``: a playlist must not read files of this machine."""
 _PROBE_US: Final = "1000000"
 """Time to find the format of a camera, in microseconds; FFmpeg's default of 5 s delays the first picture."""
-_USER: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#]*@")
-_SECRET: Final = re.compile(r"([?&][^=&\s]*(?:pass|pwd|token|key|secret|auth|sig)[^=&\s]*=)[^&\s]*", re.IGNORECASE)
+_FORMATS: Final = (*FORMATS, "hls", "rtsp", "mpjpeg", "mjpeg", "image2pipe", "jpeg_pipe")
+"""Formats of ``FORMATS`` and those of cameras. Playlists of HLS are read: their time is limited, and no file is one."""
+MAX_URL_CHARS: Final = 2048
+_SECRET_NAME: Final = re.compile("pass|pwd|token|key|secret|auth|sig", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,14 +45,44 @@ class NetworkPicture:
 def mask_password(text: str) -> str:
     """Return a text without the passwords of the URLs in it: user names, passwords and tokens become ``***``.
 
-    Example: ``rtsp://user:pw@camera/1?token=x`` becomes ``rtsp://***@camera/1?token=***``.
+    Example: ``rtsp://user:pw@camera/1?token=x`` becomes ``rtsp://***@camera/1?token=***``. Texts of any length
+    take linear time.
     """
-    return _SECRET.sub(r"\1***", _USER.sub(r"\1***@", text))
+    return "".join(_mask_secrets(_mask_users(word)) for word in re.split(r"(\s+)", text))
+
+
+def _mask_users(word: str) -> str:
+    """Mask what precedes the last ``@`` of each authority, which ends at a slash, a question mark or a hash."""
+    first, *rest = word.split("://")
+    masked = [first]
+    for part in rest:
+        authority = re.split("[/?#]", part, maxsplit=1)[0]
+        _, at, host = authority.rpartition("@")
+        masked.append(f"***@{host}{part[len(authority) :]}" if at else part)
+    return "://".join(masked)
+
+
+def _mask_secrets(word: str) -> str:
+    """Mask the values of a query whose names hint at a secret; a value ends at the next ``&``."""
+    first, *rest = re.split("([?&])", word)
+    masked, is_secret = [first], False
+    for sign, part in zip(rest[::2], rest[1::2], strict=True):
+        if is_secret and sign == "?":
+            continue
+        name, equals, _ = part.partition("=")
+        is_secret = bool(equals) and _SECRET_NAME.search(name) is not None
+        masked.append(f"{sign}{name}=***" if is_secret else f"{sign}{part}")
+    return "".join(masked)
 
 
 def check_url(url: str) -> str:
-    """Return a URL without surrounding space. Raises ``ValueError`` unless it is one of ``SCHEMES`` with a host."""
+    """Return a URL without surrounding space.
+
+    Raises ``ValueError`` unless it is one of ``SCHEMES`` with a host, of at most ``MAX_URL_CHARS``.
+    """
     url = url.strip()
+    if len(url) > MAX_URL_CHARS:
+        raise ValueError(f"the URL of a live source has at most {MAX_URL_CHARS} characters; got {len(url)}")
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme.lower() in SCHEMES and bool(parts.hostname) and not re.search(r"\s", url)
@@ -76,11 +109,13 @@ class NetworkStream:
 def open_url(url: str) -> NetworkStream:
     """Connect to a stream. Raises ``VideoError`` with one sentence, and ``ValueError`` as ``check_url`` does."""
     url = check_url(url)
-    options = {"protocol_whitelist": _PROTOCOLS}
+    options = input_options(protocols=_PROTOCOLS, formats=_FORMATS)
     if url.lower().startswith("rtsp"):  # without a buffer, a file over HTTP would lose its first picture
         options |= {"rtsp_transport": "tcp", "fflags": "nobuffer", "flags": "low_delay", "analyzeduration": _PROBE_US}
     try:
         container = av.open(url, timeout=(OPEN_TIMEOUT_S, READ_TIMEOUT_S), options=options, metadata_errors="replace")
+    except av.error.ArgumentError:  # FFmpeg's reason for a format that is not among ``_FORMATS``
+        raise VideoError(f"{mask_password(url)}: has no format of a video or a camera; check the address") from None
     except (av.error.FFmpegError, OSError) as error:
         raise VideoError(
             f"{mask_password(url)}: cannot be opened ({reason_of(error)}); check address and camera"

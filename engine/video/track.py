@@ -13,6 +13,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError, first_line
+from engine.video.formats import FORMATS_RULE, OPEN_TIMEOUT_S, input_options
 from engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
 from engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, seconds_of
 
@@ -24,8 +25,6 @@ _MAX_DELAY_S = 2.0
 """Delay of the first picture behind the sound that even the shortest video may have, in seconds."""
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 """Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
-NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
-"""Formats that FFmpeg opens as video although they are not: text as terminal art, still pictures, playlists."""
 STORES_DURATION = frozenset({_MP4, _MATROSKA, "avi"})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
@@ -123,15 +122,25 @@ def open_container(path: Path) -> InputContainer:
         if path.stat().st_size == 0:
             raise VideoError(f"{path}: the file is empty (0 bytes); copy or download it again")
         return open_media(path)
+    except av.error.ArgumentError as error:  # FFmpeg's reason for a format that is not among ``FORMATS``
+        raise VideoError(
+            f"{path}: not a video container, and playlists, scripts and pictures are not opened; {FORMATS_RULE}"
+        ) from error
     except (av.error.FFmpegError, OSError) as error:
         cure = "give an mp4, mov, mkv or webm file, or copy it again if it is one"
         raise VideoError(f"{path}: cannot be opened as video ({reason_of(error)}); {cure}") from error
 
 
 def open_media(path: Path, *, hwaccel: HWAccel | None = None) -> InputContainer:
-    """Open a file with PyAV, which raises its own errors; ``hwaccel`` is the device that decodes."""
-    # "file:" so that a colon in a name does not select a protocol; the whitelist keeps playlists off the network
-    return av.open(f"file:{path}", metadata_errors="replace", options={"protocol_whitelist": "file"}, hwaccel=hwaccel)
+    """Open a file of a format in ``FORMATS`` with PyAV, which raises its own errors; ``hwaccel`` decodes."""
+    # "file:" so that a colon in a name does not select a protocol
+    return av.open(
+        f"file:{path}",
+        metadata_errors="replace",
+        options=input_options(),
+        hwaccel=hwaccel,
+        timeout=(OPEN_TIMEOUT_S, None),  # a limit for each packet would take the GIL at each read
+    )
 
 
 def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
@@ -142,7 +151,7 @@ def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
     """
     with open_container(path) as container:
         name = container.format.name
-        stream = None if name in NOT_VIDEO or name.endswith("_pipe") else container.streams.best("video")
+        stream = container.streams.best("video")
         if not isinstance(stream, VideoStream) or Disposition.attached_pic in stream.disposition:
             raise VideoError(f"{path}: has no video stream (its format is {name}); give a video file")
         if max_pixels is not None and stream.width * stream.height > max_pixels:

@@ -140,7 +140,7 @@ def test_what_is_no_video_is_one_line_with_file_reason_and_cure(
 def test_a_text_file_that_ffmpeg_would_draw_as_terminal_art_is_no_video(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("hello\n" * 100)
-    with pytest.raises(VideoError, match="no video stream"):
+    with pytest.raises(VideoError, match="not a video container"):
         probe(path)
 
 

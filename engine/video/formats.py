@@ -1,0 +1,53 @@
+"""The container formats that are opened. FFmpeg supports more, some of which open other files, or never end.
+
+A playlist, a script or a picture sequence names further files. Its author could read files of this machine, occupy a
+thread without an end, or fill the memory with a file that names itself.
+"""
+
+from pathlib import Path
+from typing import Final
+
+FORMATS: Final = (
+    *("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "mpegts", "mpeg", "flv", "ogg", "asf", "mxf", "gif"),
+    *("h264", "hevc", "mpegvideo", "m4v", "ivf", "dv", "nut", "yuv4mpegpipe", "wav", "mp3"),
+)
+"""FFmpeg's names of containers, and of raw streams. None opens other files; sound alone is refused later."""
+FORMATS_RULE: Final = "give a video file, such as mp4, mov, mkv, webm, avi, ts, mpg, ogv, flv, wmv or gif"
+OPEN_TIMEOUT_S: Final = 30.0
+"""Longest time in which FFmpeg may find the streams of a file, in seconds."""
+
+_NUM_START_BYTES: Final = 1024
+_ATOMS: Final = frozenset({b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot"})
+"""Types of the first box of an mp4 or mov file. **Source**: ISO/IEC 14496-12, and Apple's QuickTime File Format."""
+_BEGINNINGS: Final = (b"\x1aE\xdf\xa3", b"\x00\x00\x01\xba", b"FLV\x01", b"OggS\x00", b"\x30\x26\xb2\x75", b"GIF8")
+"""First bytes of Matroska, MPEG-PS, FLV, Ogg, ASF and GIF."""
+_PACKET_BYTES: Final = (188, 192)
+"""Bytes of a packet of MPEG-TS, and of one with a time before it (m2ts)."""
+_NAMES_FILES: Final = (b"#extm3u", b"ffconcat", b"<mpd", b"<compositionplaylist", b"<smoothstreamingmedia", b"c=in ip")
+"""Texts by which FFmpeg recognises playlists, scripts and descriptions of sessions; it compares up to a zero byte."""
+
+
+def input_options(*, protocols: str = "file", formats: tuple[str, ...] = FORMATS) -> dict[str, str]:
+    """Return the options with which FFmpeg opens only these formats, through these protocols.
+
+    FFmpeg detects the format, and refuses others with ``EINVAL`` before their own code reads the file.
+    """
+    return {"format_whitelist": ",".join(formats), "protocol_whitelist": protocols}
+
+
+def begins_like_video(path: Path) -> bool:
+    """Return whether a file begins with the signature of a container, and with no text that names other files.
+
+    For decord and OpenCV: they open every format that their own FFmpeg detects, which may be another than PyAV's.
+    """
+    with path.open("rb") as file:
+        start = file.read(_NUM_START_BYTES)
+    text, zero, _ = start.partition(b"\0")
+    if not zero or any(mark in text.lower() for mark in _NAMES_FILES):
+        return False
+    is_avi = start.startswith(b"RIFF") and start[8:16] == b"AVI LIST"
+    is_transport = any(
+        start[size - 188 :: size][:3] == b"GGG"
+        for size in _PACKET_BYTES  # each packet begins with 0x47
+    )
+    return start[4:8] in _ATOMS or is_avi or is_transport or start.startswith(_BEGINNINGS)

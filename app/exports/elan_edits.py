@@ -21,7 +21,7 @@ from xml.parsers import expat
 from app.exports.pairing import match_equal, match_nearest
 from app.exports.spans import TURN_DURATION_MS, to_ms
 from app.exports.writers.elan import ORIGIN_PROPERTIES, escape_control_chars
-from engine.io.files import decode_text
+from engine.io.files import decode_text, open_file
 from engine.plurals import format_count
 from eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
@@ -165,11 +165,12 @@ def _tier_names(role: Role, turns: Sequence[CorrectedTurn]) -> list[str]:
 
 
 def _parse(path: Path) -> ElementTree.Element:
-    content = path.read_bytes()
-    if content.startswith(_UTF16_MARKS):  # the declaration still names UTF-8
-        content = _DECLARATION.sub("", decode_text(content), count=1).encode()
+    with open_file(path) as file:
+        content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise ValueError(f"{path} is larger than {_MAX_BYTES // 2**20} MiB, the largest document that is read")
+    if content.startswith(_UTF16_MARKS):  # the declaration still names UTF-8
+        content = _DECLARATION.sub("", decode_text(content), count=1).encode()
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = _refuse_doctype
     try:

@@ -21,7 +21,8 @@ from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_sc
 from engine.errors import first_line
 from engine.io.files import replace_surrogates
 
-LOCK_TIMEOUT_S = 60.0
+LOCK_TIMEOUT_S = 5.0
+"""Longest wait for another writer of an SQLite file, in seconds; a write takes milliseconds."""
 _COLUMNS: Final = (
     *(column for column in ACTIONS.c if column.name != "body"),
     cast(ACTIONS.c.body, Text).label("body"),  # decoded row by row: a damaged row must not fail the query
@@ -202,6 +203,8 @@ def _translate(url: URL) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         reason = first_line(getattr(error, "orig", None) or error)
+        if "database is locked" in reason:
+            reason = f"another program has locked it for more than {LOCK_TIMEOUT_S:g} s; close that one, and try again"
         raise StoreError(f"the store {url.render_as_string()} cannot be used: {reason}") from error
 
 

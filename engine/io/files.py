@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, TextIO
+from typing import IO, Any, BinaryIO, Final, TextIO
 
 Cell = str | float | Sequence[str] | None
 """A value of a CSV file; a list of texts is written as JSON."""
@@ -37,6 +38,8 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Byte order marks, with the names of their encodings. Notepad writes that of UTF-8, and of UTF-16 as "Unicode"."""
+MAX_TEXT_BYTES: Final = 2**30
+"""Largest text that is read; its records need several times as much memory."""
 _BLANKS = _BYTE_ORDER_MARK + "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 
@@ -44,14 +47,42 @@ class EncodingError(ValueError):
     """A text of another encoding than UTF-8, or than a byte order mark names."""
 
 
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file for reading, without waiting for the writer of a pipe.
+
+    Raises ``OSError`` with one sentence for a pipe or a device, whose reading may never end, and for a folder.
+    """
+    return open(path, "rb", opener=_open_regular)
+
+
+def check_regular(path: Path) -> None:
+    """Raise ``OSError`` as ``open_file`` does; for libraries that open a path themselves."""
+    open_file(path).close()
+
+
+def _open_regular(name: str, flags: int) -> int:
+    handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such pipes
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", name)
+
+
 @contextmanager
 def open_text(path: Path, *, newline: str | None = None) -> Iterator[TextIO]:
     """Open a text that a person or another program may have written: UTF-8, or the encoding of its byte order mark.
 
-    The mark is not part of the text. ``newline`` is that of ``open``. Raises ``OSError``, and, while the text is read,
-    ``EncodingError`` with one sentence.
+    The mark is not part of the text. ``newline`` is that of ``open``. Raises ``OSError`` as ``open_file`` does and for
+    more than ``MAX_TEXT_BYTES``, and, while the text is read, ``EncodingError`` with one sentence.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_TEXT_BYTES:
+            limit = f"it has {size / 2**30:.1f} GiB, more than the limit of {MAX_TEXT_BYTES // 2**30} GiB"
+            raise OSError(errno.EFBIG, limit, str(path))
         encoding = _find_encoding(file.peek(4)[:4])
         try:
             with TextIOWrapper(file, encoding=encoding, newline=newline) as text:
@@ -154,8 +185,8 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def digest_file(path: Path) -> str:
-    """Return the SHA-256 digest of a file's content in hexadecimal digits."""
-    with path.open("rb") as file:
+    """Return the SHA-256 digest of a regular file's content in hexadecimal digits."""
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -9,7 +9,6 @@ import csv
 import json
 import math
 import re
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -77,14 +76,11 @@ def parse_record(kind: type[T], text: str) -> T:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Name a file in the errors of the block that reads it; a pipe or a device is refused before the block begins.
+    """Name a file in the errors of the block that reads it.
 
     Raises ``FileNotFoundError``, and ``ValueError`` with one sentence.
     """
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a directory raises a clear error by itself
-            raise ValueError("it is a pipe or a device, not a file")  # whose reading may never end
         yield
     except FileNotFoundError:
         raise

@@ -66,6 +66,7 @@ def read_extent(fields: Fields) -> Extent:
     start_frame, end_frame = fields.read_index("start_frame_idx"), fields.read_index("end_frame_idx")
     if end_frame <= start_frame:
         raise fields.error("end_frame_idx", f"must be larger than start_frame_idx, {start_frame}")
+    fields.check_length("end_frame_idx", end_frame - start_frame, fps)
     video_id = video_uid = fields.read_text("video_uid")
     frames_file = fields.record.get("frames_file")
     frames_name = PurePosixPath(frames_file).stem if isinstance(frames_file, str) else ""

@@ -12,6 +12,10 @@ from engine.io.files import replace_surrogates
 from engine.io.json_records import short_repr
 
 MAX_FRAMES = 2**31
+MAX_DURATION_S = 86_400.0
+"""Longest sample, in seconds: a day."""
+MAX_SAMPLE_FRAMES = 2_592_000
+"""Frames of a sample at most: a day at 30 frames/s. Each takes memory, even where the video is shorter."""
 
 
 def check_number(name: str, value: object, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> float:
@@ -80,6 +84,13 @@ class Fields:
     def read_index(self, name: str) -> int:
         """Return a whole number that is not negative."""
         return check_index(f"{self.path_prefix}{name}", self.record.get(name))
+
+    def check_length(self, name: str, num_frames: int, fps: float) -> None:
+        """Raise ``ValueError`` that names a field if a sample is longer than a day, or has too many frames."""
+        if num_frames > min(MAX_DURATION_S * fps, MAX_SAMPLE_FRAMES):
+            raise self.error(
+                name, f"must give a video of at most a day and {MAX_SAMPLE_FRAMES} frames, not {num_frames / fps:g} s"
+            )
 
     def read_object(self, name: str, *, may_be_missing: bool = False) -> "Fields":
         """Return an inner object; an empty one for a field that may be missing."""

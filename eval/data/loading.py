@@ -4,7 +4,6 @@ No record is dropped silently: ``read_samples`` raises ``ValueError`` naming fil
 ``read_split`` returns an entry with the reason.
 """
 
-import hashlib
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from engine.dialogue import initial_state, parse_update
-from engine.io.files import load_json, read_text, strip_text
+from engine.io.files import digest_file, load_json, read_text, strip_text
 from engine.records import Step
 from eval.data.clips import Extent, read_extent
 from eval.data.dst_clips import read_clip
@@ -73,7 +72,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
 
 def digest_split(path: Path) -> str:
     """Return the SHA-256 of a split's file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return digest_file(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +220,7 @@ def _listed(value: object) -> tuple[Sample, None]:
     num_frames = fields.read_index("num_frames")
     if num_frames < 1:
         raise fields.error("num_frames", "must be at least 1")
+    fields.check_length("num_frames", num_frames, fields.read_fps())
     steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_objects("steps"))
     states = fields.read_object("initial_state", may_be_missing=True).record
     given = {step_id: str(state) for step_id, state in states.items()}

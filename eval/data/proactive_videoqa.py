@@ -24,6 +24,8 @@ def is_gold(fields: Fields) -> bool:
 def read_gold(fields: Fields) -> Sample:
     """Read one question with its answers. Raises ``ValueError`` naming the field."""
     duration_s = fields.read_number("duration", minimum=1 / FPS)
+    num_frames = math.ceil(duration_s * FPS - _ROUNDING)
+    fields.check_length("duration", num_frames, FPS)
     questions = [
         Turn(time_s=turn.read_number("time", minimum=0), role="user", text=turn.read_text("content"))
         for turn in fields.read_objects("conversation")
@@ -34,7 +36,7 @@ def read_gold(fields: Fields) -> Sample:
         video_id=read_question_id(fields),
         video_path=Path(fields.read_text("video")),
         fps=FPS,
-        num_frames=math.ceil(duration_s * FPS - _ROUNDING),
+        num_frames=num_frames,
         goal="",
         steps=(),
         turns=tuple(sorted([*questions, *answers], key=turn_order)),

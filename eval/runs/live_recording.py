@@ -14,7 +14,7 @@ from typing import Any, Final
 from engine.config import StreamConfig
 from engine.control.task import Task
 from engine.errors import EngineError, VideoError, first_line
-from engine.io.files import to_json
+from engine.io.files import check_regular, to_json
 from engine.io.json_records import parse_record, reading
 from engine.live.output_log import OutputLog
 from engine.live.recorder import VideoRecorder
@@ -145,6 +145,7 @@ def _check_session(path: Path) -> None:
 
 def _drop_half_line(path: Path) -> None:
     """Cut a file after its last whole line."""
+    check_regular(path)
     with path.open("r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
 

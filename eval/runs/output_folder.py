@@ -5,6 +5,7 @@ therefore be resumed. Only one program at a time can write a folder. A folder wi
 of a different kind, is refused. A setting that a folder of an older version lacks has its default there.
 """
 
+import errno
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from engine.io.json_records import read_record
 from eval.matching.turns import ZeroCost
 
 _LOCK: Final = ".lock"
+_WITHOUT_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP)
+"""Errors of file systems without locks, such as NFS without its lock daemon. For ``ENOSYS``, filelock has others."""
 
 
 class FolderRefusedError(ValueError):
@@ -181,7 +184,7 @@ class OutputFolder(ABC):
 
 @contextmanager
 def lock_folder(path: Path) -> Iterator[None]:
-    """Lock a folder for writing. Raises ``FolderRefusedError`` if a different program holds the lock."""
+    """Lock a folder for writing. Raises ``FolderRefusedError`` if it cannot, or a different program holds the lock."""
     lock = FileLock(path / _LOCK, thread_local=False)  # a sweep of the page may end in a different thread
     try:
         lock.acquire(timeout=0)
@@ -189,6 +192,10 @@ def lock_folder(path: Path) -> Iterator[None]:
         raise FolderRefusedError(
             f"{path} is being written by another program; wait for it, or name a new folder"
         ) from error
+    except OSError as error:
+        is_without = error.errno in _WITHOUT_LOCKS
+        cure = "its file system has no locks; name a folder on a local disk" if is_without else "check its permissions"
+        raise FolderRefusedError(f"{path} cannot be locked for writing ({error.strerror}): {cure}") from error
     try:
         yield
     finally:

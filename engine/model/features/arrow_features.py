@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import FeatureError, first_line
+from engine.io.files import check_regular
 
 
 def open_arrow(path: Path) -> tuple[tuple[int, ...], Callable[[int, int], Tensor]]:
@@ -40,6 +41,7 @@ def open_arrow(path: Path) -> tuple[tuple[int, ...], Callable[[int, int], Tensor
 
 def _open_column(path: Path, pyarrow: Any) -> Any:
     try:
+        check_regular(path)
         source = pyarrow.memory_map(str(path))
         try:
             table = pyarrow.ipc.open_file(source).read_all()

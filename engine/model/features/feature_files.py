@@ -20,7 +20,7 @@ from torch import Tensor
 
 from engine.config import HardwareDecoding
 from engine.errors import FeatureError
-from engine.io.files import digest_file, load_json
+from engine.io.files import check_regular, digest_file, load_json
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.arrow_features import open_arrow
 from engine.model.features.frame_encoder import FrameFeatures
@@ -199,6 +199,7 @@ def _check_origin(path: Path, metadata: Mapping[str, Any], checkpoint: Checkpoin
 def _open_npy(path: Path, fps: float) -> FeatureFile:
     def open_array() -> Any:
         try:
+            check_regular(path)
             array = np.load(path, allow_pickle=False, mmap_mode="r")
             torch.from_numpy(np.empty(0, array.dtype))  # raises TypeError for values that are no numbers
         except (OSError, ValueError, TypeError) as error:

@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from engine.errors import CheckpointError, EngineError
-from engine.io.files import atomic_write, load_json
+from engine.io.files import atomic_write, check_regular, load_json, open_file, open_text
 from engine.model.preprocessing import Normalization
 
 ADAPTER_CONFIG: Final = "adapter_config.json"
@@ -25,9 +25,12 @@ def read_object(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        content = load_json(path.read_text(encoding="utf-8"))
+        with open_text(path) as file:
+            content = load_json(file.read())
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {error}; download it again") from error
+        raise CheckpointError(
+            f"{path} cannot be read as JSON: {getattr(error, 'strerror', None) or error}; download it again"
+        ) from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} must hold a JSON object, not a {type(content).__name__}; download it again")
     return content
@@ -36,7 +39,10 @@ def read_object(path: Path) -> dict[str, Any]:
 def read_text(path: Path) -> str | None:
     """Read text of any encoding, invalid UTF-8 as lone surrogates; None if the file is missing."""
     try:
-        return path.read_bytes().decode("utf-8", errors="surrogateescape") if path.exists() else None
+        if not path.exists():
+            return None
+        with open_file(path) as file:
+            return file.read().decode("utf-8", errors="surrogateescape")
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -67,6 +73,7 @@ def read_adapter_base(folder: Path) -> str | None:
 def open_tensors(path: Path, error_type: type[EngineError] = CheckpointError) -> Iterator[Any]:
     """Open a safetensors file. Raises ``error_type`` if the block cannot read it."""
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, OSError, ValueError) as error:

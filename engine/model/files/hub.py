@@ -55,6 +55,9 @@ def check_model_folder(folder: Path) -> Path:
     """Return a folder that holds a model of transformers. Raises ``CheckpointError`` if it holds none."""
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} has no config.json; give the folder of a checkpoint")
+    for path in folder.iterdir():
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise CheckpointError(f"{path} is a pipe or a device, not a file; download it again")
     if not any(folder.glob("model*.safetensors")) and not (folder / ADAPTER_FILE).is_file():
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in {".bin", ".pt", ".pth", ".pkl", ".ckpt"})
         found = f"{', '.join(pickles)} are pickles, which are never opened; convert them" if pickles else "add it"

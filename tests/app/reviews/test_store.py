@@ -3,6 +3,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
@@ -280,3 +281,18 @@ def test_an_action_that_cannot_be_kept_raises(tmp_path: Path) -> None:
             connection.exec_driver_sql("DROP TABLE review_actions")
         with pytest.raises(StoreError, match="no such table"):
             store.append(judge())
+
+
+def test_a_store_that_another_program_keeps_locked_is_refused_in_a_sentence_after_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.sqlite"
+    with open_store(path):
+        pass
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA locking_mode=EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    holder.execute("CREATE TABLE held (number)")
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="another program has locked it for more than 5 s; close that one"):
+        open_store(path)
+    assert time.monotonic() - began < 30, "it was silent for 64 s"
+    holder.close()

@@ -123,3 +123,21 @@ def test_turns_outside_the_video_are_an_error_or_one_warning_that_lists_them(
     assert len(warned) == 1
     assert len(sample.turns) == num_left
     assert all(text in str(caught.value) and text in str(warned[0].message) for text in listed)
+
+
+@pytest.mark.parametrize(("num_frames", "fps"), [(2**31 - 1, 2.0), (2**31 - 1, 1000), (172_801, 2.0), (2_592_001, 60)])
+def test_a_sample_of_more_than_a_day_is_refused_because_each_frame_takes_memory(
+    tmp_path: Path, num_frames: int, fps: float
+) -> None:
+    path = tmp_path / "split.json"
+    video = {"video_id": "a", "fps": fps, "num_frames": num_frames, "goal": "", "steps": [], "turns": []}
+    path.write_text(json.dumps({"videos": [video]}))
+    with pytest.raises(ValueError, match="video a: num_frames must give a video of at most a day"):
+        read_samples(path)
+    clip = {"video_uid": "a", "fps": fps, "start_frame_idx": 0, "end_frame_idx": num_frames, "conversation": []}
+    path.write_text(json.dumps([clip]))
+    with pytest.raises(ValueError, match="end_frame_idx must give a video of at most a day"):
+        read_samples(path)
+    path.write_text(json.dumps([{"question_id": "a", "video": "a", "duration": 86_401, "answer": []}]))
+    with pytest.raises(ValueError, match="duration must give a video of at most a day"):
+        read_samples(path)

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,7 @@ from eval.metrics.videollm_online import LiveCounts
 from eval.runs import folder as folder_module
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
 from eval.runs.live_recording import SESSION_NAME
-from eval.runs.output_folder import FolderRefusedError
+from eval.runs.output_folder import FolderRefusedError, lock_folder
 
 SETTINGS: dict[str, Any] = {
     "split": "/s.json",
@@ -292,3 +293,21 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_file(tiny_disk: Path) -> Non
 def test_a_run_of_a_policy_without_updates_has_no_states(policy: str, expected: bool) -> None:
     assert has_states({"config": {"decision_policy": policy}}) is expected
     assert has_states({"config": {"decision_policy": policy}, "has_states": True}), "a recorded run states it"
+
+
+@pytest.mark.parametrize(
+    ("number", "cure"),
+    [(errno.ENOLCK, "name a folder on a local disk"), (errno.EACCES, "check its permissions")],
+)
+def test_a_folder_that_cannot_be_locked_is_named_with_a_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, cure: str
+) -> None:
+    def refuse(*_: object) -> bool:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("filelock._unix.lock_fd_nonblocking", refuse)
+    with (
+        pytest.raises(FolderRefusedError, match=f"{tmp_path} cannot be locked for writing .*{cure}"),
+        lock_folder(tmp_path),
+    ):
+        pass

@@ -9,11 +9,15 @@ import math
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from threading import Lock
+from typing import Final
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from engine.errors import VideoError
 from engine.io.files import atomic_write, digest_file
@@ -22,6 +26,11 @@ from engine.video.writer import convert_for_browser
 
 FOLDER_VARIABLE = "GRADIO_TEMP_DIR"
 """Environment variable from which Gradio reads the folder of the files that it serves."""
+_PREFIX: Final = "stepscope-"
+_EXPORTS: Final = ("stepscope-export-", "stepscope-figure-")
+"""Names of folders that exist while an export is written."""
+_MAX_EXPORT_S: Final = 86_400
+_LOCK: Final = ".lock"
 
 
 @contextmanager
@@ -29,11 +38,14 @@ def serving_folder() -> Iterator[Path]:
     """Create the folder that Gradio serves, private to this process, and remove it on exit.
 
     By default Gradio shares one folder among all its servers on a machine. A ``GRADIO_TEMP_DIR`` that is set is kept.
+    Folders of servers that were killed are removed.
     """
     before = os.environ.get(FOLDER_VARIABLE)
     if before:
         Path(before).mkdir(parents=True, exist_ok=True)
-    folder = Path(mkdtemp(prefix="stepscope-", dir=before)).resolve()
+    _remove_left(Path(before or gettempdir()))
+    folder = Path(mkdtemp(prefix=_PREFIX, dir=before)).resolve()
+    lock = _mark_used(folder)
     os.environ[FOLDER_VARIABLE] = before or str(folder)
     try:
         yield folder
@@ -43,6 +55,40 @@ def serving_folder() -> Iterator[Path]:
         # A thread that still writes in it does so by its old name, and fails.
         removed = folder.rename(folder.with_name(f"{folder.name}.removed"))
         shutil.rmtree(removed, ignore_errors=True)
+        lock.release()
+
+
+def _mark_used(folder: Path) -> BaseFileLock:
+    """Lock a file in the folder for as long as this process lives."""
+    lock = FileLock(folder / f"{_LOCK}.new", thread_local=False)
+    with suppress(OSError):  # a file system without locks: its folders are never removed
+        lock.acquire(timeout=0)
+        (folder / f"{_LOCK}.new").rename(folder / _LOCK)  # locked already when another server finds it
+    return lock
+
+
+def _remove_left(parent: Path) -> None:
+    """Remove the folders of servers that no longer run, and folders of exports that are older than a day."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # it is in use, of another user, or removed by another server
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                continue
+            if folder.name.startswith(_EXPORTS):
+                is_left = time.time() - found.st_mtime > _MAX_EXPORT_S
+            else:
+                is_left = (folder / _LOCK).is_file() and _is_unlocked(folder / _LOCK)
+            if is_left:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_unlocked(path: Path) -> bool:
+    """Return whether no process holds the lock. Raises ``OSError`` if the file system has none."""
+    try:
+        with FileLock(path, timeout=0):
+            return True
+    except Timeout:
+        return False
 
 
 class DisplayCopies:

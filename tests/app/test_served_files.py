@@ -4,7 +4,10 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -193,3 +196,32 @@ def test_no_copy_is_begun_once_the_page_closes(demo_manifest: Path, tmp_path: Pa
     with pytest.raises(VideoError, match="the page is closing"):
         copies.find_or_convert(video)
     assert not list(tmp_path.iterdir())
+
+
+HOLD = """
+import sys, time
+from app.transcode import serving_folder
+with serving_folder() as folder:
+    print(folder, flush=True)
+    time.sleep(120)
+"""
+
+
+def test_the_folders_of_killed_servers_are_removed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    servers = [subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    folders = [Path(server.stdout.readline().strip()) for server in servers if server.stdout is not None]
+    (folders[0] / "copy.mp4").write_bytes(bytes(1000))
+    servers[0].kill()
+    servers[0].wait()
+    for name, age_s in (("stepscope-export-old", 90_000), ("stepscope-export-new", 0), ("stepscope-mine", 90_000)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    with serving_folder() as own:
+        left = {folder.name for folder in tmp_path.iterdir()}
+    assert left == {folders[1].name, own.name, "stepscope-export-new", "stepscope-mine"}
+    servers[1].kill()
+    for server in servers:
+        server.communicate()

@@ -5,7 +5,6 @@ that change state must come from the same origin (CSRF), with a content type tha
 """
 
 import ipaddress
-import math
 import os
 import re
 import socket
@@ -13,12 +12,16 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 import gradio as gr
+from anyio import to_thread
 from gradio import processing_utils
+from gradio.utils import get_upload_folder
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,6 +29,8 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_BODY_BYTES: Final = 32 * 2**20
 """Maximum body of a request other than an upload, in bytes."""
+MAX_UPLOADS_BYTES: Final = 16 * 2**30
+"""Maximum size of all files that the page keeps for its windows, in bytes; they are removed after a day."""
 MAX_FAILURES: Final = 10
 """Failed logins per address within ``FAILURE_WINDOW_S``; the limit over all addresses is ten times as high."""
 FAILURE_WINDOW_S: Final = 300.0
@@ -159,12 +164,17 @@ class RequestGuard:
                     self._throttle.record_success(address, began=began)
             await send(message)
 
-        limit = math.inf if path.endswith("/upload") else MAX_BODY_BYTES
+        limit, reason = MAX_BODY_BYTES, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB"
+        if path.endswith("/upload"):
+            limit = MAX_UPLOADS_BYTES - await to_thread.run_sync(_measure_folder, Path(get_upload_folder()))
+            reason = f"the uploads on this page would exceed {MAX_UPLOADS_BYTES / 2**30:g} GiB; try again tomorrow"
         try:
             await self._app(scope, _limit_body(receive, limit), send_safe)
         except BodyTooLargeError:
             if not is_started:
-                await _refuse(413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")(scope, receive, send)
+                await _refuse(413, reason)(scope, receive, send)
+        except ClientDisconnect:  # the window was closed during its request
+            pass
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a WebSocket to the app, or refuse it before it opens; browsers always name the page it comes from."""
@@ -220,6 +230,16 @@ def _is_one_range(text: str) -> bool:
 
 def _refuse(status: int, reason: str) -> JSONResponse:
     return JSONResponse({"detail": f"{reason[:1].upper()}{reason[1:]}."}, status)
+
+
+def _measure_folder(folder: Path) -> int:
+    """Return the bytes of the files in a folder and its subfolders."""
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # removed meanwhile
+                size += os.lstat(os.path.join(parent, name)).st_size
+    return size
 
 
 def _limit_body(receive: Receive, limit: float) -> Receive:

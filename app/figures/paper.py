@@ -10,7 +10,7 @@ FORMATS: Final[tuple[FigureFormat, ...]] = get_args(FigureFormat)
 PIXELS_PER_INCH: Final = 96
 _UNITS: Final = {"px": 96.0, "mm": 25.4, "cm": 2.54, "in": 1.0, "pt": 72.0}
 """Units by the number in an inch; ``pt`` are those of PDF and CSS."""
-_WIDTH: Final = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*(px|mm|cm|in|pt)?\s*")
+_WIDTH: Final = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*(?:(px|mm|cm|in|pt)\s*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,5 +111,5 @@ def estimate_s(plan: StreamPlan) -> float:
 
 def _translate(error: gr.Error) -> EngineError:
     """Return a refusal of ZeroGPU, whose message may be HTML, as a sentence of plain text."""
-    text = " ".join(re.sub(r"<[^>]*>", " ", str(error.message)).split())
+    text = " ".join(re.sub(r"<[^<>]*>", " ", str(error.message)).split())
     return EngineError(f"ZeroGPU: {text or 'the call was refused'}")

@@ -15,7 +15,7 @@ from eval.data.samples import Sample
 from eval.runs.imports.proassist import check_rate
 from eval.runs.imports.system_output import ResultForm, SystemOutput, find_by_names, find_frame
 
-_PREFIX: Final = re.compile(r"\(Video Time = [^)]*s\) ?Assistant: ?")
+_PREFIX: Final = re.compile(r"\(Video Time = [^()]*s\) ?Assistant: ?")
 
 
 def _read(content: Fields, sample: Sample) -> SystemOutput:

@@ -1,0 +1,54 @@
+"""Uploads have a total limit, and a window that closes during its upload leaves no traceback."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from app import guard
+from app.guard import HostRules, RequestGuard
+
+
+async def read_body(scope: Scope, receive: Receive, send: Send) -> None:
+    await Request(scope, receive).body()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def upload(*messages: dict[str, Any]) -> list[Any]:
+    """Return what the guard sends for an upload whose body arrives in ``messages``."""
+    sent, waiting = [], list(messages)
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"multipart/form-data; boundary=b")]
+    scope = {"type": "http", "method": "POST", "path": "/gradio_api/upload", "headers": headers, "client": ("1", 1)}
+
+    async def receive() -> Any:
+        return waiting.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    rules = HostRules.from_options("127.0.0.1", [])
+    asyncio.run(RequestGuard(read_body, rules=rules)(scope, receive, send))
+    return sent
+
+
+def test_uploads_beyond_the_total_limit_are_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    monkeypatch.setattr(guard, "MAX_UPLOADS_BYTES", 1000)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept.mp4").write_bytes(bytes(900))
+    body = {"type": "http.request", "body": bytes(60), "more_body": True}
+    assert upload({**body, "more_body": False})[0]["status"] == 200
+    refused = upload(body, body)
+    assert refused[0]["status"] == 413
+    assert b"The uploads on this page would exceed" in refused[1]["body"]
+
+
+def test_a_client_that_leaves_during_its_upload_raises_nothing() -> None:
+    body = {"type": "http.request", "body": bytes(60), "more_body": True}
+    assert upload(body, {"type": "http.disconnect"}) == []

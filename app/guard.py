@@ -45,6 +45,12 @@ ENDPOINTS: Final = ("run", "score", "open", "export")
 _CALL: Final = re.compile(rf"call/(v2/)?({'|'.join(ENDPOINTS)})(/\w+)?")
 """Route of an endpoint for programs without a Gradio client; it goes through the event queue."""
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+"""Headers that proxies add."""
+BEHIND_PROXY: Final = (
+    "this page serves its own machine only, and this request came through a proxy; start the page with "
+    "--allowed-host NAME, where NAME is the host in the address bar"
+)
 
 
 def refuse_downloads() -> None:
@@ -64,29 +70,36 @@ class BodyTooLargeError(Exception):
 class HostRules:
     """Host names under which the page is served.
 
-    Numeric IP addresses are always accepted: DNS rebinding needs a host name.
+    Numeric IP addresses are accepted, since DNS rebinding needs a host name; a page for this machine only accepts those
+    of this machine.
     """
 
     names: frozenset[str]
     """Host names in lower case; ``.example.org`` allows all subdomains, ``*`` allows every name."""
     outside: frozenset[str]
     """The subset of ``names`` that belongs to a proxy, which may forward a different ``Host`` header."""
+    is_local: bool
+    """Whether the page is for this machine only, so that requests through a proxy are refused."""
 
     @classmethod
-    def from_options(cls, host: str, allowed: Iterable[str]) -> "HostRules":
-        """Return the rules for a page that is served on ``host`` and behind proxies with the ``allowed`` names."""
+    def from_options(cls, host: str, allowed: Iterable[str], *, is_proxied: bool = False) -> "HostRules":
+        """Return the rules for a page that is served on ``host`` and behind proxies with the ``allowed`` names.
+
+        ``is_proxied`` is whether another option names a proxy.
+        """
         outside = {name.strip().lower() for name in allowed}
         if os.environ.get("SPACE_ID"):
             outside.add(".hf.space")
         own = {host.lower(), *LOOPBACK}
         if host not in LOOPBACK:
             own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-        return cls(names=frozenset(own | outside), outside=frozenset(outside))
+        is_local = host in LOOPBACK and not outside and not is_proxied
+        return cls(names=frozenset(own | outside), outside=frozenset(outside), is_local=is_local)
 
     def is_own_host(self, netloc: str) -> bool:
         """Return whether a ``Host`` header names this page."""
         name = _host_name(netloc)
-        return _is_address(name) or _matches(name, self.names)
+        return _is_address(name, is_local=self.is_local) or _matches(name, self.names)
 
     def is_same_origin(self, origin: str, netloc: str) -> bool:
         """Return whether ``origin`` is the origin of this page, whose ``Host`` header is ``netloc``."""
@@ -181,7 +194,8 @@ class RequestGuard:
         headers = Headers(scope=scope)
         origin, netloc = headers.get("origin"), headers.get("host", "")
         is_foreign = origin is not None and not self._rules.is_same_origin(origin, netloc)
-        if is_foreign or not self._rules.is_own_host(netloc):
+        is_forwarded = self._rules.is_local and _has_passed_proxy(headers)
+        if is_foreign or is_forwarded or not self._rules.is_own_host(netloc):
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -194,6 +208,8 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
     if not rules.is_own_host(netloc):
         name = _host_name(netloc)
         return 421, f"this page is not served as {name!r}; if it should be, start it with --allowed-host {name}"
+    if rules.is_local and _has_passed_proxy(headers):
+        return 403, BEHIND_PROXY
     if "=http:" in path or "=https:" in path:
         return 403, "this page does not fetch from other hosts"
     _, _, route = path.partition(API_PREFIX)
@@ -204,7 +220,9 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
         return None
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")  # a page cannot set the latter
     is_foreign = origin is not None and not rules.is_same_origin(origin, netloc)
-    if site not in ("same-origin", "none") if site is not None else is_foreign:
+    is_trusted = site in ("same-origin", "none") if site is not None else not is_foreign
+    # a proxy has changed the Host of a request that its browser calls one of the same origin
+    if not is_trusted or (rules.is_local and is_foreign):
         return 403, (
             f"a request from another page ({origin}) cannot change anything here; behind a proxy, start with "
             "--allowed-host NAME, where NAME is the host in the address bar"
@@ -219,6 +237,10 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
     if has_body and content_type not in expected:
         return 415, f"the content type of this request must be {expected[0]}; got {content_type or 'none'}"
     return None
+
+
+def _has_passed_proxy(headers: Headers) -> bool:
+    return any(name in headers for name in PROXY_HEADERS)
 
 
 def _is_one_range(text: str) -> bool:
@@ -270,12 +292,13 @@ def _host_name(netloc: str) -> str:
         return ""
 
 
-def _is_address(name: str) -> bool:
+def _is_address(name: str, *, is_local: bool) -> bool:
+    """Return whether a host is a numeric address, of this machine if ``is_local``."""
     try:
-        ipaddress.ip_address(name)
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    return True
+    return address.is_loopback or address.is_unspecified or not is_local
 
 
 def _matches(name: str, names: frozenset[str]) -> bool:

@@ -4,10 +4,11 @@ from importlib.resources import files
 from typing import Final
 
 import plotly
+from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 PLOTLY_URL: Final = f"stepscope/plotly-{plotly.__version__}.min.js"
 """Address of plotly.js, relative to the page. It has the version, so that browsers may keep the file for ever."""
@@ -20,7 +21,7 @@ def _send(request: Request) -> Response:
     return FileResponse(str(PLOTLY_PATH), media_type="text/javascript", headers=headers)
 
 
-def plotly_routes() -> list[Mount]:
-    """Return the routes that the page's server needs for ``PLOTLY_URL``."""
-    folder, _, name = PLOTLY_URL.partition("/")
-    return [Mount(f"/{folder}", GZipMiddleware(Route(f"/{name}", _send), compresslevel=5))]
+def plotly_routes() -> list[Route]:
+    """Return the route that the page's server needs for ``PLOTLY_URL``."""
+    # one route, not one in a Mount: below a path, a proxy may strip it, and an inner route would not match the rest
+    return [Route(f"/{PLOTLY_URL}", _send, middleware=[Middleware(GZipMiddleware, compresslevel=5)])]

@@ -43,7 +43,7 @@ class BatchContext:
     work: WorkerConfig
     """Checkpoint and settings of the page."""
     takes_paths: bool
-    """Whether users may enter paths of checkpoints and splits: on a page that is served to this machine only."""
+    """Whether users may enter paths, devices and addresses: on a page that is served to this machine only."""
     private: tuple[Path, ...] = ()
     """Files that must never be served: the review store and the passwords."""
     marks: Callable[[], Mapping[str, frozenset[str]]] = dict

@@ -20,7 +20,12 @@ class PageOptions(DeviceOptions, QuantizedOptions):
     port: int = 7860
     """Port to serve on."""
     allowed_host: UseAppendAction[tuple[str, ...]] = ()
-    """Additional host name of the page, for example that of a proxy; .example.org allows all subdomains."""
+    """Additional host name of the page, for example that of a proxy; .example.org allows all subdomains. With it, the
+    page is not served to this machine only: it accepts no paths of this machine."""
+    root_path: str = ""
+    """Path of the page below its host, as behind a proxy: /tools/stepscope (default: GRADIO_ROOT_PATH)."""
+    trusted_proxy: UseAppendAction[tuple[str, ...]] = ()
+    """Address of a proxy, or a network of them such as 10.0.0.0/8, whose X-Forwarded-For names the client."""
     data: Path = ASSETS / "demo" / "test.json"
     """Manifest of the bundled videos."""
     split: UseAppendAction[tuple[Path, ...]] = ()

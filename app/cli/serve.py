@@ -22,8 +22,9 @@ from app.batch.selection.handlers import read_marks
 from app.chat.routes import chat_routes
 from app.chat.workers import open_workers
 from app.cli.options import PageOptions
+from app.cli.proxies import read_root_path, trust_proxies
 from app.exports.options import STORE
-from app.guard import LOOPBACK, HostRules, RequestGuard, refuse_downloads
+from app.guard import HostRules, RequestGuard, refuse_downloads
 from app.identity import read_users
 from app.live.recorded import read_recorded
 from app.live.tab import CSS as LIVE_CSS
@@ -79,6 +80,11 @@ def serve(options: PageOptions) -> None:
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
+    root_path = read_root_path(options.root_path)
+    trust_proxies(options.trusted_proxy)
+    rules = HostRules.from_options(
+        options.host, options.allowed_host, is_proxied=bool(options.root_path or root_path or options.trusted_proxy)
+    )
     config = read_config(options.config, fps=StreamConfig().fps)
     users = read_users(options.auth) if options.auth else None
     store_location = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
@@ -111,7 +117,7 @@ def serve(options: PageOptions) -> None:
                 quantize=options.quantize,
                 config=context.config,
             ),
-            takes_paths=options.host in LOOPBACK,
+            takes_paths=rules.is_local,
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
         )
@@ -119,12 +125,11 @@ def serve(options: PageOptions) -> None:
             store=store, splits=_reviewable_splits(splits, options.data), recent=context.recent, is_blind=options.blind
         )
         messages = [
-            f"StepScope: http://{options.host}:{options.port}",
+            f"StepScope: http://{options.host}:{options.port}{root_path if root_path.startswith('/') else ''}",
             context.bundled_videos.notice,
             store.notice,
             *problems,
         ]
-        rules = HostRules.from_options(options.host, options.allowed_host)
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
         refuse_downloads()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
@@ -134,6 +139,7 @@ def serve(options: PageOptions) -> None:
             auth=users,
             server_name=options.host,
             server_port=options.port,
+            root_path=root_path,
             max_file_size=min(MAX_UPLOAD_BYTES, options.max_upload_mb * 2**20),
             blocked_paths=[str(path.resolve()) for path in private],
             theme=make_theme(),

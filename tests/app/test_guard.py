@@ -9,12 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from app.cli.proxies import trust_proxies
 from app.cli.serve import MAX_QUEUED_EVENTS
-from app.guard import MAX_BODY_BYTES, MAX_FAILURES, HostRules, RequestGuard, find_refusal
+from app.guard import MAX_BODY_BYTES, MAX_FAILURES, PROXY_HEADERS, HostRules, RequestGuard, find_refusal
 from app.reviews.store import open_store
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
@@ -23,6 +25,7 @@ from tests.support.servers.programs import STARTED
 
 JSON = "application/json"
 LOCAL = HostRules.from_options("127.0.0.1", [])
+SHARED = HostRules.from_options("0.0.0.0", [])
 PROXIED = HostRules.from_options("0.0.0.0", ["lab.example", ".corp.example"])
 
 
@@ -39,7 +42,10 @@ def status(rules: HostRules, host: str, *, method: str = "POST", path: str = "/r
         (LOCAL, "localhost:7860", None),
         (LOCAL, "[::1]:7860", None),
         (LOCAL, "LOCALHOST", None),
-        (LOCAL, "192.168.1.7:7860", None),
+        (LOCAL, "127.0.0.2:7860", None),
+        (LOCAL, "0.0.0.0:7860", None),
+        (LOCAL, "192.168.1.7:7860", 421),
+        (SHARED, "192.168.1.7:7860", None),
         (LOCAL, "evil.example:7860", 421),
         (LOCAL, "localhost.evil.example", 421),
         (LOCAL, "", 421),
@@ -63,8 +69,9 @@ def test_the_page_answers_under_its_own_names_alone(rules: HostRules, host: str,
         (LOCAL, {"origin": "null"}, 403),
         (LOCAL, {"origin": "http://evil.example", "sec_fetch_site": "cross-site"}, 403),
         (LOCAL, {"sec_fetch_site": "same-site"}, 403),
-        (LOCAL, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, None),
-        (LOCAL, {"origin": "https://lab.example"}, 403),
+        (SHARED, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, None),
+        (SHARED, {"origin": "https://lab.example"}, 403),
+        (LOCAL, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, 403),
         (PROXIED, {"origin": "https://lab.example"}, None),
         (LOCAL, {"content_type": "text/plain"}, 415),
         (LOCAL, {"content_type": "multipart/form-data; boundary=x"}, 415),
@@ -76,6 +83,28 @@ def test_only_the_page_itself_and_programs_change_anything(
 ) -> None:
     assert status(rules, "127.0.0.1:7860", **{"content_type": JSON, **headers}) == expected
     assert status(rules, "127.0.0.1:7860", method="GET", **headers) is None
+
+
+@pytest.mark.parametrize("header", PROXY_HEADERS)
+def test_a_page_for_this_machine_refuses_what_a_proxy_sends(header: str) -> None:
+    for method in ("GET", "POST"):
+        headers = {header: "203.0.113.7", "content_type": JSON}
+        assert status(LOCAL, "127.0.0.1:7860", method=method, **headers) == 403
+        assert status(PROXIED, "127.0.0.1:7860", method=method, **headers) is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_local"),
+    [
+        (LOCAL, True),
+        (HostRules.from_options("::1", []), True),
+        (SHARED, False),
+        (HostRules.from_options("127.0.0.1", ["lab.example"]), False),
+        (HostRules.from_options("127.0.0.1", [], is_proxied=True), False),
+    ],
+)
+def test_a_page_behind_a_proxy_is_not_for_this_machine_only(rules: HostRules, is_local: bool) -> None:
+    assert rules.is_local == is_local
 
 
 def test_on_a_space_its_own_address_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +143,7 @@ def post(app: RequestGuard, path: str, content: bytes, kind: str) -> httpx.Respo
     return asyncio.run(ask())
 
 
-def guarded() -> RequestGuard:
+def guarded(rules: HostRules = LOCAL) -> RequestGuard:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         body, is_more = b"", True
         while is_more:
@@ -124,7 +153,7 @@ def guarded() -> RequestGuard:
         is_wrong = scope["path"] == "/login" and body != b"right"
         await PlainTextResponse(str(len(body)), 400 if is_wrong else 200)(scope, receive, send)
 
-    return RequestGuard(app, rules=LOCAL)
+    return RequestGuard(app, rules=rules)
 
 
 def test_passwords_cannot_be_tried_without_end() -> None:
@@ -137,6 +166,26 @@ def test_passwords_cannot_be_tried_without_end() -> None:
     other = guarded()
     for body in [b"wrong", b"right"] * MAX_FAILURES:
         assert post(other, "/login", body, kind).status_code in (200, 400)
+
+
+@pytest.mark.parametrize("trusted", [(), ("127.0.0.1",), ("127.0.0.9/8",), ("10.0.0.1",)])
+def test_only_a_trusted_proxy_names_the_client_whose_passwords_are_counted(
+    trusted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # restored at the end
+    trust_proxies(trusted)
+    config = uvicorn.Config(guarded(SHARED))  # as Gradio makes it
+    config.load()
+
+    async def try_all() -> list[int]:
+        transport = httpx.ASGITransport(app=config.loaded_app, client=("127.0.0.1", 5000))
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=kind) as client:
+            sent = [{"x-forwarded-for": f"203.0.113.{number}"} for number in range(MAX_FAILURES + 1)]
+            return [(await client.post("/login", content=b"wrong", headers=more)).status_code for more in sent]
+
+    is_trusted = trusted not in [(), ("10.0.0.1",)]
+    assert asyncio.run(try_all()) == [*[400] * MAX_FAILURES, 400 if is_trusted else 429]
 
 
 def test_passwords_that_are_tried_at_once_are_all_counted() -> None:

@@ -1,5 +1,6 @@
 """The start of the page: its options reach new runs."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ import pytest
 from app.batch.context import BatchContext
 from app.batch.new_run.form import make_work
 from app.cli import serve
+from app.cli.proxies import read_root_path
 from app.cli.stepscope import main
+from app.live.handlers import URL
 from app.page import build_page
 from app.player import handlers
 from app.player.context import AppContext
@@ -65,3 +68,63 @@ def test_a_file_without_settings_is_refused_before_the_model_is_loaded(
     assert main(arguments) == 2
     expected = f"error: {tmp_path / 'config.yaml'} must map settings of StreamConfig to values; found ['volume']\n"
     assert capfd.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "is_local"),
+    [
+        ([], True),
+        (["--allowed-host", "lab.example"], False),
+        (["--root-path", "/tools/stepscope"], False),
+        (["--trusted-proxy", "127.0.0.1"], False),
+    ],
+)
+def test_behind_a_proxy_nobody_has_the_powers_of_the_local_user(
+    options: list[str],
+    is_local: bool,
+    tiny_folder: Path,
+    demo_manifest: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[Any] = []
+
+    def build(context: AppContext, batches: BatchContext, reviews: Any) -> None:
+        page = build_page(context, batches, reviews).get_config_file()
+        props = {part["props"].get("elem_id"): part["props"] for part in page["components"]}
+        sources = dict(props["live_source"]["choices"])
+        lists = [props[name]["allow_custom_value"] for name in ("batch_checkpoint", "devices")]
+        built.append((batches.takes_paths, URL in sources, *lists))
+        raise StoppedError
+
+    monkeypatch.setattr(serve, "build_page", build)
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    own = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
+    assert main(["demo", *own, *options, "--port", "7994"]) == 2
+    assert built == [(is_local, is_local, is_local, is_local)]
+    trusted = "127.0.0.1/32" if "--trusted-proxy" in options else ""
+    assert os.environ["FORWARDED_ALLOW_IPS"] == trusted, "no header names the client unless an option trusts the proxy"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--root-path", "tools", "--root-path must be a path such as /tools/stepscope, without the host; got 'tools'"),
+        ("--root-path", "https://lab.example/tools", "without the host; got 'https://lab.example/tools'"),
+        ("--root-path", "/a/../b", "without the host; got '/a/../b'"),
+        ("--root-path", "/a?b", "without the host; got '/a?b'"),
+        ("--trusted-proxy", "*", "--trusted-proxy must be an address or a network such as 10.0.0.0/8; got '*'"),
+        ("--trusted-proxy", "lab.example", "or a network such as 10.0.0.0/8; got 'lab.example'"),
+    ],
+)
+def test_an_option_of_a_proxy_that_is_wrong_is_refused_before_the_model_is_loaded(
+    option: str, value: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", option, value, "--checkpoint", "/nowhere"]) == 2
+    assert words in capfd.readouterr().err
+
+
+def test_the_path_of_the_page_has_no_slash_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [read_root_path(path) for path in ("/a/b/", "/a", "/", "")] == ["/a/b", "/a", "", ""]
+    monkeypatch.setenv("GRADIO_ROOT_PATH", "/user/ann")
+    assert (read_root_path(""), read_root_path("/a")) == ("/user/ann", "/a")

@@ -119,6 +119,7 @@ def stream_session(context: AppContext, batches: BatchContext, window: LiveWindo
 
 def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[LiveView]:
     folder = _new_folder(batches.runs)
+    window.folder_name = folder.name
     recording = LiveRecording(
         folder,
         task=window.task,

@@ -9,7 +9,7 @@ import gradio as gr
 from app.batch.context import BatchContext
 from app.controls.context_choice import make_context_choice
 from app.controls.threshold_sliders import SliderIds, make_threshold_sliders
-from app.controls.widgets import AT_ONCE, MODEL_QUEUE, make_status_line, wire
+from app.controls.widgets import AT_ONCE, LATEST, MODEL_QUEUE, make_status_line, wire
 from app.formatting import shorten_ids
 from app.live import handlers
 from app.live.handlers import FILE, URL, WEBCAM
@@ -63,6 +63,7 @@ def make_live_tab(
             with gr.Row():
                 start = gr.Button("Start", variant="primary", min_width=80, elem_id="live_start")
                 stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="live_stop")
+            warning = gr.Markdown(f"⚠ {context.model_warning}", visible=False, elem_id="live_warning")
             inputs = SourceInputs(**source, **_make_task(context))
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("live_status", value="Choose a source and press Start.")
@@ -99,7 +100,7 @@ def make_live_tab(
         open=opening,
     )
     _wire_session(context, batches, windows, view, inputs)
-    _wire_inputs(context, inputs)
+    _wire_inputs(context, inputs, warning)
     opened = partial(handlers.open_recording, context, batches)
     wire(opening.click, opened, [live, window], player, **ends)
 
@@ -182,10 +183,20 @@ def _wire_session(
         wire(event, handlers.ask, [window, view.question], view, **AT_ONCE)
 
 
-def _wire_inputs(context: AppContext, inputs: SourceInputs) -> None:
-    def show_kind(kind: str) -> Any:
-        is_file = kind == FILE
-        return gr.update(visible=is_file), gr.update(visible=is_file), gr.update(visible=kind == URL)
+def show_kind(context: AppContext, kind: str, upload: str | None) -> list[Any]:
+    """Show the inputs of a kind of source, and the warning about the model for all but its bundled videos."""
+    is_file = kind == FILE
+    is_unsuited = bool(context.model_warning) and (not is_file or upload is not None)
+    return [gr.update(visible=is_visible) for is_visible in (is_file, is_file, kind == URL, is_unsuited)]
 
-    inputs.kind.change(show_kind, inputs.kind, [inputs.bundled, inputs.upload, inputs.url], **AT_ONCE)
+
+def _wire_inputs(context: AppContext, inputs: SourceInputs, warning: Any) -> None:
+    shown = [inputs.bundled, inputs.upload, inputs.url, warning]
+    gr.on(
+        [inputs.kind.change, inputs.upload.change],
+        partial(show_kind, context),
+        [inputs.kind, inputs.upload],
+        shown,
+        **LATEST,
+    )
     inputs.bundled.select(partial(handlers.fill_task, context), inputs.bundled, [inputs.goal, inputs.steps], **AT_ONCE)

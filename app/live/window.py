@@ -38,6 +38,8 @@ class LiveWindow(Cancellable):
     """Unguessable id of the session, sent only to its window."""
     session: LiveSession | None = None
     """The session; None while it waits for the model."""
+    folder_name: str = ""
+    """Name of the run folder that is written; empty before the start."""
     run_name: str = ""
     """Name of the recorded run; empty before the end, and without a frame."""
 
@@ -55,7 +57,9 @@ class LiveWindows:
         self._windows[window.key] = window
 
     def look(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the latest picture as base64 of a JPEG, the response that is being generated, and the wait in words.
+        """Return the latest picture, the response that is being generated, the recording, and the wait in words.
+
+        The picture is base64 of a JPEG; the recording is the name of its folder, once it has a frame.
 
         Returns None for an unknown session, and after its end.
         """
@@ -68,6 +72,7 @@ class LiveWindows:
         return {
             "picture": None if picture is None else base64.b64encode(encode_jpeg(picture)).decode(),
             "text": "" if progress is None else progress.text,
+            "recording": window.folder_name if session is not None and session.status.num_decided else "",
             "wait": "" if window.is_started else self._model_use.describe_wait(window.browser),
         }
 

@@ -4,13 +4,30 @@
 const NONE = "The picture of the source appears here.", STARTING = "Starting…";
 const POLL_MS = 400, MAX_WIDTH = 640, JPEG_QUALITY = 0.85, PUSHES_PER_FRAME = 3;
 
+const KEPT = "stepscope:recording"; // the name of the recording while its session runs, in the storage of this window
+
+function keptName() {
+  try { return sessionStorage.getItem(KEPT) ?? ""; } catch { return ""; } // the browser forbids storage
+}
+
+function keepName(name) {
+  try { sessionStorage.setItem(KEPT, name); } catch { /* the next page cannot name the recording */ }
+}
+
 export function mount({ element, props, server, watch }) {
   const [picture, camera, none, text] = [".live-picture", ".live-camera", ".live-none", ".live-text"].map((name) => element.querySelector(name));
   let current = null; // the key of the session that is shown
   let stream = null; // of the webcam
+  const listeners = new AbortController();
 
   const wait = (ms) => new Promise((done) => { setTimeout(done, ms); });
   const isOver = (key) => current !== key || !element.isConnected;
+
+  // The session ends with the page: the browser asks before, and the next page names the recording.
+  function askBefore(event) {
+    if (!element.isConnected) listeners.abort();
+    else if (current) event.preventDefault();
+  }
 
   function closeCamera() {
     for (const track of stream?.getTracks() ?? []) track.stop();
@@ -19,6 +36,7 @@ export function mount({ element, props, server, watch }) {
 
   function end() {
     current = null;
+    keepName("");
     closeCamera();
     text.textContent = "";
     none.textContent = NONE;
@@ -37,6 +55,7 @@ export function mount({ element, props, server, watch }) {
         picture.src = `data:image/jpeg;base64,${seen.picture}`;
         picture.hidden = !(none.hidden = true);
       }
+      if (seen?.recording) keepName(seen.recording);
       if (seen) [text.textContent, none.textContent] = [seen.text, seen.wait || STARTING];
       await wait(POLL_MS);
     }
@@ -73,7 +92,7 @@ export function mount({ element, props, server, watch }) {
 
   function show() {
     const session = props.value ? JSON.parse(props.value) : null;
-    if (session?.key === current) return;
+    if ((session?.key ?? null) === current) return;
     end();
     if (!session) return;
     current = session.key;
@@ -83,6 +102,9 @@ export function mount({ element, props, server, watch }) {
     if (session.is_webcam) send(current, session.fps);
   }
 
+  const before = keptName();
+  if (before) none.textContent = `The session ended with its page. It was recorded as ${before}: open it in the tab Batch.`;
+  window.addEventListener("beforeunload", askBefore, { signal: listeners.signal });
   watch("value", show);
   show();
 }

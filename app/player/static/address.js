@@ -14,7 +14,7 @@ import { openTab, tabNames } from "./panels/tabs.js";
 const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
 const TAB_KEYS = ["tab", "view", "shown", "against", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
-const TABS_OF_PAGE = { Chat: "chat", Batch: "batch", Reviews: "reviews" };
+const TABS_OF_PAGE = { Live: "live", Chat: "chat", Batch: "batch", Reviews: "reviews" };
 const PAGE_TABS = "#rooms > .tab-wrapper [role=tab]";
 const VIEWS = { batch: "#batch_views > .tab-wrapper [role=tab]", reviews: "#review_views > .tab-wrapper [role=tab]" }; // the tabs of a tab
 const NO_RUN = '{"nothing"';

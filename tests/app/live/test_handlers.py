@@ -19,6 +19,7 @@ from app.controls.widgets import list_waiting
 from app.live import handlers
 from app.live.handlers import FILE, URL, WEBCAM
 from app.live.recorded import read_recorded
+from app.live.tab import show_kind
 from app.live.views import LiveView
 from app.live.window import LiveWindows, decode_picture
 from app.player.context import AppContext
@@ -251,3 +252,11 @@ def test_a_key_of_another_window_finds_nothing() -> None:
     windows = LiveWindows(ModelUse())
     assert windows.look({"key": "x"}) is None
     assert windows.push({"key": ["x"], "picture": ""}) is None
+
+
+@pytest.mark.parametrize("warning", ["It was trained on drawings only.", ""])
+def test_a_source_that_is_no_bundled_video_shows_the_warning_of_the_model(context: AppContext, warning: str) -> None:
+    context = replace(context, model_warning=warning)
+    sources = [(FILE, None), (FILE, "own.mp4"), (WEBCAM, None), (URL, None)]
+    seen = [show_kind(context, kind, upload)[-1]["visible"] for kind, upload in sources]
+    assert seen == [False, bool(warning), bool(warning), bool(warning)]

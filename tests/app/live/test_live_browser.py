@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from eval.data.loading import read_split
 from eval.runs.folder import RunFolder
-from tests.support.pages.browser import NEEDS_CHROMIUM, open_browser, serve
+from tests.support.pages.browser import NEEDS_CHROMIUM, open_browser, serve, wait_for_status
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -83,3 +84,37 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(
     assert [turn.text for turn in sample.turns if turn.role == "user"] == ["What is next?"]
     assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["source"] == "webcam"
     assert len(RunFolder(folder).outputs(sample)) == sample.num_frames
+
+
+@pytest.mark.slow
+def test_a_session_is_in_the_address_and_asks_before_its_page_ends(
+    tiny_folder: Path, demo_manifest: Path, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as address, open_browser(FAKE_CAMERA) as browser:
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+        page.goto(address)
+        wait_for_status(page, "Press Run")
+        page.get_by_role("tab", name="Live").click()
+        page.wait_for_url("**tab=live")
+        page.go_back()
+        expect(page.get_by_role("tab", name="Player")).to_have_attribute("aria-selected", "true")
+        page.fill("#goal textarea", "another goal")
+        page.go_forward()
+        expect(page.get_by_role("tab", name="Live")).to_have_attribute("aria-selected", "true")
+        page.get_by_role("radio", name="Webcam").check()
+        page.click("#live_start")
+        page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 2")
+        assert page.text_content("#live_player .ss-counts") == "", "the task boxes are those of the other player"
+        page.wait_for_function("sessionStorage.getItem('stepscope:recording')")
+        assert asked == []
+        page.reload()
+        assert asked == ["beforeunload"]
+        page.wait_for_function("document.querySelector('.live-none')?.textContent.includes('was recorded as live-')")
+        page.reload()
+        assert asked == ["beforeunload"], "no session is lost now"
+        (folder,) = runs.glob("live-*")
+        until_complete = f"document.querySelector('.live-none')?.textContent.includes('{folder.name}')"
+        page.wait_for_function(until_complete)

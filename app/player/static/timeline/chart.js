@@ -27,8 +27,9 @@ export function layout() {
   refreshCounts();
 }
 
-// Whether the task's inputs differ from the task of the run.
+// Whether the task's inputs differ from the task of the run. The inputs belong to the page's first player.
 function isTaskChanged() {
+  if (host.settings.hint) return false;
   return Object.entries(state.data.task).some(([name, text]) => (document.querySelector(`#${name} textarea`)?.value ?? text) !== text);
 }
 

@@ -36,6 +36,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.app.open
 	$(BIN)/python -m benchmarks.app.player
 	$(BIN)/python -m benchmarks.app.watch
+	$(BIN)/python -m benchmarks.app.sweep
 	$(BIN)/python -m benchmarks.app.publish
 
 checkpoint: .venv/.demo

@@ -16,7 +16,15 @@ from app.chat.panel import AskPanel, make_ask_panel
 from app.chat.tab import make_chat_tab
 from app.controls.context_choice import make_context_choice
 from app.controls.threshold_sliders import SliderIds, make_threshold_sliders
-from app.controls.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, list_waiting, make_status_line, wire
+from app.controls.widgets import (
+    AT_ONCE,
+    MODEL_QUEUE,
+    PREVIEW_THRESHOLDS_JS,
+    drop_hidden_progress,
+    list_waiting,
+    make_status_line,
+    wire,
+)
 from app.endpoints.wiring import make_endpoints
 from app.live.tab import make_live_tab
 from app.player import handlers, reruns, streaming
@@ -110,6 +118,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         with review_tab:
             make_review_tab(context, batches, reviews, **shared, here=review_tab)
         _wire_previews(tab)
+    drop_hidden_progress(page)
     context.model_use.list_waiting = partial(list_waiting, page)
     return page
 

@@ -14,6 +14,7 @@ from app.chat.conversation.pictures import ENDINGS
 from app.chat.conversation.prompts import PromptSteps
 from app.chat.conversation.window import ChatWindow, NewQuestion
 from app.chat.views import AnswerDisplay, AskView, show_window
+from app.controls.pace import UPDATE_INTERVAL_S, Pace
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
@@ -136,12 +137,12 @@ async def _answer(
     window: ChatWindow,
     owner: str,
 ) -> AsyncGenerator[AskView]:
-    began, prompt = time.perf_counter(), None
+    began, prompt, pace = time.perf_counter(), None, Pace(UPDATE_INTERVAL_S)
     async with aclosing(iterate_in_thread(threads, lambda: build(window))) as steps:
         async for step in steps:
             if isinstance(step, ChatPrompt):
                 prompt = replace(step, owner=owner)
-            else:
+            elif pace.is_due():
                 yield AskView(status=step)
     assert prompt is not None
     window.turn.start(context.config.max_new_tokens)

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from app.batch.chart import make_chart, pack_chart
+from app.controls.pace import UPDATE_INTERVAL_S, Pace
 from app.controls.widgets import AT_ONCE, MODEL_QUEUE, make_status_line, wire
 from app.figures.charts import answers
 from app.player.context import AppContext
@@ -67,18 +68,21 @@ def show_charts(context: AppContext, measured: tuple[ReusePoint, ...]) -> SpeedV
 def measure_reuse(context: AppContext) -> Generator[SpeedView]:
     """Measure questions after ever longer conversations, with and without cached turns; yield the charts."""
     points: tuple[ReusePoint, ...] = ()
+    pace = Pace(UPDATE_INTERVAL_S)
     yield SpeedView(status="Measuring.")
     try:
         for point in compare_lengths(context.checkpoint, MEASURED_TURNS):
             points = (*points, point)
-            view = show_charts(context, points)
-            yield view._replace(measured=points, status=f"Measured {point.prompt_tokens:,} tokens.")
+            if pace.is_due():
+                view = show_charts(context, points)
+                yield view._replace(measured=points, status=f"Measured {point.prompt_tokens:,} tokens.")
     except EngineError as error:
-        yield SpeedView(status=str(error))
+        yield show_charts(context, points)._replace(measured=points, status=str(error))
         return
     last = points[-1]
     ratio = last.cold.first_s / last.warm.first_s
-    yield SpeedView(
+    yield show_charts(context, points)._replace(
+        measured=points,
         status=f"At {last.prompt_tokens:,} tokens the first token comes {ratio:.1f} times sooner with reuse: "
-        f"{1000 * last.warm.first_s:,.1f} ms instead of {1000 * last.cold.first_s:,.1f} ms."
+        f"{1000 * last.warm.first_s:,.1f} ms instead of {1000 * last.cold.first_s:,.1f} ms.",
     )

@@ -7,14 +7,13 @@ import gradio as gr
 
 from app.chat.conversation.branches import Branches
 from app.chat.conversation.window import ChatWindow
+from app.controls.pace import UPDATE_INTERVAL_S, Pace
 from app.formatting import format_clock
 from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
 from engine.chat.service import Leased, QueuePlace
 from engine.io.files import replace_surrogates
 from engine.plurals import format_count
 
-UPDATE_INTERVAL_S: Final = 0.1
-"""Minimum time between two updates of the shown answer."""
 MIN_WAIT_S: Final = 0.1
 """Shortest wait before an answer that its status reports: encoding of the pictures, and the queue."""
 
@@ -76,7 +75,7 @@ class AnswerDisplay:
 
     def __init__(self, window: ChatWindow, began: float) -> None:
         self._window, self._began = window, began
-        self._text, self._reuse, self._shown_at = "", "no words yet", 0.0
+        self._text, self._reuse, self._pace = "", "no words yet", Pace(UPDATE_INTERVAL_S)
         self._waited_s = 0.0
 
     def show(self, event: QueuePlace | Leased | AnswerEvent) -> AskView | None:
@@ -97,10 +96,8 @@ class AnswerDisplay:
 
     def _add(self, text: str) -> AskView | None:
         self._text += text
-        now = time.perf_counter()
-        if now - self._shown_at < UPDATE_INTERVAL_S:
+        if not self._pace.is_due():
             return None
-        self._shown_at = now
         return show_window(self._window, "Answering.", partial=self._text, is_running=True)
 
     def _end(self, end: AnswerEnd) -> AskView:

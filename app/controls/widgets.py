@@ -83,6 +83,17 @@ def wire(
     return event(handle, inputs, outputs, **options)
 
 
+def drop_hidden_progress(page: gr.Blocks) -> None:
+    """Take the status of events whose progress is hidden from all components of a page.
+
+    With each message of any event, the browser sets the status of every component that once was an output, and for that
+    copies the properties of the component and of all inside it: 0.3 s on this page.
+    """
+    for function in page.fns.values():
+        if function.show_progress == "hidden":
+            function.show_progress_on = ()
+
+
 def begin() -> str:
     """Return a new value of a state whose change begins an event in the queue of the model."""
     return uuid4().hex

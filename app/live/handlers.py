@@ -1,7 +1,6 @@
 """Event handlers of the live tab: start, stream, stop, ask, and open the recording."""
 
 import json
-import time
 from collections.abc import Generator
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -14,6 +13,7 @@ import gradio as gr
 from app.batch.context import BatchContext
 from app.batch.saved_runs import open_moment
 from app.controls.context_choice import read_strategy
+from app.controls.pace import Pace
 from app.controls.widgets import begin
 from app.formatting import as_sentence, format_clock
 from app.live.recorded import add_recorded
@@ -145,13 +145,12 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
     try:
         session.start()
         yield LiveView(player=increments.since(0))
-        shown_s = time.monotonic()
+        pace = Pace(STATUS_INTERVAL_S, due_at_once=False)
         while not session.ended.wait(0.1) and not window.is_cancelled:
             session.check()
             if has_yielded := context.model_use.must_yield:
                 break
-            if time.monotonic() - shown_s >= STATUS_INTERVAL_S:
-                shown_s = time.monotonic()
+            if pace.is_due():
                 status = session.status
                 words = status.sentence or f"Streaming, {format_clock(status.time_s)}."
                 yield show_status(f"{context.model_use.describe_waiting()} {words}".strip(), status)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from app.controls.pace import UPDATE_INTERVAL_S, Pace
 from app.controls.widgets import begin, read_event
 from app.formatting import as_sentence
 from app.player.context import AppContext
@@ -25,9 +26,6 @@ from engine.plurals import format_count
 from engine.records import FrameOutput, check_probs
 from engine.replay import Recording
 from eval.data.json_fields import check_index
-
-STATUS_INTERVAL_S = 0.4
-"""Minimum time between two progress messages, in seconds."""
 
 
 class RequestView(NamedTuple):
@@ -78,7 +76,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
     try:
         if run.model_digest != context.checkpoint.digest:
             raise ValueError("this run was made with a different checkpoint or an older version")
-        began = shown = time.perf_counter()
+        began, pace = time.perf_counter(), Pace(UPDATE_INTERVAL_S, due_at_once=False)
         again, recording, steps = _start(context, live, run, requested)
         outputs: list[FrameOutput] = []
         with closing(steps):
@@ -86,9 +84,8 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
                 if not _is_current(live, requested):
                     break
                 outputs.append(output)
-                if time.perf_counter() - shown >= STATUS_INTERVAL_S:
+                if pace.is_due():
                     yield show_rerunning(run, len(outputs), f"Running again with {_words(run, requested)}")
-                    shown = time.perf_counter()
     except (EngineError, ValueError) as error:
         yield _refuse(context, live, run, str(error))
         return

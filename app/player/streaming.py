@@ -4,7 +4,6 @@ They yield ``RunView`` frame by frame, so that a run can be watched and stopped.
 (``app.player.display.increments``), at most every 0.4 s.
 """
 
-import math
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -13,6 +12,7 @@ from dataclasses import replace
 import gradio as gr
 
 from app.controls.context_choice import read_strategy
+from app.controls.pace import Pace
 from app.controls.widgets import read_event
 from app.formatting import as_sentence
 from app.player.context import AppContext
@@ -210,18 +210,16 @@ def _show_progress(
 ) -> Generator[RunView]:
     """Yield progress views whose cost does not grow with the run; the run of ``live`` then has the outputs so far."""
     live.increments = increments
-    began = time.perf_counter()
-    shown_at = -math.inf
+    began, pace, is_first = time.perf_counter(), Pace(STATUS_INTERVAL_S), True
     try:
         with closing(outputs):
             for output in map(check_probs, outputs):
                 if live.is_cancelled:
                     break
                 increments.add(output)
-                now = time.perf_counter()
-                if now - shown_at >= STATUS_INTERVAL_S:
-                    is_first, shown_at = shown_at == -math.inf, now
-                    rate = None if is_first else len(increments.outputs) / (now - began)
+                if pace.is_due():
+                    rate = None if is_first else len(increments.outputs) / (time.perf_counter() - began)
+                    is_first = False
                     yield show_running(run.clip, increments, rate=rate)
     finally:
         reached = tuple(increments.outputs[:])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 import pytest
 
-from app.controls.widgets import by_component, list_components, wire
+from app.controls.widgets import by_component, drop_hidden_progress, list_components, wire
 
 
 class Sliders(NamedTuple):
@@ -70,3 +70,13 @@ def test_a_page_calls_handlers_that_return_or_yield_views_and_those_that_ask_for
     assert list(counted.fn(0.25)) == [{speak: 0.25, update: 1}, {speak: 0.25, update: 2}]
     inputs, *_ = gr.helpers.special_args(named.fn, [0.25], gr.Request())
     assert inputs[1].__class__ is gr.Request, "Gradio finds the annotation through the wrapper"
+
+
+def test_an_event_with_hidden_progress_sets_the_status_of_no_component() -> None:
+    with gr.Blocks() as page:
+        text, button = gr.Textbox(), gr.Button()
+        button.click(str, text, text, show_progress="hidden")
+        text.submit(str, text, text, show_progress="minimal")
+    drop_hidden_progress(page)
+    shown = [event["show_progress_on"] for event in page.get_config_file()["dependencies"]]
+    assert shown == [[], None], "None stands for the outputs"

@@ -134,7 +134,7 @@ def wire_compare_panel(
             compare,
             [runs, panel.other, panel.wrong_in, panel.metric],
             view,
-            **{**LATEST, "show_progress": "minimal"},
+            **{**LATEST, "show_progress": "minimal", "show_progress_on": view.said},
         )
     sort_videos = partial(comparing.sort_videos, batches)
     of_videos = VideosView(videos=view.videos, distribution=view.distribution)

@@ -91,7 +91,7 @@ def wire_leaderboard_panel(
         **AT_ONCE,
     )
     scoring: dict[str, Any] = {"concurrency_limit": 2, "api_visibility": "private", "trigger_mode": "always_last"}
-    scoring |= {"show_progress": "minimal", "show_progress_on": view.table}
+    scoring |= {"show_progress": "minimal", "show_progress_on": view.said}
     for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input])):
         wire(event, partial(boards.show_board, context, batches), chosen, view, **scoring)
     wire(panel.sort_by.input, partial(boards.show_order, batches), [view.board, panel.sort_by], view, **LATEST)

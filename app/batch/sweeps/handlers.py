@@ -1,7 +1,7 @@
 """Handlers of the Thresholds tab: show a sweep, run and cancel an exact one, and apply the best point."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -18,6 +18,7 @@ from app.batch.sweeps.render import (
     describe_best,
     describe_points,
 )
+from app.controls.pace import UPDATE_INTERVAL_S, Pace
 from app.controls.widgets import read_event
 from app.figures.charts.registry import SWEEP_CHARTS
 from app.formatting import as_sentence, format_clock
@@ -173,10 +174,11 @@ def run_points(
 ) -> Generator[SweepButtons, None, None]:
     """Run the split of a run at every point of a grid, and yield the progress; finished videos are kept.
 
-    A cancelled sweep yields only that it was cancelled.
+    A cancelled sweep yields only that it was cancelled. Failed videos are named until the sweep ends.
     """
     live = live or Cancellable()  # an API client may call this without begin_sweep
     live.is_started = True
+    pace, failed, is_first = Pace(UPDATE_INTERVAL_S), dict[str, str](), True
     try:
         planned = plan_sweep(batches, name, size, devices)
         events = run_sweep(
@@ -193,7 +195,12 @@ def run_points(
             for progress in events:
                 if live.is_cancelled:
                     break
-                yield _running(draw_sweep_progress(progress))
+                if progress.error and progress.video_id is not None:
+                    failed[progress.video_id] = progress.error
+                if pace.is_due():
+                    view = _running(draw_sweep_progress(progress, failed))
+                    yield view if is_first else view._replace(exact=gr.skip(), cancel=gr.skip())
+                    is_first = False
         yield _ended(render_note(_CANCELLED) if live.is_cancelled else "")
     except (EngineError, ValueError, OSError) as error:
         yield _ended(render_note(as_sentence(error), is_problem=True))
@@ -216,16 +223,15 @@ def cancel_sweep(live: Cancellable | None) -> SweepButtons:
     return _ended(render_note(_CANCELLED))
 
 
-def draw_sweep_progress(progress: SweepProgress) -> str:
-    """Return a progress bar of the finished runs, with a line of text, as HTML."""
+def draw_sweep_progress(progress: SweepProgress, failed: Mapping[str, str]) -> str:
+    """Return a progress bar of the finished runs, with a line of text, as HTML; ``failed`` has errors by video."""
     rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
     text = (
         f"{progress.num_done} of {format_count(progress.num_runs, 'run')}, {progress.num_finished} of "
         f"{format_count(progress.num_videos, 'video')}, "
         f"{progress.passes:,} model passes{rest}. The sweep ends if this window is closed; finished videos are kept."
     )
-    if progress.error:
-        text += f" {progress.video_id} failed: {as_sentence(progress.error)}"
+    text += "".join(f" {video_id} failed: {as_sentence(error)}" for video_id, error in failed.items())
     return render("sweep_progress", progress=progress, text=text)
 
 

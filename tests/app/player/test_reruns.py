@@ -79,7 +79,7 @@ def test_a_run_under_way_for_older_thresholds_ends_and_shows_nothing(context: Ap
     older = reruns.rerun(context, live)
     recording = live.recording
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reruns, "STATUS_INTERVAL_S", 0.0)
+        patch.setattr(reruns, "UPDATE_INTERVAL_S", 0.0)
         assert next(older).status.value == "Running again with speak 0, update 0.5: 1 of 12 frames."
     ask(context, live, 0.0, 0.85, ticket=2)
     assert list(older) == [UNCHANGED]

@@ -90,6 +90,14 @@ def serve_scripted(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]
 
 
 @contextmanager
+def serve_sweeps(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
+    """Serve ``tests.support.servers.sweep_page`` on a free port and yield its address."""
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
+    with _served("tests.support.servers.sweep_page", *options, "--port") as address:
+        yield address
+
+
+@contextmanager
 def serve_player(folder: Path) -> Iterator[str]:
     """Serve ``tests.support.servers.player_page`` of a folder on a free port and yield its address."""
     with _served("tests.support.servers.player_page", str(folder)) as address:

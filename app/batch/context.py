@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from app.batch.job_queue import JobQueue
 from app.formatting import shorten_ids
 from engine.io.files import replace_surrogates
 from engine.records import FrameOutput
+from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from eval.data.loading import read_split
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
@@ -18,8 +19,8 @@ from eval.metrics.failures import JudgedVideo
 from eval.metrics.score import analyze_video
 from eval.reports.compare_runs import Comparison, compare_runs
 from eval.reports.scoring import ScoreSettings, read_score_settings
-from eval.reports.table_files import Row
-from eval.runs.folder import OWN_SPLIT, RunFolder, has_states
+from eval.reports.table_files import Row, read_metrics
+from eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
 from eval.runs.worker_messages import WorkerConfig
 
 FEATURES_FOLDER = ".features"
@@ -48,6 +49,8 @@ class BatchContext:
     """Files that must never be served: the review store and the passwords."""
     marks: Callable[[], Mapping[str, frozenset[str]]] = dict
     """Returns the verdicts and tags of the reviewers, by video; empty in blind mode."""
+    correct: Callable[[Sample], CorrectedSample] = field(default=partial(apply_corrections, corrections=()))
+    """Returns a sample with the corrections of the reviewers; in blind mode without any."""
 
     def run_names(self) -> list[str]:
         """Return the names of the runs: those of the job queue, which may lack a folder, then by age, newest first.
@@ -84,15 +87,30 @@ class BatchContext:
 
     def recorded_rows(self, name: str) -> list[Row]:
         """Return the videos of a recorded run, or of a live session, as rows without scores; empty for any other."""
-        settings, run = self.settings_of(name), RunFolder(self.folder(name))
-        is_session = settings.get("split") == str(run.path.resolve() / OWN_SPLIT)
-        split = self.split_of(settings) if is_session or settings.get("recorded") else None
-        records = [run.record(entry.video_id) for entry in split.entries] if split is not None else []
+        run = RunFolder(self.folder(name))
+        split = self.split_of(self.settings_of(name)) if self.is_recorded(name) else None
+        found = [(entry, run.record(entry.video_id)) for entry in split.entries] if split is not None else []
         return [
-            {"video_id": record.video_id, "error": record.error, "warning": "" if record.error else "no scores yet"}
-            for record in records
+            {
+                "video_id": record.video_id,
+                "error": record.error,
+                "warning": "" if record.error else explain_unscored(entry, record) or "no scores yet",
+            }
+            for entry, record in found
             if record is not None
         ]
+
+    def is_recorded(self, name: str) -> bool:
+        """Return whether a run was recorded by another program or a live session, and is not a job of the page."""
+        settings, own_split = self.settings_of(name), self.folder(name).resolve() / OWN_SPLIT
+        return bool(settings.get("recorded")) or (bool(settings) and settings.get("split") == str(own_split))
+
+    def newest_run(self) -> str | None:
+        """Return the run to open: that of an active job, else the newest with scores, else the newest."""
+        names, active = self.run_names(), self.jobs.active_jobs()
+        if active:
+            return active[0].name
+        return next((name for name in names if _is_scored(self.folder(name))), names[0] if names else None)
 
     def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:
         """Compare two runs of one split, scored with the settings of the first.
@@ -164,6 +182,14 @@ class BatchContext:
         if name is None or name not in self.run_names():
             return {}
         return RunFolder(self.folder(name)).settings() or {}
+
+
+def _is_scored(folder: Path) -> bool:
+    """Return whether a run has scores of a video."""
+    try:
+        return bool(read_metrics(folder).get("num_videos"))
+    except (ValueError, OSError):
+        return False
 
 
 @lru_cache(maxsize=64)

@@ -7,8 +7,8 @@ its run folder at once, so a killed server loses nothing: starting the same run 
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,7 @@ from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.folder import RunFolder
 from eval.runs.imports.import_results import import_into
 from eval.runs.imports.signals import SignalRule
-from eval.runs.output_folder import FolderRefusedError
+from eval.runs.output_folder import FolderRefusedError, lock_folder
 from eval.runs.progress import Progress
 from eval.runs.worker_messages import WorkerConfig
 
@@ -33,19 +33,26 @@ Row = dict[str, str | float]
 
 @dataclass(kw_only=True, eq=False)
 class Job:
-    """One batch run, or the import of one. Only the thread of the queue writes its fields, except ``cancelled``."""
+    """One batch run, the import of one, or the scoring of a recorded one.
+
+    Only the thread of the queue writes its fields, except ``cancelled``.
+    """
 
     folder: Path
     """The run folder."""
     split: Split
     work: WorkerConfig | None = None
-    """Checkpoint and settings; None for an import."""
+    """Checkpoint and settings; None for an import or a recorded run."""
     devices: str = ""
     """See ``eval.runs.batch.parse_devices``; empty for an import."""
     results: tuple[Path, ...] = ()
     """Result files of another system that are imported; empty for a run of the model."""
     rule: SignalRule | None = None
     """The rule by which a signal of those files decides; None for that of the files."""
+    is_recorded: bool = False
+    """Whether the folder has all outputs, which are only scored."""
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    """Remarks on the scores of videos, by id."""
     scoring: ScoreSettings
     state: JobState = "waiting"
     """The last four values are final. A ``refused`` job has not changed its folder."""
@@ -172,17 +179,24 @@ class JobQueue:
 
     def _run(self, job: Job) -> None:
         problems: Mapping[str, str] = {}
-        if job.work is None:
+        if job.is_recorded:
+            job.state = "scoring"
+        elif job.work is None:
             problems = import_into(job.folder, job.results, job.split, asdict(job.scoring), rule=job.rule)
         elif not self._stream(job, job.work):
             job.state = "cancelled"
             return
         job.state = "scoring"
-        with self._make_scorer() as scorer:
+        with ExitStack() as stack:
+            if job.is_recorded:
+                stack.enter_context(lock_folder(job.folder))  # the program that records it may still run
+            scorer = stack.enter_context(self._make_scorer())
             scored = score_run(
                 job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer, analyses=job.analyses
             )
-        write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
+            rows = [{**row, "warning": job.remarks.get(str(row["video_id"]), row["warning"])} for row in scored.rows]
+            scored = replace(scored, rows=tuple(rows), warnings={**scored.warnings, **job.remarks})
+            write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
         job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
         texts = [f"text scores are missing: {scored.text_problem}"] if scored.text_problem else []
         job.problem = name_files("; ".join([*problems.values(), *texts]), [*job.results, job.split.path])

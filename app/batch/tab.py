@@ -143,6 +143,7 @@ def _make_layout(batches: BatchContext) -> Layout:
         corpus=corpus,
         cancel=run.cancel,
         use=run.use,
+        score=run.score,
         **run.downloads,
         origin=run.origin,
         timer=gr.Timer(POLL_INTERVAL_S, active=False),
@@ -194,6 +195,7 @@ def _wire_runs(
     wire(form.results.upload, partial(check_files, batches), [form.split, form.results], checked, **AT_ONCE)
     wire_view(form.import_results.click, import_files, form.split, form.results, form.name, *form.rule)
     wire_view(run.cancel.click, handlers.cancel, run.runs)
+    wire_view(run.score.click, handlers.score, run.runs)
     changes = [run.runs.select, run.order.select, selection.only.input, selection.part.input]
     wire(partial(gr.on, changes), with_filter(batches, handlers.show), [run.runs, *filters], view, **LATEST)
     wire_view(view.timer.tick, handlers.tick, view.shown, view.progress, run.runs)

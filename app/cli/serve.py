@@ -23,6 +23,7 @@ from app.chat.routes import chat_routes
 from app.chat.workers import open_workers
 from app.cli.options import PageOptions
 from app.cli.proxies import read_root_path, trust_proxies
+from app.exports.folder import correct_sample
 from app.exports.options import STORE
 from app.guard import HostRules, RequestGuard, refuse_downloads
 from app.identity import read_users
@@ -120,6 +121,7 @@ def serve(options: PageOptions) -> None:
             takes_paths=rules.is_local,
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
+            correct=partial(correct_sample, store, is_blind=options.blind),
         )
         reviews = ReviewContext(
             store=store, splits=_reviewable_splits(splits, options.data), recent=context.recent, is_blind=options.blind

@@ -61,8 +61,9 @@ def open_run(context: AppContext, batches: BatchContext, name: str, video: str, 
     if not 0 <= time_s <= run.clip.duration_s:
         raise ValueError(f"time_s must be between 0 and {run.clip.duration_s:g}; got {time_s:g}")
     analysis, sample = analyze_run(run, context.encode), run.clip.sample
-    assert sample is not None
-    assert analysis is not None
+    scored: dict[str, Any] = {"scores": None, "failures": []}
+    if analysis is not None and sample is not None:
+        scored = _describe(sample, run.outputs, analysis)
     return {
         "link": make_link({**run_url_params(run), "t": str(round(time_s, 3))}),
         "video": video,
@@ -71,7 +72,7 @@ def open_run(context: AppContext, batches: BatchContext, name: str, video: str, 
         "num_frames": len(run.outputs),
         "duration_s": run.clip.duration_s,
         "settings": asdict(run.config),
-        **_describe(sample, run.outputs, analysis),
+        **scored,
     }
 
 

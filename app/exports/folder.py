@@ -12,6 +12,7 @@ from pathlib import Path
 from app.exports.elan_edits import read_eaf_corrections, read_eaf_origin
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.actions import Action, check_reviewer
+from app.reviews.history import read_review
 from app.reviews.review import Review, fold_actions
 from app.reviews.store import ReviewStore
 from engine.records import FrameOutput
@@ -80,6 +81,12 @@ def correct_samples(
     return tuple(
         apply_corrections(sample, review.corrections.get(sample.video_id, ()), prefer=prefer) for sample in samples
     )
+
+
+def correct_sample(store: ReviewStore, sample: Sample, *, is_blind: bool) -> CorrectedSample:
+    """Return the corrected reference of one video; in blind mode, where nobody sees the corrections of all, without."""
+    corrections = () if is_blind else read_review(store, video_id=sample.video_id).corrections.get(sample.video_id, ())
+    return apply_corrections(sample, corrections)
 
 
 def import_eaf(

@@ -36,7 +36,10 @@ from eval.runs.live_recording import LiveRecording
 
 WEBCAM, FILE, URL = "Webcam", "Video in real time", "Network stream"
 STATUS_INTERVAL_S: Final = 1.0
-COPIED: Final = "Its reference is a copy of its own messages and legal updates: correct it in Review, beside the video."
+COPIED: Final = (
+    "It has no scores: its turns are a copy of the model's own. Correct them in Review, beside the video, "
+    "and turn on “score by corrected”."
+)
 FIRST_LANES_S: Final = 60.0
 """Length of the empty lanes at the start of a session, in seconds."""
 

@@ -96,7 +96,7 @@ def to_timeline_run(run: Run, encode: Encode) -> TimelineRun:
         config=run.config,
         outputs=run.outputs,
         duration_s=max(run.clip.duration_s, run.reached_s),
-        sample=run.clip.sample,
+        sample=run.reference,
         judged=analysis.judged if analysis is not None else None,
         letter=run.letter,
         specs=read_signal_specs(run.settings),

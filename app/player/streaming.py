@@ -131,8 +131,16 @@ def judge_against(
     if live is not None and live.increments is not None:
         return show_status("The run is still streaming. It is scored against the chosen reference when it ends.")
     if not read_event(event, "corrected"):
-        return show_run(run, "Scored against the source reference.", encode=context.encode, other=other)
+        status = (
+            "Not scored: its turns are a copy of its own."
+            if sample.is_copied
+            else "Scored against the source reference."
+        )
+        return show_run(run, status, encode=context.encode, other=other)
     corrected = read_corrected(reviews, sample, event, request)
+    if not corrected.sample.has_reference:
+        status = "Not scored: no turn is corrected yet. Correct the copies of the model's own turns first."
+        return show_run(run, status, encode=context.encode, corrected=corrected, other=other)
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
     status = f"Scored against the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
     view = show_run(run, status, encode=context.encode, corrected=corrected, other=other)

@@ -5,7 +5,7 @@ Texts are only passed to text boxes and the player; templates of HTML receive nu
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import gradio as gr
 
@@ -48,6 +48,7 @@ class RunView(NamedTuple):
     scores: Any
 
 
+NO_REFERENCE: Final = "It has no reference to score against."
 UNCHANGED = RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
 """Leaves the display as it is."""
 
@@ -157,11 +158,11 @@ def show_run(
     opens_review = open_event is not None
     if open_at == "worst":
         worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
-        status += f" {worst.words}"
+        status += f" {worst.words if judged is not None else NO_REFERENCE}"
         open_at, open_event = worst.time_s, worst.event
     elif open_at == "first":
         first = find_first_failure(run, judged, events)
-        status += "" if first.event else f" {first.words}"
+        status += "" if first.event else f" {first.words if judged is not None else NO_REFERENCE}"
         open_at, open_event = first.time_s or 0.0, first.event
     elif open_turn is not None:
         open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)

@@ -120,7 +120,7 @@ def summarize(
         outputs, problem = read_known_outputs(run, sample)
         problems |= {sample.video_id: problem} if problem else {}
         named = name_events(sample.video_id, outputs=outputs, references=name_turns(sample.turns))
-        if outputs and judge is not None:
+        if outputs and judge is not None and sample.has_reference:
             pairs |= match_events(named, judge(sample, outputs))
         known = {event.key for event in named.ordered}
         extra = [

@@ -75,6 +75,7 @@ class CorrectedSample:
     """A sample with its corrections applied."""
 
     sample: Sample
+    """Of a sample without a reference it is one as soon as a correction changes it."""
     turns: tuple[CorrectedTurn, ...]
     """Parallel to ``sample.turns``."""
     deleted: tuple[int, ...]
@@ -117,10 +118,16 @@ def apply_corrections(
     results = [draft.result(prefer) for draft in drafts.values()]
     kept = [result for result in results if isinstance(result, CorrectedTurn)]
     turns = tuple(sorted(kept, key=lambda result: turn_order(result.turn)))
+    deleted = tuple(result for result in results if isinstance(result, int))
+    is_changed = bool(deleted) or any(turn.reviewers for turn in turns)
     return CorrectedSample(
-        sample=replace(sample, turns=tuple(result.turn for result in turns)),
+        sample=replace(
+            sample,
+            turns=tuple(result.turn for result in turns),
+            has_reference=sample.has_reference or is_changed,
+        ),
         turns=turns,
-        deleted=tuple(result for result in results if isinstance(result, int)),
+        deleted=deleted,
         conflicts=tuple(conflict for draft in drafts.values() for conflict in draft.conflicts(prefer)),
         unusable=tuple(unusable),
         statuses=tuple(

@@ -131,7 +131,11 @@ def _check_videos(run: RunFolder, split: Split) -> None:
             f"give the split of the run, {run.split_path()}"
         )
     if not any(sample.has_reference and run.record(sample.video_id) is not None for sample in split.samples):
-        raise ValueError(f"no video of {run.path} has a reference in {split.path}; give --split with the references")
+        copied = "; the turns there are a copy of the model's own" if any(s.is_copied for s in split.samples) else ""
+        raise ValueError(
+            f"no video of {run.path} has a reference in {split.path}{copied}; give --split with the references, "
+            "such as a corrected split"
+        )
 
 
 def _has_text_scores(folder: Path) -> bool:

@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -71,12 +71,18 @@ class Sample:
     start_s: float | None = None
     """Start of the sample's ``num_frames`` in the file, in seconds; None if the sample is the whole file."""
     has_reference: bool = True
-    """Whether ``turns`` are a reference; False for a recorded video that has none, so that it has no scores."""
+    """Whether ``turns`` are a reference, so that the video has scores. False for a recorded video without one, and for
+    a recorded live session, whose turns are a copy of the model's own outputs."""
 
     @property
     def excerpt(self) -> Excerpt | None:
         """The part of the file that the sample covers; None for the whole file."""
         return None if self.start_s is None else Excerpt(start_s=self.start_s, num_frames=self.num_frames)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the turns are a copy of a model's outputs, which becomes a reference when it is corrected."""
+        return not self.has_reference and any(turn.role != "user" for turn in self.turns)
 
     @property
     def user_turns(self) -> tuple[UserTurn, ...]:
@@ -108,6 +114,10 @@ class Split:
     def samples(self) -> tuple[Sample, ...]:
         """The valid samples."""
         return tuple(entry for entry in self.entries if isinstance(entry, Sample))
+
+    def with_entries(self, entries: Iterable[Sample | InvalidSample]) -> "Split":
+        """Return the split with other records."""
+        return replace(self, entries=tuple(entries))
 
 
 def pack_turn(turn: Turn) -> dict[str, Any]:

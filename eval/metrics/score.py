@@ -99,7 +99,11 @@ def analyze_video(
         has_states: Whether the system has a dialogue state; if not, the scores of updates and states are undefined.
         grade: Grades replies inside a reply span; by default ``CosineBands`` of the encoder.
         specs: Descriptions of the named signals of the outputs.
+
+    Raises ``ValueError`` for a sample without a reference: its turns may be a copy of these outputs.
     """
+    if not sample.has_reference:
+        raise ValueError(f"{sample.video_id} has no reference, so it has no scores")
     match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
     updates = pair_updates(outputs, sample)
     graded = RememberedGrades(grade or CosineBands(encode))

@@ -24,7 +24,7 @@ from eval.metrics.score import MEASURES
 from eval.reports.scoring import ScoreSettings, make_analyzer
 from eval.reports.statistics import compare_scores
 from eval.reports.table_formats import TableFormat
-from eval.runs.folder import RunFolder, explain_missing
+from eval.runs.folder import RunFolder, explain_unscored
 
 DEFAULT_METRICS: Final = (
     "F1",
@@ -136,9 +136,9 @@ def build_leaderboard(
 
 
 def find_finished(folder: RunFolder, split: Split) -> set[str]:
-    """Return the ids of the videos of a split that a run has finished."""
+    """Return the ids of the videos of a split that a run has finished and that have a reference."""
     found = ((sample, folder.record(sample.video_id)) for sample in split.samples)
-    return {sample.video_id for sample, record in found if not explain_missing(sample, record)}
+    return {sample.video_id for sample, record in found if not explain_unscored(sample, record)}
 
 
 def _needed(metrics: Sequence[str]) -> tuple[Measure[Any], ...]:

@@ -34,6 +34,10 @@ _RECORD: Final = ".record.json"
 _MAX_NAME_LENGTH: Final = 120
 _CUT_NAME: Final = re.compile(r"~[0-9a-f]{16}$")
 """The end of the file name of a long id; a short id of this form is cut too, so that no two ids share a file."""
+NO_REFERENCE: Final = "has no reference, so it has no scores"
+COPIED: Final = "has only a copy of the model's own outputs as turns, so it has no scores; correct them first"
+UNSCORED: Final = (NO_REFERENCE, COPIED)
+"""Reasons why a video has outputs and no scores."""
 OWN_SPLIT: Final = "split.json"
 """The split in the folder of a recorded run whose videos bring their own tasks."""
 
@@ -237,7 +241,14 @@ def explain_unscored(entry: Sample | InvalidSample, outcome: Outcome | None) -> 
     """Return why an entry of a split has no scores; an empty text if it has."""
     if reason := explain_missing(entry, outcome):
         return reason
-    return "" if isinstance(entry, Sample) and entry.has_reference else "has no reference, so it has no scores"
+    return explain_no_reference(entry) if isinstance(entry, Sample) else ""
+
+
+def explain_no_reference(sample: Sample) -> str:
+    """Return why a sample has no reference to score against; an empty text if it has one."""
+    if sample.is_copied:
+        return COPIED
+    return "" if sample.has_reference else NO_REFERENCE
 
 
 def relative_split(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:

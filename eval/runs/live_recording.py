@@ -1,8 +1,8 @@
 """Records a live session as a run folder: its video, its outputs, and a split that refers to the video.
 
-All files grow while the session runs. ``recover_recording`` completes those of a process that was killed. The reference
-of the split is a copy of the model's own updates and responses, with the user's questions. Corrections on the page turn
-it into a reference.
+All files grow while the session runs. ``recover_recording`` completes those of a process that was killed. The turns of
+the split are a copy of the model's own updates and responses, with the user's questions. They are no reference, so that
+the run has no scores; corrections turn them into one.
 """
 
 from collections.abc import Mapping
@@ -169,6 +169,7 @@ def _complete(path: Path) -> Sample | None:
         steps=task.steps,
         turns=tuple(sorted((*_copy_turns(outputs), *asked), key=turn_order)),
         initial_state=task.initial_state,
+        has_reference=False,
     )
     write_samples(path / OWN_SPLIT, [sample], file_format="manifest")
     folder.save_record(
@@ -185,7 +186,7 @@ def _complete(path: Path) -> Sample | None:
 
 
 def _copy_turns(outputs: tuple[FrameOutput, ...]) -> list[Turn]:
-    """Return the legal updates and the responses of the model as turns of a reference."""
+    """Return the legal updates and the responses of the model as turns to correct."""
     turns = []
     for output in outputs:
         for text, legality in zip(output.updates, output.legality or (), strict=True):

@@ -17,13 +17,13 @@ import torch
 
 from engine.decisions.policies import POLICIES, DecisionPolicy
 from engine.video.hardware import check_hardware
-from eval.data.samples import Sample, Split
+from eval.data.samples import InvalidSample, Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.counts import Pool
 from eval.metrics.score import VideoCounts, score_counts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import digest_sample, explain_missing, read_policy
+from eval.runs.folder import digest_sample, explain_missing, explain_no_reference, read_policy
 from eval.runs.pools.worker import load_checkpoint
 from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.folder import SweepFolder, SweptVideo, write_sweep
@@ -92,6 +92,9 @@ def run_sweep(
     """
     if not split.samples:
         raise ValueError(f"{split.path} holds no valid videos, so there is nothing to sweep")
+    split = _leave_unscored_out(split)
+    if not split.samples:
+        raise ValueError(f"no video of {split.path} has a reference, so that a sweep has no scores")
     policy = worker_config.config.policy
     if grid.specs or not grid.speak or bool(grid.update) != policy.has_updates:
         axes = "the speak and the update threshold" if policy.has_updates else "the speak threshold alone"
@@ -144,6 +147,17 @@ def score_sweep(folder: Path, split: Split, grid: Grid, *, policy: DecisionPolic
         num_videos=len(rows),
         errors=errors,
     )
+
+
+def _leave_unscored_out(split: Split) -> Split:
+    """Return a split whose samples without a reference are invalid records, with the reason."""
+    entries = [
+        InvalidSample(video_id=entry.video_id, reason=reason)
+        if isinstance(entry, Sample) and (reason := explain_no_reference(entry))
+        else entry
+        for entry in split.entries
+    ]
+    return split.with_entries(entries)
 
 
 def _write_scores(folder: SweepFolder, split: Split, grid: Grid, settings: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from app.batch.context import BatchContext
 from app.batch.job_queue import Job
 from app.batch.runs.downloads import TABLES, draw_provenance, has_table
 from app.batch.runs.results import VideoFilter, draw_corpus, video_table
+from app.batch.runs.scoring import make_score_job
 from app.batch.runs.status import describe_status, draw_job, draw_mark
 from app.formatting import as_sentence
 from app.player.views import status_line
@@ -39,6 +40,7 @@ class BatchView(NamedTuple):
     corpus: Any
     cancel: Any
     use: Any
+    score: Any
     videos_csv: Any
     columns_csv: Any
     metrics_json: Any
@@ -60,6 +62,15 @@ def cancel(batches: BatchContext, name: str | None, order: str | VideoFilter) ->
     return show(batches, name, order)
 
 
+def score(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+    """Score the shown run, which was recorded; without a reference the status names the remedy."""
+    try:
+        batches.jobs.submit(make_score_job(batches, name))
+    except ValueError as error:
+        return UNCHANGED._replace(status=status_line(as_sentence(error), is_problem=True))
+    return show(batches, name, order)
+
+
 def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
     """Show the current state of a run."""
     names = batches.run_names()
@@ -73,6 +84,7 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
             progress="",
             runs=runs,
             cancel=gr.Button(interactive=False),
+            score=gr.Button(interactive=False),
             **_downloads(batches, None),
         )
     last = batches.jobs.find(name)
@@ -85,6 +97,7 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
         progress=draw_job(name, last),
         runs=runs,
         cancel=gr.Button(interactive=job is not None and not job.is_over),
+        score=gr.Button(interactive=(job is None or job.is_over) and _is_recorded(batches, name)),
         **_downloads(batches, name),
     )
 
@@ -127,6 +140,13 @@ def _downloads(batches: BatchContext, name: str | None) -> dict[str, Any]:
     return {**buttons, "use": use, "origin": draw_provenance(batches, name)}
 
 
+def _is_recorded(batches: BatchContext, name: str) -> bool:
+    try:
+        return batches.is_recorded(name)
+    except ValueError:  # run.json is invalid, as the status says
+        return False
+
+
 def _live_outputs(batches: BatchContext, job: Job) -> dict[str, Any]:
     words, is_problem = describe_status(batches, job.name, job, Results())
     return {"status": status_line(words, is_problem=is_problem), "progress": draw_job(job.name, job)}
@@ -154,9 +174,8 @@ def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) 
 
 
 def enter(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
-    """Show the chosen run, else the newest, and start polling; called when the tab is opened."""
-    names = batches.run_names()
-    return show(batches, name or (names[0] if names else None), order)._replace(timer=gr.Timer(active=True))
+    """Show the chosen run, else the newest with scores, and start polling; called when the tab is opened."""
+    return show(batches, name or batches.newest_run(), order)._replace(timer=gr.Timer(active=True))
 
 
 def leave() -> Any:

@@ -21,6 +21,8 @@ class RunPanel(NamedTuple):
     """By file name with ``_`` for ``.``, as in ``BatchView``."""
     origin: Any
     use: Any
+    score: Any
+    """Button that scores a recorded run."""
     cancel: Any
 
 
@@ -41,10 +43,11 @@ def make_run_panel() -> RunPanel:
         use = gr.Button(
             "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
         )
+        score = gr.Button("Score", size="sm", scale=0, min_width=90, interactive=False, elem_id="score")
         cancel = gr.Button(
             "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
         )
-    return RunPanel(runs=runs, order=order, downloads=downloads, origin=origin, use=use, cancel=cancel)
+    return RunPanel(runs=runs, order=order, downloads=downloads, origin=origin, use=use, score=score, cancel=cancel)
 
 
 def make_video_table() -> Any:

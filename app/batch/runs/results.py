@@ -4,7 +4,7 @@ Video names, warnings and errors are untrusted: they are in cells of type ``str`
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from app.templates import render
 from eval.metrics.definitions import GROUPS, Metric, find_metric
 from eval.metrics.signals import PREFIXES
 from eval.reports.table_files import Row
+from eval.runs.folder import UNSCORED
 from eval.runs.imports.import_results import NO_RESULT_FILE
 
 VIDEO_COLUMNS: Final = (
@@ -105,8 +106,13 @@ def video_table(
 
 
 def _remark(error: str, warning: str) -> str:
-    """Return the remark on a video; one that an import has no file for did not fail."""
-    return warning if not error else error if error == NO_RESULT_FILE else f"failed: {error}"
+    """Return the remark on a video."""
+    return f"failed: {error}" if count_failed([error]) else error or warning
+
+
+def count_failed(errors: Iterable[str]) -> int:
+    """Return the number of failed videos; one without a result file or a reference did not fail."""
+    return sum(error not in ("", NO_RESULT_FILE, *UNSCORED) for error in errors)
 
 
 def round_score(value: float) -> float | None:

@@ -4,10 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from app.batch.context import BatchContext
 from app.batch.job_queue import Job
+from app.batch.runs.results import count_failed
+from app.batch.runs.scoring import make_score_job
 from app.formatting import as_sentence, format_clock
 from app.templates import render
 from engine.plurals import format_count
 from eval.reports.results import Results
+from eval.runs.folder import UNSCORED
 from eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
 from eval.runs.progress import Progress, WorkerStatus
 
@@ -32,7 +35,7 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
         if results.problems:
             return f"{name}: {'; '.join(results.problems)}. Start it again to restore the file.", True
         if not results.metrics and results.rows:
-            return f"{name} was recorded and is not scored: run `stepscope score {batches.folder(name)}`.", False
+            return _explain_recorded(batches, name), False
         if not results.metrics:
             return f"{name} is not scored: it ended before its last video. Start it again to continue.", True
         if not results.rows:
@@ -41,7 +44,7 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
         missing = "".join(f" {as_sentence(line)}" for line in list_missing(batches.settings_of(name)))
         return f"{name}: {counted}.{missing}", is_problem
     errors = [str(row["error"]) for row in job.rows.values() if row["error"]]
-    num_failed = len(errors) - errors.count(NO_RESULT_FILE)
+    num_failed = count_failed(errors)
     failures = f", {num_failed} of them failed" if num_failed else ""
     match job.state:
         case "waiting":
@@ -56,8 +59,8 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
         case "running":
             return f"{name}: {_rate_words(job.progress)}{failures}.", bool(num_failed)
         case "scoring":
-            finished = format_count(len(job.rows), "video")
-            return f"{name}: {finished} finished{failures}; scoring.", bool(num_failed)
+            videos = format_count(len(job.rows) or len(job.split.entries), "video")
+            return f"{name}: scoring {videos}{failures}.", bool(num_failed)
         case "done":
             counted, is_problem = _count_videos(errors, len(job.rows))
             problem = f"; {job.problem}" if job.problem else ""
@@ -70,13 +73,23 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
             return f"{name} failed: {as_sentence(job.problem)}", True
 
 
+def _explain_recorded(batches: BatchContext, name: str) -> str:
+    """Return what a recorded run without scores needs for them, as a sentence."""
+    try:
+        make_score_job(batches, name)
+    except ValueError as error:
+        return as_sentence(error)
+    return f"{name} was recorded and is not scored yet. Press Score."
+
+
 def _count_videos(errors: Iterable[str], num_videos: int) -> tuple[str, bool]:
-    """Return the number of videos in words, and whether one failed; one that an import has no file for did not."""
+    """Return the number of videos in words, and whether one failed."""
     errors = list(errors)
-    num_absent = errors.count(NO_RESULT_FILE)
-    num_failed = len(errors) - num_absent
+    num_absent, num_unscored = errors.count(NO_RESULT_FILE), sum(errors.count(reason) for reason in UNSCORED)
+    num_failed = count_failed(errors)
     words = format_count(num_videos, "video")
     words += f", {num_videos - num_absent} of them with results" if num_absent else ""
+    words += f", {num_unscored} of them without a reference" if num_unscored else ""
     return words + (f", {num_failed} of them failed" if num_failed else ""), bool(num_failed)
 
 

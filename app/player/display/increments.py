@@ -64,7 +64,7 @@ class StreamIncrements:
         self._fps = run.config.fps
         self._step_ids = [step.id for step in run.task.steps]
         self._initial = initial_state(run.task.steps, run.task.initial_state)
-        self._expected = expected_frames(run.clip.sample) if run.clip.sample else None
+        self._expected = expected_frames(run.reference) if run.reference else None
 
     def add(self, output: FrameOutput) -> None:
         """Add the output of the next frame."""

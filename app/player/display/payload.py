@@ -96,7 +96,7 @@ def _events(events: VideoEvents) -> list[Packed]:
 
 
 def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> Packed:
-    sample, outputs = run.clip.sample, run.outputs
+    sample, outputs = run.reference, run.outputs
     failures = judged.failures if judged else ()
     missed = {failure.reference for failure in failures if failure.turn is None}
     return {
@@ -124,6 +124,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "has_states": run.has_states,
         "assistant_states": pack_states(outputs),
         "has_reference": sample is not None,
+        "is_copied": run.clip.sample is not None and run.clip.sample.is_copied,
         "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
         "is_judged": judged is not None,
         "judge": run.judge.name if run.judge is not None else COSINE_JUDGE,
@@ -209,7 +210,7 @@ def _expected(sample: Sample, num_frames: int) -> Packed:
 
 def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
     if judged is None:
-        return pack_turns(run.outputs)
+        return _link_copies(pack_turns(run.outputs), run)
     unused = {output.frame_index: iter(output.legality or ()) for output in run.outputs if output.updates}
     return [
         _turn(
@@ -220,6 +221,20 @@ def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) ->
         )
         for number, turn in enumerate(judged.turns)
     ]
+
+
+def _link_copies(turns: list[Packed], run: Run) -> list[Packed]:
+    """Return the turns of a run, each with the index of its copy among the turns to correct, if these are copies."""
+    sample = run.clip.sample
+    if sample is None or not sample.is_copied:
+        return turns
+    copies: dict[tuple[str, int, str], list[int]] = {}
+    for number, copy in reversed(list(enumerate(sample.turns))):
+        copies.setdefault((copy.role, frame_at(copy.time_s, run.config.fps), copy.text), []).append(number)
+    for turn in turns:
+        if numbers := copies.get((turn["role"], turn["frame"], turn["text"])):
+            turn["link"] = numbers.pop()
+    return turns
 
 
 def pack_turns(outputs: Iterable[FrameOutput]) -> list[Packed]:

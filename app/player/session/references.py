@@ -15,6 +15,7 @@ from engine.plurals import format_count
 from engine.video.track import EPSILON_S
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
+from eval.runs.folder import explain_no_reference
 
 MAX_BYTES = 20 * 2**20
 """Maximum size of a reference file."""
@@ -40,6 +41,8 @@ def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
     """
     check_size(path)
     sample = _find(read_samples(path), clip, path)
+    if reason := explain_no_reference(sample):
+        raise ValueError(f"{path}: the video {sample.video_id} {reason}")
     num_frames = max(1, math.ceil((clip.duration_s - EPSILON_S) * sample.fps))
     own = replace(
         sample,

@@ -11,6 +11,7 @@ from engine.config import StreamConfig, Thresholds
 from engine.control.task import Task
 from engine.dialogue import format_user_turn
 from engine.records import FrameOutput
+from eval.data.samples import Sample
 from eval.matching.grading import NamedJudge
 from eval.matching.turns import DEFAULT_ENCODER, Encode
 from eval.metrics.score import VideoAnalysis, analyze_video
@@ -81,6 +82,12 @@ class Run:
     """Checkpoint, device, versions and text encoder, with the keys of ``run.json``."""
 
     @property
+    def reference(self) -> Sample | None:
+        """The sample of the video if its turns are a reference to score against; else None."""
+        sample = self.clip.sample
+        return sample if sample is not None and sample.has_reference else None
+
+    @property
     def has_states(self) -> bool:
         """Whether the states of the steps in the outputs are the system's own."""
         return has_states(self.settings) and self.config.policy.has_updates
@@ -135,10 +142,10 @@ class Run:
 
 def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
     """Return the analysis of a run under its own settings; None without a reference or before the first frame."""
-    if run.clip.sample is None or not run.outputs:
+    if run.reference is None or not run.outputs:
         return None
     return analyze_video(
-        run.clip.sample,
+        run.reference,
         run.outputs,
         encode=encode,
         dataset=run.scoring.dataset,

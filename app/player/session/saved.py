@@ -31,7 +31,7 @@ def read_saved_run(folder: RunFolder, clip: Clip, *, scoring: ScoreSettings, enc
     if missing := explain_missing(sample, record):
         raise ValueError(f"{sample.video_id} has no outputs: {missing}")
     return Run(
-        clip=clip if sample.has_reference else replace(clip, sample=None),
+        clip=clip if sample.has_reference or sample.is_copied else replace(clip, sample=None),
         task=build_task(sample),
         config=read_stream_config(settings, fps=sample.fps),
         model_digest=str(settings.get("model_digest", "")),

@@ -26,7 +26,7 @@ from app.player.context import AppContext
 from app.player.session.model_use import ModelUse
 from engine.records import UserTurn
 from eval.reports.scoring import ScoreSettings
-from eval.runs.folder import RunFolder
+from eval.runs.folder import COPIED, RunFolder
 from eval.runs.worker_messages import WorkerConfig
 from tests.support.pages.benches import make_context
 from tests.support.streams.fakes import count_letters
@@ -94,7 +94,10 @@ def test_a_webcam_session_is_recorded_and_opens_in_the_player(
     shown = json.loads(opened.run.player)
     assert (shown["run_name"], shown["is_finished"]) == (window.run_name, True)
     assert opened.run.status.value.startswith(f"{window.run_name}, 0:")
-    assert opened.run.status.value.endswith("legal updates: correct it in Review, beside the video.")
+    assert opened.run.status.value.endswith("the video, and turn on “score by corrected”.")
+    assert (shown["has_reference"], shown["is_copied"], shown["failures"]) == (False, True, [])
+    assert all(turn["verdict"] is None and turn["link"] is not None for turn in shown["turns"])
+    assert opened.run.scores == "", "a copy of its own output is no reference to score against"
     again: dict[str, Any] = {}
     assert read_recorded(again, batches.runs) == []
     assert again[window.run_name].samples == (sample,)
@@ -106,7 +109,7 @@ def test_a_webcam_session_is_recorded_and_opens_in_the_player(
     assert record.undecided is not None
     assert sum(record.undecided.values()) == sum(output.state is not None for output in outputs)
     rows = batches.recorded_rows(window.run_name)
-    assert [(row["video_id"], row["warning"]) for row in rows] == [(sample.video_id, "no scores yet")]
+    assert [(row["video_id"], row["warning"]) for row in rows] == [(sample.video_id, COPIED)]
 
 
 def test_a_session_yields_to_others_after_its_time(

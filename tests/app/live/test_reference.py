@@ -22,7 +22,9 @@ from eval.runs.live_recording import LiveRecording
 pytestmark = pytest.mark.slow
 
 
-def test_a_corrected_recording_is_a_reference_that_the_run_fails(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_corrected_recording_is_a_reference_that_the_run_fails(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     task = Task(goal="build", steps=(Step(id="S1", name="attach the wheel"),))
     run, checkpoint = tmp_path / "live-1", load_model(tiny_folder, device="cpu")
     recording = LiveRecording(run, task=task, config=StreamConfig(), checkpoint=checkpoint, source="camera")
@@ -34,7 +36,9 @@ def test_a_corrected_recording_is_a_reference_that_the_run_fails(tiny_folder: Pa
         recording.add(before)
     sample = recording.finish()
     assert sample is not None
-    assert count_failures(run, run / "split.json") == 0, "the reference is a copy of the model's own messages"
+    assert main(["score", str(run)]) == 2, "its turns are a copy of the model's own messages"
+    assert "the turns there are a copy of the model's own" in capsys.readouterr().err
+    assert not (run / "metrics.json").exists()
     (turn,) = name_turns(sample.turns)
     correction = Correction(reviewer="anna", kind="text", turn=turn, text="Stop: that is the wrong screw.")
     with open_store(tmp_path / "reviews.sqlite") as store:

@@ -17,7 +17,7 @@ const SHAPES = { assistant: dot, user: triangle, update: diamond };
 export const corrected = defineLane({
   kind: "corrected",
   height: 26,
-  appliesTo: (run, isSecond) => !isSecond && run.has_reference && run.hasLayer,
+  appliesTo: (run, isSecond) => !isSecond && (run.has_reference || run.is_copied) && run.hasLayer,
   rows: () => [{ label: "corrected" }],
   // Texts above, updates below; a line leads from the time in the source.
   paint: (timeline, row) => {

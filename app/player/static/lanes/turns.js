@@ -27,8 +27,8 @@ export const user = defineTurns({
 
 export const reference = defineTurns({
   kind: "reference",
-  appliesTo: (run, isSecond) => !isSecond && run.has_reference,
-  rows: () => [{ label: "reference" }],
+  appliesTo: (run, isSecond) => !isSecond && (run.has_reference || run.is_copied),
+  rows: (run) => [{ label: run.has_reference ? "reference" : "copy" }],
   turns: (run) => run.referenceDialogue,
   look: LOOKS.reference,
 });

@@ -16,6 +16,7 @@ export function parseSimilarity(text) {
 export function canFail(data) { return data.has_reference && data.is_judged && !data.isReferenceAlone; }
 
 export function whyNoFailures() {
+  if (state.data.is_copied && !state.data.has_reference) return "There is no reference to fail against: the turns are a copy of the model's own. Correct them, then tick “score by corrected”.";
   if (!state.data.has_reference) return "There is no reference to fail against.";
   return state.data.isReferenceAlone ? "There is no run here that can fail: this is the reference alone." : "The run still streams: its failures are known once it ends.";
 }

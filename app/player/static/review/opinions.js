@@ -20,7 +20,7 @@ export const AVAILABLE_SCOPES = {
   all: () => true,
   failures: () => canFail(state.data),
   model: () => !state.data.isReferenceAlone,
-  reference: () => state.data.has_reference,
+  reference: () => state.data.has_reference || state.data.is_copied,
 };
 
 export const NO_OPINION = { verdict: null, tags: [], note: "" };
@@ -102,7 +102,7 @@ function joinPairs(events) {
     const turn = event.turn === null ? null : state.data.turns[event.turn];
     const reference = byKey.get(turn && turn.link !== null ? state.data.references[turn.link].key : null);
     if (!reference) continue;
-    const isMatched = turn.verdict === "matched";
+    const isMatched = turn.verdict === "matched" || state.data.is_copied; // a turn and its copy
     if (isJoined(event, reference, isMatched)) {
       replaced.set(event.key, { ...event, pair: reference, isMatched });
       replaced.set(reference.key, null);

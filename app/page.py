@@ -43,7 +43,7 @@ from app.review_tab.api import answer
 from app.review_tab.tab import make_review_tab
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
-STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
+STEPS_HINT = "for example:\nS1: attach the wheel\nS2: put on the roof"
 SLIDERS = SliderIds("speak_threshold", "update_threshold", "theta")
 READ_THRESHOLDS_JS = "() => document.querySelector('#player .ss').thresholds()"
 """Sets both sliders to the thresholds of the player."""
@@ -136,11 +136,11 @@ def _make_player_tab(
         with gr.Row():
             run = gr.Button("Run", variant="primary", min_width=80, elem_id="run")
             stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop")
-        goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
+        goal = gr.Textbox(label="Goal", placeholder="for example: build the toy truck", elem_id="goal")
         steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
         user_turns = gr.Textbox(
             label="User turns, one per line (optional)",
-            placeholder="12.5: What is next?  or  1:30 What is next?",
+            placeholder="for example:\n12.5: What is next?  or  1:30 What is next?",
             lines=2,
             elem_id="user_turns",
         )

@@ -108,9 +108,7 @@ def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, 
         clip = replace(clip, sample=None)
         context.recent.keep_clip(clip)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
-        return PlayerView(
-            clip=UNCHANGED_CLIP._replace(clip=clip), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
-        )
+        return _with_run(context, live, UNCHANGED_CLIP._replace(clip=clip), clip, status)
     path = Path(reference)
     try:
         clip, sample = add_reference(clip, path)
@@ -119,7 +117,30 @@ def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, 
     status, is_mismatch = describe_reference(clip, sample, path)
     context.recent.keep_clip(clip)
     view = UNCHANGED_CLIP._replace(**task_boxes(sample), clip=clip)
-    return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_mismatch), buttons=cancel_run(live))
+    return _with_run(context, live, view, clip, status, is_problem=is_mismatch)
+
+
+def _with_run(
+    context: AppContext, live: LiveRun | None, view: ClipView, clip: Clip, status: str, *, is_problem: bool = False
+) -> PlayerView:
+    """Show an upload whose reference was exchanged, with the outputs of its run so far, scored if they can be."""
+    buttons = cancel_run(live)
+    run = live.run if live is not None else None
+    if run is None or not run.outputs or run.clip.video_id != clip.video_id:
+        return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_problem), buttons=buttons)
+    sample = clip.sample
+    is_comparable = sample is None or (sample.steps == run.task.steps and sample.fps == run.config.fps)
+    if not is_comparable:
+        status += " It does not score the run shown, which has other steps or another frame rate."
+    elif sample is not None:
+        status = f"{status.removesuffix(' Press Run.')} The run is scored by it."
+    own = replace(run.clip, sample=None) if sample is None or not is_comparable else clip
+    run = replace(run, clip=own)
+    context.recent.keep_run(run)
+    shown = show_run(run, status, encode=context.encode, is_problem=is_problem, is_opening=True)
+    now = LiveRun.finished(run, recording=live.recording if live is not None else None)
+    context.recordings.keep(now)
+    return PlayerView(clip=view, run=shown, buttons=buttons._replace(live=now))
 
 
 def open_page(
@@ -219,7 +240,8 @@ def queue_run(
     try:
         if clip is None:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
-        read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
+        task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
+        _check_has_task(clip, task, needs_steps=context.config.policy.has_updates)
         read_threshold(speak, "speak")
         read_threshold(update, "update")
         read_strategy(strategy, context.config.context_strategy)
@@ -284,6 +306,16 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
         user_turns=turns,
         initial_state={step_id: state for step_id, state in states.items() if step_id in known},
     )
+
+
+def _check_has_task(clip: Clip, task: Task, *, needs_steps: bool) -> None:
+    """Raise ``ValueError`` if the boxes of an upload lack its goal or steps; a reference may have none."""
+    if not clip.content_digest or clip.sample is not None:
+        return
+    missing = [] if task.goal else ["a goal"]
+    missing += ["its steps, one per line"] if needs_steps and not task.steps else []
+    if missing:
+        raise ValueError(f"{clip.name} needs {' and '.join(missing)}; enter them, or add a reference, then press Run")
 
 
 def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:

@@ -180,7 +180,14 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")
     if run.clip.content_digest and context.model_warning:
         messages.append(context.model_warning)
-    yield show_run(run, " ".join(messages), encode=context.encode, is_problem=bool(problems), other=live.other)
+    yield show_run(
+        run,
+        " ".join(messages),
+        encode=context.encode,
+        is_problem=bool(problems),
+        other=live.other,
+        is_opening=True,
+    )
 
 
 def _begin_outputs(

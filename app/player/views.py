@@ -129,6 +129,7 @@ def show_run(
     open_turn: TurnName | None = None,
     corrected: CorrectedSample | None = None,
     answers: int | None = None,
+    is_opening: bool = False,
 ) -> RunView:
     """Return the complete view of a run that has ended.
 
@@ -145,6 +146,7 @@ def show_run(
         open_turn: Reference turn to select there, with its failure if it has one.
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
+        is_opening: Whether the player goes to the first failure if it is still at the start.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
@@ -179,6 +181,7 @@ def show_run(
             opens_review=opens_review,
             other=(other, beside) if other is not None else None,
             answers=answers,
+            is_opening=is_opening,
         ),
         scores=render_scores(analysis),
     )

@@ -45,6 +45,7 @@ def pack_run(
     opens_review: bool = False,
     other: tuple[Run, JudgedVideo | None] | None = None,
     answers: int | None = None,
+    is_opening: bool = False,
 ) -> str:
     """Return a run as JSON for the player.
 
@@ -58,6 +59,7 @@ def pack_run(
         opens_review: Whether the event is shown in the review panel.
         other: A second run of the video with its verdicts, whose lanes are shown below.
         answers: Number of the threshold request that this run answers; None without one.
+        is_opening: Whether the player goes to the first failure if it is still at the start.
     """
     packed = _pack(run, judged, other=other[0] if other is not None else None) | {
         "events": _events(events) if events else [],
@@ -66,6 +68,7 @@ def pack_run(
         "open_event": open_event,
         "opens_review": opens_review,
         "answers": answers,
+        "is_opening": is_opening,
         "other": _pack(*other) if other is not None else None,
     }
     return to_json(packed)

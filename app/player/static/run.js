@@ -9,7 +9,7 @@ import { closeInspection } from "./panels/inspection.js";
 import { requestScoring } from "./review/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
 import { drawProvenance } from "./panels/provenance.js";
-import { goToEvent, goToLinked, stopIndexOf } from "./playback/selection.js";
+import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
 import { host, layer, review, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { redrawPlayhead } from "./playback/playhead.js";
@@ -76,6 +76,7 @@ export function showRun(next) {
   else if (linked) goToLinked(linked);
   else if (isKept && state.stopIndex !== null && !find("said").textContent) setStatus(openingText(state.stopIndex));
   else if (hasEnded && failureBefore && state.stopIndex === null && !find("said").textContent) setStatus(endedText(failureBefore), true);
+  else if (hasEnded && state.data.is_opening) goToFirstFailure();
   if (!(opened ?? linked) || state.data.opens_review || state.stopIndex === null) return;
   setStatus(openingText(state.stopIndex), true);
   if (opened && !isLinkAtStart()) offerTour();
@@ -86,6 +87,13 @@ function markForeignRun() {
   if (!host.settings.model_digest) return;
   const isForeign = Boolean(state.data?.times.length) && state.data.model !== host.settings.model_digest;
   document.documentElement.toggleAttribute("data-foreign-run", isForeign);
+}
+
+// Goes to the first failure of a run that has ended, unless the user has left the start of the video.
+function goToFirstFailure() {
+  if (state.selectedTime !== null || !ui.video.isPaused || ui.video.time > 0.05 || find("said").textContent || !canFail(state.data)) return;
+  if (state.data.stops.length) goToFailure(0);
+  setStatus(state.data.stops.length ? openingText(0) : "No failures. Space: play · ?: all keys", true);
 }
 
 // Whether the playhead is still at the event that was selected before the video streamed again.

@@ -64,7 +64,7 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
         )
         with gr.Row(equal_height=True):
             question = gr.Textbox(
-                label="Question at the playhead (/)", placeholder="What is next?", lines=1, scale=8, elem_id="question"
+                label="Question at the playhead (/)", placeholder="Your question", lines=1, scale=8, elem_id="question"
             )
             ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask_button")
             in_run = gr.Button("Ask in the run", min_width=130, elem_id="ask_in_run")

@@ -58,7 +58,7 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
             chat = make_chat("chat_turns", height=420, placeholder="Ask a question, with pictures or without.")
             question = gr.MultimodalTextbox(
                 label="Question, with pictures or without",
-                placeholder="What is next?",
+                placeholder="Your question",
                 file_types=list(ENDINGS),
                 file_count="multiple",
                 sources=["upload"],

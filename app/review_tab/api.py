@@ -64,13 +64,14 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
         for action in query["actions"]:
             action_id = replace_surrogates(str(action["action_id"]))
             try:
-                touched = _store_action(reviews, action, sample, reviewer=reviewer, video_id=video_id)
+                done = _store_action(reviews, action, sample, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
                 reply["refused"][action_id] = str(error)
             except (TypeError, KeyError, AttributeError, RecursionError) as error:
                 reply["refused"][action_id] = f"this is not a valid action: {error}"
             else:
-                reply["kept"].append({"action_id": action_id, "event": touched})
+                kept = {"action_id": action_id, "event": _event_key(done), "what": _name_action(done)}
+                reply["kept"].append(kept)
         only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
         review = read_review(reviews.store, video_id=video_id, only=only)
         reply["state"] = _describe(sample, review, video_id, has_layer=query["has_layer"])
@@ -84,8 +85,8 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
 
 def _store_action(
     reviews: ReviewContext, fields: Mapping[str, Any], sample: Sample | None, *, reviewer: str | None, video_id: str
-) -> str | None:
-    """Store one action; return the key of its event, or None if it has no event."""
+) -> Action:
+    """Store one action and return it; return of an undo or redo the action that it takes or brings back."""
     if reviewer is None:
         raise ValueError("nothing is stored without a reviewer's name")
     if len(json.dumps(fields)) > MAX_ACTION_CHARS:
@@ -96,11 +97,11 @@ def _store_action(
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
         if done is None:
             raise ValueError(f"there is nothing to {kind}")
-        return _event_key(done)
+        return done
     action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
     if action.correction is not None:
         _check_fits(reviews, action.correction, sample, video_id)
-    return _event_key(reviews.store.append(action))
+    return reviews.store.append(action)
 
 
 def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Action:
@@ -130,6 +131,17 @@ def _event_key(action: Action) -> str | None:
     if action.correction is not None:
         return reference_event(action.video_id, action.correction.turn).key
     return action.event.key if action.event else None
+
+
+def _name_action(action: Action) -> str:
+    """Return an action in words that an event follows, such as ``your deletion of``."""
+    if action.correction is not None:
+        return {"add": "your addition of", "delete": "your deletion of"}.get(
+            action.correction.kind, "your correction of"
+        )
+    if action.kind == "verdict":
+        return f"your verdict “{action.verdict}” on" if action.verdict else "your removal of the verdict on"
+    return f"your {action.kind} on"
 
 
 def _describe(sample: Sample | None, review: Review, video_id: str, *, has_layer: object) -> Answer:

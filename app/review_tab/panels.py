@@ -106,7 +106,7 @@ def make_tables() -> Tables:
             headers=VIDEO_HEADERS,
             datatype=["str", "number", "str", "str", "number", "number"],
             interactive=False,
-            max_height=620,
+            max_height=900,
             wrap=True,
             show_search="search",
             label="Click a row to open the video in the player",

@@ -59,6 +59,12 @@ class CompareView(NamedTuple):
     turns: Any
 
 
+def show_begun(name: str | None, other: str | None) -> CompareView:
+    """Show that two runs are being compared, which takes seconds."""
+    said = f"Comparing {name} with {other}." if name and other else gr.skip()
+    return CompareView(*(gr.skip() for _ in CompareView._fields))._replace(said=said)
+
+
 def compare(
     context: AppContext, batches: BatchContext, name: str | None, other: str | None, wrong_in: str, metric: str
 ) -> CompareView:

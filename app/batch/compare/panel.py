@@ -1,6 +1,6 @@
 """Layout and wiring of the tab *Compare*."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -123,9 +123,10 @@ def wire_compare_panel(
     def list_other_runs(name: Any, other: Any, request: gr.Request) -> Any:
         return comparing.list_other_runs(batches, name, other, request.query_params.get("against"))
 
-    def compare(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> CompareView:
+    def compare(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:
         other = other or request.query_params.get("against")  # of the address, which is opened again
-        return comparing.compare(context, batches, name, other, wrong_in, metric)
+        yield comparing.show_begun(name, other)
+        yield comparing.compare(context, batches, name, other, wrong_in, metric)
 
     gr.on([here.select, runs.change], list_other_runs, [runs, panel.other], panel.other, **LATEST)
     for event in (panel.other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown

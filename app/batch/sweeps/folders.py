@@ -151,6 +151,17 @@ def find_exact_sizes(batches: BatchContext, name: str | None) -> tuple[int, ...]
     return tuple(_find_exact(batches, settings)[0]) if settings else ()
 
 
+def check_has_model(batches: BatchContext, name: str, settings: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` if the page has no model to run the points of a run with."""
+    checkpoint = str(settings.get("checkpoint", ""))
+    if settings.get("recorded"):
+        raise ValueError(f"{name} was recorded from another program: it has no model to run the points with")
+    if not checkpoint or settings.get("imported"):
+        raise ValueError(f"{name} was imported: it has no model to run the points with")
+    if checkpoint not in (batches.work.checkpoint, *BUNDLED_CHECKPOINTS) and not batches.takes_paths:
+        raise ValueError("this page runs its own checkpoint and the bundled ones only")
+
+
 def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str) -> PlannedSweep:
     """Return the plan of an exact sweep for a run.
 
@@ -158,12 +169,7 @@ def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str)
     """
     name, split, settings = _chosen(batches, name)
     checkpoint = str(settings.get("checkpoint", ""))
-    if settings.get("recorded"):
-        raise ValueError(f"{name} was recorded from another program: it has no model to run the points with")
-    if not checkpoint:
-        raise ValueError(f"{name} was imported: it has no model to run the points with")
-    if checkpoint not in (batches.work.checkpoint, *BUNDLED_CHECKPOINTS) and not batches.takes_paths:
-        raise ValueError("this page runs its own checkpoint and the bundled ones only")
+    check_has_model(batches, name, settings)
     heads = batches.work.heads if checkpoint == batches.work.checkpoint else None
     config = _config(settings) or batches.work.config
     work = replace(

@@ -11,7 +11,7 @@ import gradio as gr
 from app.batch.chart import pack_chart
 from app.batch.context import BatchContext
 from app.batch.figure_row import NamedFigure
-from app.batch.sweeps.folders import find_exact_sizes, find_sweep, plan_sweep
+from app.batch.sweeps.folders import check_has_model, find_exact_sizes, find_sweep, plan_sweep
 from app.batch.sweeps.render import (
     RECOMMENDED,
     choices,
@@ -103,6 +103,17 @@ NO_SWEEP = SweepView(
     json=gr.DownloadButton(interactive=False),
     signals=gr.Dropdown(choices=[], value=None, visible=False),
 )
+
+
+def offer_points(batches: BatchContext, live: Cancellable | None, name: str | None) -> Any:
+    """Enable *Run each point* for a run whose model the page has; unchanged while a sweep of the window is active."""
+    if live is not None and not live.ended.is_set() and not live.is_cancelled:
+        return gr.skip()
+    try:
+        check_has_model(batches, name or "the run", batches.settings_of(name))
+    except ValueError:
+        return gr.Button(interactive=False)
+    return gr.Button(interactive=True)
 
 
 def enter_sweep(

@@ -98,6 +98,7 @@ def wire_sweep_panel(
     enter, show = partial(sweeping.enter_sweep, batches), partial(sweeping.show_sweep, batches)
     entered, begun = EnteredSweep(view=view, size=size), BegunSweep(live=live, buttons=buttons)
     wire(partial(gr.on, [here.select, shown.change]), enter, chosen, entered, **LATEST)
+    gr.on([here.select, shown.change], partial(sweeping.offer_points, batches), [live, runs], buttons.exact, **LATEST)
     wire(partial(gr.on, [view.metric.select, size.select, view.signals.select]), show, chosen, view, **LATEST)
     beginning = wire(buttons.exact.click, sweeping.begin_sweep, None, begun, **AT_ONCE)
     run_points, inputs = partial(sweeping.run_points, context, batches), [live, runs, size, devices]

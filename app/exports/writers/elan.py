@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count, groupby
 from pathlib import Path
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from app.exports.spans import Span, list_spans, split_lanes
@@ -68,7 +69,9 @@ def _unused_tier_name(name: str, names: Collection[str]) -> str:
 def _add_header(document: ElementTree.Element, video: ReviewedVideo, num_annotations: int) -> None:
     header = ElementTree.SubElement(document, "HEADER", MEDIA_FILE="", TIME_UNITS="milliseconds")
     if video.video_path is not None:
-        url = video.video_path.resolve().as_uri()
+        url = quote(
+            escape_control_chars(video.video_path.name)
+        )  # no folder of this machine; ELAN looks beside the document
         media = ElementTree.SubElement(header, "MEDIA_DESCRIPTOR", MEDIA_URL=url, MIME_TYPE="video/mp4")
         if video.start_s:  # time 0 of the document is at this time of the video file
             media.set("TIME_ORIGIN", str(round(1000 * video.start_s)))

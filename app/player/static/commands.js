@@ -168,9 +168,20 @@ function setCaptions(which) {
 function focusQuestion() {
   const box = document.querySelector("#question textarea, #question input");
   ui.video.pause();
-  if (box?.offsetParent) box.focus();
+  if (box?.offsetParent) {
+    box.focus({ preventScroll: true });
+    box.scrollIntoView({ block: "nearest" }); // no further than needed: the answer is about the video above
+  }
   else if (box) setStatus("This run was made by a different model, which cannot be asked here.");
   else setStatus("This page answers no questions.");
+}
+
+// Gradio's controls of the video take every key for a click: Tab past them would start playback. Only Enter and Space may
+// press them; all other keys go to the player's own commands.
+function keepFromVideo(event) {
+  if ([" ", "Enter"].includes(event.key) || !event.target.closest?.("#video")) return;
+  event.stopPropagation();
+  if (event.key !== "Tab" && !document.dispatchEvent(new KeyboardEvent("keydown", event))) event.preventDefault();
 }
 
 function showHelp() {
@@ -216,6 +227,7 @@ export function mountCommands() {
     if (button?.dataset.tab) openTab(button.dataset.tab);
     else if (button) runCommand(button.dataset.do);
   });
+  window.addEventListener("keydown", keepFromVideo, { capture: true, signal: listeners.signal });
   find("rate").addEventListener("change", (event) => ui.video.setRate(Number(event.target.value)));
   find("captions").addEventListener("change", (event) => { if (state.data) setCaptions(event.target.value); });
   document.addEventListener("keydown", (event) => {

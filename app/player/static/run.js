@@ -5,7 +5,7 @@ import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/
 import { clockText } from "./state/data.js";
 import { find, focusedInput } from "./dom/dom.js";
 import { drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
-import { closeInspection } from "./panels/inspection.js";
+import { closeInspection, isForeignRun } from "./panels/inspection.js";
 import { requestScoring } from "./review/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
 import { drawProvenance } from "./panels/provenance.js";
@@ -84,9 +84,7 @@ export function showRun(next) {
 
 // Marks the page while it shows a run of a different model, which the page's model cannot continue; the style sheet has the rest.
 function markForeignRun() {
-  if (!host.settings.model_digest) return;
-  const isForeign = Boolean(state.data?.times.length) && state.data.model !== host.settings.model_digest;
-  document.documentElement.toggleAttribute("data-foreign-run", isForeign);
+  if (host.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun());
 }
 
 // Goes to the first failure of a run that has ended, unless the user has left the start of the video.

@@ -26,7 +26,7 @@ def messages(page: Page, *, turns: list[Any], deleted: list[Any]) -> list[str]:
         review.state = { layer: { turns: arg.turns, deleted: arg.deleted, conflicts: [] } };
         review.turns = new Map(arg.turns.map((turn) => [turn.key, turn]));
         review.units = new Map([["m", unit], ["r", unit]]);
-        const say = (action) => describeAction(action, sideByKey("r"));
+        const say = (action) => describeAction(action, sideByKey("r"), "your correction of");
         const correct = (kind) => say({ correction: { kind, turn: arg.name } });
         return [correct("delete"), correct("add"), say({ kind: "undo" })];"""
     modules = {name: address(name) for name in ("state", "opinions")}
@@ -52,7 +52,7 @@ def test_deleting_and_undoing_name_one_event_by_one_text(
     assert messages(page, turns=turns, deleted=deleted) == [
         f"Deleted the {name}. Z brings it back.",
         f"Added the {name}. Z takes it back.",
-        f"Taken back: your last action on {name}.",
+        f"Taken back: your correction of {name}.",
     ]
 
 

@@ -36,12 +36,18 @@ export function highestText({ name, frame, prob, delay }, data, isHere = true) {
   return `highest ${signal?.title ?? `${name} probability`} within ${data.tolerance_s} s: ${value}, ${when}${limit}`;
 }
 
+// Whether the page shows a run of a different model, or of a result file, which the page's model cannot continue.
+export function isForeignRun() {
+  return Boolean(host.settings.model_digest && state.data?.times.length) && state.data.model !== host.settings.model_digest;
+}
+
 function isAnswerTo(answer, asked) { return answer?.run === asked.run && answer.frame === asked.frame; }
 
 // The reason why inspection is not possible; "" if it is.
 function whyNoInspection() {
   if (!host.settings.can_run) return "Prompt and tokens need the program with the model of this run.";
   if (!state.data.times.length) return "There is no run whose prompt and tokens could be shown.";
+  if (isForeignRun()) return "This run was made by a different model, whose prompt and tokens cannot be shown here.";
   return ui.receiver.run?.data === state.data ? "The run still streams: prompt and tokens can be shown once it ends." : "";
 }
 

@@ -1,5 +1,6 @@
 // The video element, or a clock without one; captions over it.
 
+const ARRIVAL_MS = 5000; // within this time a video that is exchanged has another source
 const VIDEO_EVENTS = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
 
 export class VideoPlayer {
@@ -51,7 +52,12 @@ export class VideoPlayer {
   arriveAt(time) {
     this.time = time;
     const arrival = this.arrival = { time, before: this.video?.currentSrc };
-    setTimeout(() => { if (this.arrival === arrival) this.arrival = null; }, 5000);
+    const expire = () => {
+      if (this.arrival !== arrival) return;
+      if (this.refresh()?.readyState >= 1) this.arrival = null; // it stays the same video
+      else setTimeout(expire, ARRIVAL_MS); // a slow machine or network has not loaded it yet
+    };
+    setTimeout(expire, ARRIVAL_MS);
   }
 
   // Looks the element up if it is not in the page any more: a paused player does so only a few times a second.

@@ -17,10 +17,11 @@ export function describeEvent(event) {
 }
 
 // Describes an action and its event; of the event's pair, only the side that changed. The event is null if it is gone.
-export function describeAction({ kind, correction }, event) {
+// `what` is the action that was taken back or brought back, such as “your deletion of”.
+export function describeAction({ kind, correction }, event, what) {
   if (correction) return describeCorrection(correction, event);
   const done = kind === "undo" ? "Taken back" : "Brought back";
-  return event ? `${done}: your last action on ${describeEvent(event)}.` : `${done}.`;
+  return event ? `${done}: ${what} ${describeEvent(event)}.` : `${done}.`;
 }
 
 // The aspects of a turn that a kind of correction proposes.

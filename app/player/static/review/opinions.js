@@ -23,6 +23,10 @@ export const AVAILABLE_SCOPES = {
   reference: () => state.data.has_reference || state.data.is_copied,
 };
 
+// The verdict that an event cannot have: the model did not miss what it wrote, and a turn of the reference is no false alarm.
+const UNFIT = { generated: "missed", update: "missed", reference: "false alarm" };
+export function fitsVerdict(event, verdict) { return UNFIT[event?.kind] !== verdict; }
+
 export const NO_OPINION = { verdict: null, tags: [], note: "" };
 export const PARTS = Object.keys(NO_OPINION);
 

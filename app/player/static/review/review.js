@@ -8,7 +8,7 @@ import { createNode, createQuote, EVENT_INPUTS, find } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
 import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
-import { AVAILABLE_SCOPES, countJudged, currentEvent, eventByKey, isInScope, isSame, mergeOpinions, NO_OPINION, opinion, PARTS } from "./opinions.js";
+import { AVAILABLE_SCOPES, countJudged, currentEvent, eventByKey, fitsVerdict, isInScope, isSame, mergeOpinions, NO_OPINION, opinion, PARTS } from "./opinions.js";
 import { outbox } from "./outbox.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
@@ -61,7 +61,7 @@ export function drawReview() {
   }
   for (const button of find("verdicts").querySelectorAll(".ss-verdict")) {
     button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
-    button.disabled = !event;
+    button.disabled = !event || !fitsVerdict(event, button.dataset.verdict);
   }
   find("split").disabled = !event?.pair && !event?.other;
   find("split").textContent = event?.other ? "join (S)" : "split (S)";
@@ -99,6 +99,7 @@ function drawOtherOpinions(box, event) {
 
 export function giveVerdict(verdict) {
   const event = currentEvent();
+  if (!fitsVerdict(event, verdict)) return setStatus(`“${verdict}” does not fit: this is a ${describeEvent(event)}.`);
   submitForEvent("verdict", { verdict }, () => { if (eventByKey(event.key)) goToUnreviewed(`“${verdict}”: ${describeEvent(event)}. `); });
 }
 

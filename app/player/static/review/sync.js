@@ -68,14 +68,14 @@ function handleReply(video, reply) {
   review.signedIn = reply.signed_in;
   if (reply.is_blind) review.isBlind = true;
   find("blind").disabled = reply.is_blind;
-  let wanted = null, done = null; // the event of the last change, while its place is still selected
-  for (const { action_id, event } of reply.kept) {
+  let wanted = null, done = null, changed = ""; // the event of the last change, while its place is still selected
+  for (const { action_id, event, what } of reply.kept) {
     const action = outbox.all().find((waiting) => waiting.action_id === action_id), place = review.origins.get(action_id);
     outbox.remove(action_id);
     review.origins.delete(action_id);
     review.saved = new Date().toLocaleTimeString();
     if (video !== state.data?.video_id) continue;
-    if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(place)) [wanted, done] = [event, action];
+    if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(place)) [wanted, done, changed] = [event, action, what];
   }
   for (const id in reply.refused) {
     const { text } = outbox.all().find((action) => action.action_id === id)?.correction ?? {};
@@ -89,7 +89,7 @@ function handleReply(video, reply) {
     mergeOpinions();
     if (isNew) layout();
     if (isNew) showFailureOfMoved();
-    if (done) setStatus(describeAction(done, sideByKey(wanted))); // after the reference was updated: its times are current
+    if (done) setStatus(describeAction(done, sideByKey(wanted), changed)); // after the reference was updated: its times are current
     if (isNew && review.wantsCorrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring();
     if (wanted && !focusedInput()) showChanged(wanted);
   }

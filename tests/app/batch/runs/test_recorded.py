@@ -9,6 +9,7 @@ import pytest
 from app.batch.context import BatchContext
 from app.batch.job_queue import Job
 from app.batch.runs import handlers
+from app.batch.sweeps import handlers as sweeping
 from engine.io.files import load_json, write_json
 from eval.annotations.corrected_samples import apply_corrections
 from eval.annotations.corrections import Correction, name_turns
@@ -100,3 +101,15 @@ def test_a_corrected_copy_is_a_reference_and_the_table_says_so(batches: BatchCon
     assert handlers.show(batches, "live", ORDER).videos[0][-1] == remark
     assert read_metrics(folder)["warnings"] == {"boat": remark}
     assert job.rows["boat"]["num_failures"] == 1
+
+
+def test_points_are_offered_only_for_a_run_whose_model_the_page_has(batches: BatchContext) -> None:
+    record_toy(batches.runs / "toy")
+    assert not sweeping.offer_points(batches, None, "toy").interactive, "another program has its model"
+    assert not sweeping.offer_points(batches, None, None).interactive
+    path = batches.runs / "toy" / "run.json"
+    settings = {**load_json(path.read_text(encoding="utf-8")), "recorded": None}
+    write_json(path, settings)
+    assert sweeping.offer_points(batches, None, "toy").interactive
+    write_json(path, {**settings, "imported": ["kettle.json"]})
+    assert not sweeping.offer_points(batches, None, "toy").interactive

@@ -14,14 +14,18 @@ from urllib.parse import urlsplit
 import httpx
 
 from engine.errors import EngineError
+from engine.io.files import load_json, replace_surrogates, to_json
 
 KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
 """Environment variables of the key, in order of preference."""
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_JSON: Final = {"Content-Type": "application/json"}
 _STREAMS: Final = ("ws", "wss")
 _MAX_WAIT_S: Final = 60.0
 _MASK: Final = "***"
 _MAX_SHOWN: Final = 200
+_MAX_BYTES: Final = 2**22
+"""Maximum size of a response in bytes, after it is decompressed."""
 
 
 class ServedModelError(EngineError):
@@ -78,8 +82,9 @@ def mask_key(text: str) -> str:
 
 
 def hide_key(text: str) -> str:
-    """Return a text for a message: without the key, cut to a line."""
-    return " ".join(mask_key(text).split())[:_MAX_SHOWN]
+    """Return a text for a message: without the key and control characters, cut to a line."""
+    line = " ".join(mask_key(text).split())[:_MAX_SHOWN]
+    return "".join(char if char.isprintable() else "?" for char in line)
 
 
 @dataclass(slots=True)
@@ -138,7 +143,7 @@ class ChatClient:
             wait_s = backoff_s(attempt)
             try:
                 response = self._post(body)
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
                 problem = hide_key(f"{type(error).__name__}: {error}")
             else:
                 if response.is_success:
@@ -152,12 +157,37 @@ class ChatClient:
         raise ServedModelError(f"{self.endpoint.url} gives no answer: {problem}")
 
     def _post(self, body: Mapping[str, Any]) -> httpx.Response:
-        key = read_key()
-        return self._http.post(
-            f"{self.endpoint.url.rstrip('/')}/chat/completions",
-            json=body,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-        )
+        """Return a response that is read within the time limit as a whole. Raises as ``_read_body``."""
+        key, until_s = read_key(), time.monotonic() + self.endpoint.timeout_s
+        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
+        url = f"{self.endpoint.url.rstrip('/')}/chat/completions"
+        with self._http.stream("POST", url, content=to_json(body), headers=headers | _JSON) as response:
+            content = _read_body(response, until_s=until_s)
+            return httpx.Response(response.status_code, headers=_only_retry_after(response), content=content)
+
+
+def _read_body(response: httpx.Response, *, until_s: float) -> bytes:
+    """Return the body of a response. Raises ``ServedModelError`` if it is too large, ``ReadTimeout`` if it is too slow.
+
+    The time limit of httpx is that of one read, which a server that sends a byte now and then never reaches. A
+    compressed body is refused, since one small part of it can hold gigabytes; the request asks for a plain one.
+    """
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ServedModelError("the endpoint answers with a compressed body, which the request does not accept")
+    parts, size = [], 0
+    for part in response.iter_raw():
+        size += len(part)
+        if size > _MAX_BYTES:
+            raise ServedModelError(f"the endpoint answers with more than {_MAX_BYTES // 2**20} MiB")
+        if time.monotonic() > until_s:
+            raise httpx.ReadTimeout("the whole answer took longer than --timeout-s")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _only_retry_after(response: httpx.Response) -> dict[str, str]:
+    value = response.headers.get("retry-after")
+    return {} if value is None else {"retry-after": value}
 
 
 def _read_retry_after(response: httpx.Response, *, default_s: float) -> float:
@@ -175,11 +205,11 @@ def _until(date: str) -> float:
 
 def _read_answer(response: httpx.Response) -> str:
     try:
-        content = response.json()["choices"][0]["message"]["content"]
+        content = load_json(response.content.decode())["choices"][0]["message"]["content"]
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise ServedModelError(
             f"the endpoint answers in a form without choices[0].message.content: {hide_key(response.text)}"
         ) from error
     if not isinstance(content, str | None):
         raise ServedModelError("the endpoint answers with a content that is no text")
-    return mask_key(content or "")
+    return replace_surrogates(mask_key(content or ""))

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from engine.io.files import replace_surrogates
 from eval.served.chat import (
     RETRIED_STATUSES,
     Endpoint,
@@ -60,7 +61,7 @@ class VideoChat:
                 parts.append(event["delta"])
             elif kind == "response.text.done":
                 whole = event.get("text")
-                return mask_key(whole if isinstance(whole, str) else "".join(parts))
+                return replace_surrogates(mask_key(whole if isinstance(whole, str) else "".join(parts)))
             elif kind == "error":
                 raise ServedModelError(f"the endpoint refuses a query: {hide_key(json.dumps(event))}")
             if sum(map(len, parts)) > _MAX_CHARS:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.support.data.strategies import BOAT
 
 KETTLE = replace(BOAT, video_id="kettle", video_path=Path("kettle.mp4"), fps=1.0, num_frames=10, turns=())
 STATES = ["</Silence>", "</Silence>", "</Standby>", "</Standby>", "</Response> The kettle boils."]
-ROUNDS = {"video_path": "./demo/kettle.mp4", "target_fps": 1.0, "output": {}} | {
+ROUNDS: dict[str, Any] = {"video_path": "./demo/kettle.mp4", "target_fps": 1.0, "output": {}} | {
     "output": {f"Round {number}": answer for number, answer in enumerate([*STATES, *["</Silence>"] * 5])}
 }
 
@@ -89,7 +90,7 @@ def test_a_reply_that_is_far_after_the_end_and_one_that_is_silent_are_no_replies
     assert messages(read(tmp_path, {"question_id": "kettle", "model_response_list": silent})) == {}
 
 
-def stream_of(answers: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def stream_of(answers: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return the lines of a recording with these answers in each second."""
     frames: list[tuple[str, dict[str, Any]]] = [("up", {"type": "session.init", "payload": {"mode": "full_duplex"}})]
     for of_second in answers:
@@ -102,7 +103,10 @@ def stream_of(answers: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def test_the_stream_of_a_newer_recorder_has_a_second_per_push(tmp_path: Path) -> None:
     listen = {"kind": "listen", "metrics": {"kv_cache_length": 100, "n_tokens": 1, "wall_clock_ms": 250.0}}
     text = {"kind": "text", "text": "The kettle", "response_id": "r1"}
-    rest = [{"kind": "text", "text": " boils."}, {"kind": "audio", "audio": "@blob/3.wav", "metrics": {"n_tokens": 4}}]
+    rest: list[dict[str, Any]] = [
+        {"kind": "text", "text": " boils."},
+        {"kind": "audio", "audio": "@blob/3.wav", "metrics": {"n_tokens": 4}},
+    ]
     lines = stream_of([[listen], [listen], [text], rest, [listen], []])
     for content in (to_lines(lines), to_lines(lines[::-1]), "\ufeff" + to_lines(lines), lines):
         outputs = read(tmp_path, content, name="stream.jsonl")

@@ -16,11 +16,11 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, BinaryIO, Final, TextIO
+from typing import IO, Any, Final, TextIO
 
 Cell = str | float | Sequence[str] | None
 """A value of a CSV file; a list of texts is written as JSON."""
@@ -47,7 +47,7 @@ class EncodingError(ValueError):
     """A text of another encoding than UTF-8, or than a byte order mark names."""
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a regular file for reading, without waiting for the writer of a pipe.
 
     Raises ``OSError`` with one sentence for a pipe or a device, whose reading may never end, and for a folder.

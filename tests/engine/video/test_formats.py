@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import av
 import numpy as np
@@ -122,7 +122,7 @@ def test_videos_of_every_usual_format_are_opened(tmp_path: Path, suffix: str) ->
     path = tmp_path / f"video{suffix}"
     options = {"mpegts_m2ts_mode": "1"} if suffix == ".m2ts" else {}
     with av.open(str(path), "w", format=FORMAT_NAMES.get(suffix), options=options) as container:
-        stream = container.add_stream(ENCODERS[suffix], rate=25)
+        stream: Any = container.add_stream(ENCODERS[suffix], rate=25)
         stream.width, stream.height = 176, 144
         stream.pix_fmt = "rgb8" if suffix == ".gif" else "yuv420p"
         for index in range(25):

@@ -84,7 +84,10 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                     time_s = end_s if frame.pts is None else seconds_of(frame.pts, stream) - track.zero_s
                     end_s = time_s + (seconds_of(frame.duration, stream) or track.step_s)
                     yield Picture(
-                        time_s=time_s, end_s=end_s, is_decoded=True, fetch=partial(make_upright, frame, reformatter)
+                        time_s=time_s,
+                        end_s=end_s,
+                        is_decoded=True,
+                        fetch=partial(make_upright, frame, reformatter, track.orientation),
                     )
     if failure is not None:
         raise DecodeError(failure)
@@ -98,6 +101,8 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
     _check_beginning(track, "decord")
     if track.width * track.height > _MANY_PIXELS:
         raise DecodeError("decord: holds too many pictures of this size at once")
+    if track.width % 2 or track.height % 2:
+        raise DecodeError("decord: blurs the colours of odd sizes")
     listed = _list_for_others(track, "decord")
     try:
         reader = decord.VideoReader(_plain_name(track))
@@ -234,10 +239,10 @@ def open_stream(container: InputContainer, track: Track) -> VideoStream:
     return stream
 
 
-def make_upright(frame: VideoFrame, reformatter: VideoReformatter) -> np.ndarray:
+def make_upright(frame: VideoFrame, reformatter: VideoReformatter, orientation: Orientation) -> np.ndarray:
     """Return the image of a frame as ``to_image`` does. Raises ``DecodeError`` if it has none."""
     try:
-        return to_image(frame, reformatter)
+        return to_image(frame, reformatter, orientation)
     except (av.error.FFmpegError, ValueError) as error:
         raise DecodeError(f"PyAV: {reason_of(error)}") from error
 

@@ -69,6 +69,8 @@ def read_orientation(frame: VideoFrame) -> Orientation:
 
     A point (x, y) is displayed at (a x + c y, b x + d y). Example: a = 0, b = 1, c = -1, d = 0 turns clockwise by 90
     degrees: the top left corner moves to the top right. **Source**: ISO/IEC 14496-12, 8.3.2.
+
+    Read it once per video: PyAV's ``side_data`` refers back to its frame, whose memory the garbage collector frees late.
     """
     data = frame.side_data.get(Type.DISPLAYMATRIX)
     if data is None:
@@ -84,8 +86,8 @@ def is_hdr(frame: VideoFrame) -> bool:
     return frame.color_trc in (_PQ, _HLG)
 
 
-def to_image(frame: VideoFrame, reformatter: VideoReformatter) -> np.ndarray:
-    """Return the image of a decoded picture, uint8 [H, W, 3] RGB, upright.
+def to_image(frame: VideoFrame, reformatter: VideoReformatter, orientation: Orientation) -> np.ndarray:
+    """Return the image of a decoded picture, uint8 [H, W, 3] RGB, as the orientation displays it.
 
     Raises PyAV's ``FFmpegError`` or ``ValueError`` if it has none.
     """
@@ -93,7 +95,7 @@ def to_image(frame: VideoFrame, reformatter: VideoReformatter) -> np.ndarray:
         image = _to_standard_range(frame, reformatter)
     else:
         image = reformatter.reformat(frame, format="rgb24", threads=1).to_ndarray()
-    return read_orientation(frame).apply(image)
+    return orientation.apply(image)
 
 
 def _to_standard_range(frame: VideoFrame, reformatter: VideoReformatter) -> np.ndarray:

@@ -15,7 +15,7 @@ from av.video.reformatter import VideoReformatter
 
 from engine.errors import VideoError
 from engine.video.formats import FORMATS, input_options
-from engine.video.images import to_image
+from engine.video.images import Orientation, read_orientation, to_image
 from engine.video.packets import PacketReader, seconds_of
 from engine.video.track import reason_of
 
@@ -130,11 +130,13 @@ def open_url(url: str) -> NetworkStream:
 def _decode(container: InputContainer, url: str) -> Iterator[NetworkPicture]:
     stream, reformatter = container.streams.video[0], VideoReformatter()
     begin_s: float | None = None
+    orientation: Orientation | None = None
     try:
         for frame in chain.from_iterable(packet.decode() for packet in PacketReader(container, stream)):
             time_s = None if frame.pts is None else seconds_of(frame.pts, stream)
             begin_s = time_s if begin_s is None else begin_s
-            image = to_image(frame, reformatter)
+            orientation = read_orientation(frame) if orientation is None else orientation
+            image = to_image(frame, reformatter, orientation)
             yield NetworkPicture(time_s=None if time_s is None or begin_s is None else time_s - begin_s, image=image)
     except (av.error.FFmpegError, OSError) as error:
         raise VideoError(f"{mask_password(url)}: the connection was lost ({reason_of(error)})") from None

@@ -214,7 +214,9 @@ class _SampledDecoder:
             fetch: Callable[[], np.ndarray] = partial(_refuse, listed.time_s)
             if listed.is_needed:
                 self._needed.discard(listed.ticks)
-                fetch = partial(make_upright, self._frames.pop(listed.ticks), self._reformatter)
+                fetch = partial(
+                    make_upright, self._frames.pop(listed.ticks), self._reformatter, self._track.orientation
+                )
             yield Picture(time_s=listed.time_s, end_s=listed.end_s, is_decoded=False, fetch=fetch)
 
     def _seconds(self, ticks: int | None) -> float:

@@ -250,4 +250,5 @@ def test_probe_of_the_real_files() -> None:
     assert (turned.width, turned.height) == (320, 568)
     nasa = probe(real("nasa_13013.mp4"))
     assert nasa.duration_s == pytest.approx(13.013)
-    assert not nasa.is_browser_playable  # a browser shows its first stream, 25 fps, not the best one
+    assert nasa.is_browser_playable
+    assert nasa.copy_reason == "browsers show its first video stream, not the best one"

@@ -1,0 +1,241 @@
+"""Files as people have them: mirrored, HDR, appended, with a late clock, of odd shapes. All decoders agree."""
+
+import http.server
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import VideoError
+from engine.records import Excerpt
+from engine.video.decoders import Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
+from engine.video.network import open_url
+from engine.video.reader import Frame, probe, read_frames, sample_track
+from engine.video.selective import decode_sampled
+from engine.video.track import Track, find_track
+from engine.video.writer import convert_for_browser, write_h264
+from tests.support.paths import SHARED
+from tests.support.streams.odd import MATRICES, append, write_hdr, write_matrix, write_recording
+from tests.support.streams.videos import write_at
+
+Decode = Callable[[Track], Iterator[Picture]]
+needs_decord = pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")
+DECODERS = [
+    decode_sampled,
+    decode_with_pyav,
+    pytest.param(decode_with_decord, marks=needs_decord),
+    decode_with_opencv,
+]
+
+
+def case(name: str) -> Path:
+    path = SHARED / "cases" / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    return path
+
+
+def read(path: Path, decode: Decode, *, fps: float = 2.0) -> list[Frame]:
+    return list(sample_track(find_track(path), fps=fps, size=None, decoders=(decode,), on_damage=pytest.fail))
+
+
+def displayed(image: np.ndarray, name: str) -> np.ndarray:
+    """Work out what a matrix shows, point by point."""
+    a, b, c, d = MATRICES[name]
+    height, width = image.shape[:2]
+    points = {(a * x + c * y, b * x + d * y): image[y, x] for y in range(height) for x in range(width)}
+    left, top = min(x for x, _ in points), min(y for _, y in points)
+    shape = (max(y for _, y in points) - top + 1, max(x for x, _ in points) - left + 1, 3)
+    shown = np.zeros(shape, np.uint8)
+    for (x, y), value in points.items():
+        shown[y - top, x - left] = value
+    return shown
+
+
+@pytest.fixture(scope="module")
+def corners(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A video of 64 x 48 pixels whose four quarters differ."""
+    image = np.zeros((48, 64, 3), np.uint8)
+    image[:24, :32], image[:24, 32:], image[24:, :32] = (220, 0, 0), (0, 220, 0), (0, 0, 220)
+    path = tmp_path_factory.mktemp("corners") / "corners.mp4"
+    write_h264(path, [image] * 4, fps=2, crf=10)
+    return path
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+@pytest.mark.parametrize("name", MATRICES)
+def test_every_decoder_applies_the_whole_display_matrix(
+    corners: Path, tmp_path: Path, decode: Decode, name: str
+) -> None:
+    if decode is decode_with_decord and MATRICES[name][0] == 0:
+        pytest.skip("decord gives narrow turned pictures four channels, and is left out")
+    stored = read(corners, decode)[0].image
+    path = write_matrix(tmp_path / "turned.mp4", corners, name=name)
+    image = read(path, decode)[0].image
+    np.testing.assert_array_equal(image, displayed(stored, name))
+    assert (probe(path).height, probe(path).width) == image.shape[:2]
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_the_display_copy_and_a_network_source_apply_the_matrix_once(
+    corners: Path, tmp_path: Path, address: str, name: str
+) -> None:
+    path = write_matrix(tmp_path / "turned.mp4", corners, name=name)
+    wanted = displayed(read(corners, decode_with_pyav)[0].image, name)
+    np.testing.assert_array_equal(next(open_url(f"{address}/turned.mp4").pictures).image, wanted)
+    convert_for_browser(path, tmp_path / "copy.mp4")
+    copied = next(read_frames(tmp_path / "copy.mp4", fps=2)).image
+    assert copied.shape == wanted.shape
+    assert np.abs(copied.astype(int) - wanted).mean() < 6
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+def test_a_mirrored_and_a_turned_file_show_the_plain_one(decode: Decode) -> None:
+    plain = [frame.image for frame in read(case("plain5.mp4"), decode)]
+    for name, right in [
+        ("hflip.mp4", [image[:, ::-1] for image in plain]),
+        ("rot90.mp4", [np.rot90(image, -1) for image in plain]),
+    ]:
+        np.testing.assert_array_equal([frame.image for frame in read(case(name), decode)], right)
+    assert probe(case("hflip.mp4")).copy_reason == "not every browser mirrors pictures"
+    assert (probe(case("rot90.mp4")).width, probe(case("rot90.mp4")).height) == (360, 480)
+
+
+@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav, decode_with_opencv])
+@pytest.mark.parametrize("kind", ["ts", "webm", "live.webm", "mkv", "fragmented.mp4"])
+def test_recordings_that_are_appended_follow_each_other(tmp_path: Path, decode: Decode, kind: str) -> None:
+    if decode is decode_with_opencv and kind == "fragmented.mp4":
+        pytest.skip("FFmpeg hides pictures from OpenCV, which is left out")
+    first = write_recording(tmp_path / f"a.{kind}", levels=range(20, 70))
+    second = write_recording(tmp_path / f"b.{kind}", levels=range(120, 170))
+    whole = append(tmp_path / f"whole.{kind}", first, second)
+    alone = [frame.image.mean() for path in (first, second) for frame in read(path, decode)]
+    frames = read(whole, decode)
+    assert [frame.image.mean() for frame in frames] == pytest.approx(alone, abs=2.5)  # 5 s each, at 10 pictures/s
+    assert [frame.index for frame in frames] == list(range(20))
+    assert probe(whole).duration_s == pytest.approx(10, abs=0.02)
+    assert probe(whole).copy_reason
+
+
+def test_three_recordings_and_an_excerpt_of_the_last_one(tmp_path: Path, address: str) -> None:
+    parts = [write_recording(tmp_path / f"{low}.ts", levels=range(low, low + 50)) for low in (20, 120, 180)]
+    whole = append(tmp_path / "whole.ts", *parts)
+    frames = list(read_frames(whole, fps=2))
+    assert len(frames) == 30
+    excerpt = list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=11.0, num_frames=6)))
+    np.testing.assert_array_equal([frame.image for frame in excerpt], [frame.image for frame in frames[22:28]])
+    times = [picture.time_s or 0.0 for picture in open_url(f"{address}/whole.ts").pictures]
+    assert times == pytest.approx([number / 10 for number in range(150)], abs=1e-3)
+    convert_for_browser(whole, tmp_path / "copy.mp4")
+    copied = list(read_frames(tmp_path / "copy.mp4", fps=2))
+    assert [f.image.mean() for f in copied] == pytest.approx([f.image.mean() for f in frames], abs=3)
+
+
+def test_a_recorder_that_began_again_gives_its_second_half() -> None:
+    right = list(read_frames(case("joined-fixed.mp4"), fps=2))
+    for decode in (decode_sampled, decode_with_pyav, decode_with_opencv):
+        frames = read(case("joined.ts"), decode)
+        assert len(frames) == 40
+        np.testing.assert_array_equal(frames[20].image, right[20].image)
+    assert probe(case("joined.ts")).duration_s == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("transfer", ["pq", "hlg"])
+@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav])
+def test_hdr_has_the_colours_of_the_standard_picture(tmp_path: Path, transfer: str, decode: Decode) -> None:
+    colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (128, 128, 128), (200, 120, 60), (64, 64, 64)]
+    path = write_hdr(tmp_path / "hdr.mp4", colours, transfer=transfer)
+    image = read(path, decode)[0].image
+    seen = [image[32, 64 * number + 32].tolist() for number in range(len(colours))]
+    np.testing.assert_allclose(seen, colours, atol=20)  # 4:2:0 and 10 bits
+    np.testing.assert_allclose(seen[3:5], colours[3:5], atol=4)
+    convert_for_browser(path, tmp_path / "copy.mp4")
+    copied = next(read_frames(tmp_path / "copy.mp4", fps=2)).image
+    assert np.abs(copied.astype(int) - image).mean() < 4
+    assert probe(path).copy_reason
+
+
+def test_red_and_grey_of_a_phone_are_not_washed_out(tmp_path: Path) -> None:
+    convert_for_browser(case("pq.mp4"), tmp_path / "copy.mp4")
+    for image in (
+        next(read_frames(case("pq.mp4"), fps=2)).image,
+        next(read_frames(tmp_path / "copy.mp4", fps=2)).image,
+    ):
+        assert image[180, 40].tolist() == pytest.approx([255, 0, 0], abs=8)
+        assert image[180, 600].tolist() == pytest.approx([128, 128, 128], abs=4)
+
+
+@pytest.mark.parametrize("name", ["late.webm", "late.mp4", "late.mkv"])
+@pytest.mark.parametrize("decode", DECODERS)
+def test_a_clock_that_starts_later_than_the_content_lasts_counts_from_the_first_picture(
+    tmp_path: Path, name: str, decode: Decode
+) -> None:
+    codec = "libvpx" if name.endswith("webm") else "libx264"
+    path = write_at(tmp_path / name, [1000 + number / 10 for number in range(40)], codec=codec)
+    frames = read(path, decode)
+    assert [frame.time_s for frame in frames] == pytest.approx([number / 2 for number in range(8)], abs=1e-3)
+    assert probe(path).duration_s == pytest.approx(4.0, abs=0.11)
+    if name != "late.mkv":
+        assert probe(path).copy_reason == "its clock starts at 1000 s"
+
+
+def test_five_seconds_at_100_000_s_are_ten_frames() -> None:
+    for decode in (decode_sampled, decode_with_pyav, decode_with_opencv):
+        assert len(read(case("late100000.webm"), decode)) == 10
+    assert probe(case("late100000.webm")).duration_s == pytest.approx(5.0)
+
+
+def test_the_display_copy_has_square_pixels(tmp_path: Path) -> None:
+    convert_for_browser(case("sar.mpg"), tmp_path / "copy.mp4")
+    copy = probe(tmp_path / "copy.mp4")
+    assert (copy.width, copy.height) == (1024, 576)  # 720 pixels of 64:45, as MPEG-2's 16:9 means
+
+
+def test_an_excerpt_before_a_late_first_picture_shows_that_picture(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "late.mp4", [5 + number / 10 for number in range(100)])
+    for start_s in (0.0, 3.0):
+        frames = list(read_frames(path, fps=2, excerpt=Excerpt(start_s=start_s, num_frames=3)))
+        assert [frame.index for frame in frames] == [0, 1, 2]
+        np.testing.assert_array_equal(frames[0].image, next(read_frames(path, fps=2)).image)
+    with pytest.raises(VideoError, match=r"ends at 15\.\d\d s, before the clip starts at 16 s"):
+        list(read_frames(path, fps=2, excerpt=Excerpt(start_s=16.0, num_frames=3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("a.mp4", "mpeg4"), ("a.avi", "mpeg4"), ("a.webm", "libvpx"), ("a.mkv", "ffv1"), ("a.mov", "mjpeg")],
+)
+@pytest.mark.parametrize(
+    "times", [[0, 0.1, 0.2, 1.3, 1.4, 3.0, 3.05, 3.1, 4.7, 5.1], [0, 1, 2, 5]], ids=["variable", "sparse"]
+)
+def test_decoders_agree_on_odd_sizes_and_the_last_picture_of_a_variable_rate(
+    tmp_path: Path, name: str, codec: str, times: list[float]
+) -> None:
+    path = write_at(tmp_path / name, times, codec=codec, height=51, width=75)
+    read_by = [list(map(_as_plain, read(path, decode, fps=10))) for decode in (decode_with_pyav, decode_with_opencv)]
+    with pytest.raises(VideoError, match=r"decord( is not installed|: blurs the colours of odd sizes)"):
+        read(path, decode_with_decord)
+    for first, other in itertools.pairwise(read_by):
+        assert [time_s for time_s, _ in first] == pytest.approx([time_s for time_s, _ in other], abs=1e-3)
+        assert [level for _, level in first] == pytest.approx([level for _, level in other], abs=1.5)
+
+
+def _as_plain(frame: Frame) -> tuple[float, float]:
+    return frame.time_s, float(frame.image.mean())

@@ -1,0 +1,98 @@
+"""Odd files: display matrices, recordings that follow each other in one file, and HDR."""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+MATRICES: Final = {
+    "plain": (1, 0, 0, 1),
+    "hflip": (-1, 0, 0, 1),
+    "vflip": (1, 0, 0, -1),
+    "180": (-1, 0, 0, -1),
+    "90": (0, 1, -1, 0),
+    "270": (0, -1, 1, 0),
+    "transpose": (0, 1, 1, 0),
+    "transverse": (0, -1, -1, 0),
+}
+"""a, b, c and d by name: (x, y) is displayed at (a x + c y, b x + d y), moved into view (ISO/IEC 14496-12, 8.3.2)."""
+
+
+def write_matrix(path: Path, source: Path, *, name: str) -> Path:
+    """Copy an mp4 and write a matrix of ``MATRICES`` into its tkhd box."""
+    one = 1 << 16
+    a, b, c, d = (one * value for value in MATRICES[name])
+    content = bytearray(source.read_bytes())
+    at = content.index(b"tkhd") + 4 + 40
+    content[at : at + 36] = b"".join(
+        value.to_bytes(4, "big", signed=True) for value in (a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    )
+    path.write_bytes(content)
+    return path
+
+
+def append(path: Path, *parts: Path) -> Path:
+    """Write the contents of files one after the other."""
+    path.write_bytes(b"".join(part.read_bytes() for part in parts))
+    return path
+
+
+def write_recording(path: Path, *, levels: Iterable[int]) -> Path:
+    """Write grey pictures at 10 a second; the kind is the name after the first dot, such as ``live.webm``."""
+    kind = path.name.partition(".")[2]
+    options = {
+        "live.webm": {"live": "1"},
+        "fragmented.mp4": {"movflags": "+frag_keyframe+empty_moov+default_base_moof"},
+    }.get(kind, {})
+    codec = "libvpx" if kind.endswith("webm") else "libx264"
+    coding = {"g": "20", "bf": "0" if kind == "fragmented.mp4" else "2"} if codec == "libx264" else {}
+    with av.open(str(path), "w", options=options) as container:
+        stream = container.add_stream(codec, rate=10, options=coding)
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for number, level in enumerate(levels):
+            frame = VideoFrame.from_ndarray(np.full((64, 96, 3), level, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, 10)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def write_hdr(path: Path, colours: Sequence[tuple[int, int, int]], *, transfer: str) -> Path:
+    """Write squares of sRGB colours, whose white is at 203 cd/m2, in PQ or HLG and BT.2020 (ITU-R BT.2408, BT.2100)."""
+    value = np.array(colours) / 255
+    light = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4) * 203
+    to_bt2020 = [[0.6274, 0.3293, 0.0433], [0.0691, 0.9195, 0.0114], [0.0164, 0.0880, 0.8956]]
+    light = light @ np.array(to_bt2020).T
+    luma = np.array([0.2627, 0.6780, 0.0593])
+    if transfer == "pq":
+        power = (light / 10_000) ** 0.1593017578125
+        code = ((0.8359375 + 18.8515625 * power) / (1 + 18.6875 * power)) ** 78.84375
+    else:
+        display = np.maximum(light @ luma, 1e-9)[:, None] / 1000
+        scene = light / 1000 / display ** (0.2 / 1.2)
+        high = 0.17883277 * np.log(np.maximum(12 * scene - 0.28466892, 1e-9)) + 0.55991073
+        code = np.where(scene <= 1 / 12, np.sqrt(3 * scene), high)
+    y = code @ luma
+    planes = [64 + 876 * y, 512 + 896 * (code[:, 2] - y) / 1.8814, 512 + 896 * (code[:, 0] - y) / 1.4746]
+    names = {"pq": "smpte2084", "hlg": "arib-std-b67"}
+    x265 = f"lossless=1:colorprim=bt2020:colormatrix=bt2020nc:transfer={names[transfer]}:log-level=none"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx265", rate=2, options={"x265-params": x265})
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height, stream.pix_fmt = 64 * len(colours), 64, "yuv420p10le"
+        frame = VideoFrame(stream.width, stream.height, "yuv420p10le")
+        for plane, codes, side in zip(frame.planes, planes, (64, 32, 32), strict=True):
+            samples = np.zeros((side, plane.line_size // 2), np.uint16)
+            samples[:, : side * len(colours)] = np.repeat(np.round(codes), side)
+            plane.update(samples.tobytes())
+        for number in range(4):
+            frame.pts, frame.time_base = number, Fraction(1, 2)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path

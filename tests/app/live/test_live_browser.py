@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Dialog, expect
 
 from eval.data.loading import read_split
 from eval.runs.folder import RunFolder
@@ -94,7 +94,12 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(
     with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as address, open_browser(FAKE_CAMERA) as browser:
         page = browser.new_page()
         asked: list[str] = []
-        page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+
+        def accept(dialog: Dialog) -> None:
+            asked.append(dialog.type)
+            dialog.accept()
+
+        page.on("dialog", accept)
         page.goto(address)
         wait_for_status(page, "Press Run")
         page.get_by_role("tab", name="Live").click()

@@ -47,7 +47,10 @@ def test_what_is_given_is_kept_whole_and_told(reviews: ReviewContext) -> None:
     reply = ask(
         reviews, on_event("verdict", verdict="unclear"), on_event("tags", tags=["odd"]), on_event("note", note=EVIL)
     )
-    assert reply["kept"] == [{"action_id": str(number), "event": EVENT.key} for number in range(3)]
+    names = ("your verdict “unclear” on", "your tags on", "your note on")
+    assert reply["kept"] == [
+        {"action_id": str(number), "event": EVENT.key, "what": what} for number, what in enumerate(names)
+    ]
     said = {
         "reviewer": "bob",
         "verdict": "unclear",
@@ -63,7 +66,7 @@ def test_a_verdict_on_a_pair_is_told_of_both_of_its_events(reviews: ReviewContex
     wanted = reference_event("boat", replace(NAMES[0], role="assistant"))
     paired = {key: value for key, value in asdict(wanted).items() if key != "video_id"}
     reply = ask(reviews, on_event("verdict", verdict="correct", paired=paired))
-    assert reply["kept"] == [{"action_id": "0", "event": EVENT.key}]
+    assert [(kept["action_id"], kept["event"]) for kept in reply["kept"]] == [("0", EVENT.key)]
     assert reply["state"]["opinions"][wanted.key][0]["paired_with"] == {"verdict": EVENT.key}
     assert reply["state"]["opinions"][EVENT.key][0]["paired_with"] == {"verdict": wanted.key}
     reply = ask(reviews, on_event("verdict", verdict="correct", paired={**paired, "kind": "state"}), reviewer="cal")
@@ -73,7 +76,8 @@ def test_a_verdict_on_a_pair_is_told_of_both_of_its_events(reviews: ReviewContex
 def test_what_is_sent_again_is_kept_once(reviews: ReviewContext) -> None:
     for _ in range(2):
         reply = ask(reviews, on_event("verdict", verdict="unclear"), {"kind": "undo"})
-        assert reply["kept"] == [{"action_id": name, "event": EVENT.key} for name in ("0", "1")]
+        what = "your verdict “unclear” on"  # that of the undo names what it took back
+        assert reply["kept"] == [{"action_id": name, "event": EVENT.key, "what": what} for name in ("0", "1")]
     assert [action.kind for action in reviews.store.read()] == ["verdict", "undo"]
     assert reply["refused"] == {}
     taken = ask(reviews, {"kind": "undo", "action_id": "0"})

@@ -7,6 +7,7 @@ from playwright.sync_api import Browser
 
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, serve
 
+LIST_IS_HIDDEN = "[...document.querySelectorAll('[role=option]')].every((one) => !one.getClientRects().length)"
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
@@ -17,10 +18,12 @@ def test_tab_past_the_controls_of_the_video_does_not_start_it(
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         open_page(page, url)
         page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
-        page.focus("#context input")
+        page.click("#context input")
+        page.wait_for_selector("[role=option]")
         inside = 0
         while inside < 3:
             page.keyboard.press("Tab")
+            page.wait_for_function(LIST_IS_HIDDEN)  # the list of the dropdown does not hang over the page
             inside += page.evaluate("document.querySelector('#video').contains(document.activeElement)")
         for key in ("Shift+Tab", "Shift+Tab", "n"):
             page.keyboard.press(key)

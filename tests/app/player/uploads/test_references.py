@@ -71,6 +71,7 @@ def test_a_reference_after_a_run_scores_it(context: AppContext, clip: Clip, samp
     live = LiveRun()
     steps = "\n".join(f"{step.id}: {step.name}" for step in sample.steps)
     *_, ended = run_views(context, clip, live, goal=sample.goal, steps=steps, speak_threshold=0.0)
+    assert live.run is not None
     before = json.loads(ended.player)
     assert (before["has_reference"], before["is_opening"], ended.scores) == (False, True, "")
     view, data = give_reference(context, live, clip, tmp_path / "own.json", sample)

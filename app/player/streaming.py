@@ -186,7 +186,7 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
         encode=context.encode,
         is_problem=bool(problems),
         other=live.other,
-        is_opening=True,
+        is_opening=bool(run.clip.content_digest),  # a bundled video has opened at its first failure already
     )
 
 

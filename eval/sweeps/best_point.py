@@ -29,6 +29,10 @@ class BestPoint:
     """Number of such points that are connected with this one."""
     split: str
     grid: Grid
+    present_value: float | None = None
+    """Value at the thresholds of the run; None if they are no point of the grid."""
+    is_present: bool = False
+    """Whether these are the thresholds of the run, which no point improves on."""
 
     @property
     def thresholds(self) -> tuple[float, float]:
@@ -45,6 +49,8 @@ class BestPoint:
         """The points with the same value, and the choice among them, as text; empty for a single best point."""
         if self.num_tied == 1:
             return ""
+        if self.is_present:
+            return f"{self.num_tied} points have this value; this is the one of the run"
         if self.num_plateau == self.num_tied:
             return f"{self.num_tied} neighbouring points have this value; this is the one in their middle"
         if self.num_plateau == 1:
@@ -80,11 +86,12 @@ def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS)
             raise ValueError(f"{name} has no better or worse values; choose a different score")
 
 
-def find_best(scores: GridScores, metric: str) -> BestPoint:
+def find_best(scores: GridScores, metric: str, *, present: tuple[float, float] | None = None) -> BestPoint:
     """Return the point with the best value of a score, in the direction of its definition.
 
     Points that tie form connected plateaus. The result is the point nearest to the middle of the largest plateau, in
-    steps of the grid, since there both thresholds tolerate small deviations on new videos.
+    steps of the grid, since there both thresholds tolerate small deviations on new videos. If the thresholds of the
+    run, ``present``, tie with the best, the result is their point: nothing is gained by a change.
 
     Raises ``ValueError`` for an unknown score, and for one that is undefined at every point.
     """
@@ -95,6 +102,11 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
         raise ValueError(f"{metric} is undefined at every point of the grid; choose a different score")
     is_best = loss <= np.nanmin(loss) + _TOLERANCE
     row, column, num_plateau = _find_middle(is_best)
+    places = dict(zip(scores.grid.pairs(), np.ndindex(values.shape), strict=True))
+    own = places.get(present) if present is not None else None
+    is_present = own is not None and bool(is_best[own])
+    if own is not None and is_present:
+        row, column = own
     return BestPoint(
         metric=metric,
         value=float(values[row, column]),
@@ -104,6 +116,8 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
         num_plateau=num_plateau,
         split=scores.split,
         grid=scores.grid,
+        present_value=None if own is None else float(values[own]),
+        is_present=is_present,
     )
 
 

@@ -151,7 +151,7 @@ def show_sweep(
             needs = f"{find_metric(chosen).label} is no score of a preview of these signals: choose another score."
         return view._replace(said=f"{describe_points(found)} {needs}")
     try:
-        best = find_best(found.scores, chosen)
+        best = find_best(found.scores, chosen, present=found.data.run_thresholds)
     except ValueError as error:
         return view._replace(said=f"{describe_points(found)} {as_sentence(error)}")
     revision = f"{name} {chosen} {size} {found.signals}"
@@ -160,7 +160,9 @@ def show_sweep(
         heat=pack_chart(partial(SWEEP_CHARTS["heat_map"].draw, found.data, chosen), revision=revision),
         curves=pack_chart(partial(SWEEP_CHARTS["curves"].draw, found.data, chosen), revision=revision),
         best=best,
-        apply=gr.Button(f"Use {_button_words(best)}", interactive=True),
+        apply=gr.Button(
+            "Nothing to gain" if best.is_present else f"Use {_button_words(best)}", interactive=not best.is_present
+        ),
     )
 
 

@@ -40,9 +40,21 @@ def describe_best(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -
     warning = f" Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else ""
     return (
         f"Best: {best.place}; "
-        f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
+        f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{_present(found, best)}"
+        f"{_edge(found.scores, best)} "
         f"{describe_points(found)}{warning}{reason}"
     )
+
+
+def _present(found: FoundSweep, best: BestPoint) -> str:
+    """Return the value at the thresholds of the run, if they are a point of the grid."""
+    own = found.data.run_thresholds
+    if own is None or best.present_value is None:
+        return ""
+    value = format_score(best.present_value, is_count=find_metric(best.metric).is_count)
+    if best.is_present:
+        return " These are the thresholds of the run: no point is better, so nothing is gained by a change."
+    return f" The run has {best.grid.describe(*own)}; {value}."
 
 
 def _edge(scores: GridScores, best: BestPoint) -> str:

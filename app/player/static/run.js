@@ -5,6 +5,7 @@ import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/
 import { clockText } from "./state/data.js";
 import { find, focusedInput } from "./dom/dom.js";
 import { drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
+import { showChanges } from "./panels/failure_changes.js";
 import { closeInspection, isForeignRun } from "./panels/inspection.js";
 import { requestScoring } from "./review/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
@@ -13,7 +14,7 @@ import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/sele
 import { host, layer, review, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { redrawPlayhead } from "./playback/playhead.js";
-import { canFail, collectStops, endedText, openingText } from "./playback/stops.js";
+import { canFail, collectStops, openingText } from "./playback/stops.js";
 import { sendWaiting } from "./review/sync.js";
 import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
@@ -26,7 +27,7 @@ export function showRun(next) {
   const isSame = state.data !== null && next?.video_id === state.data.video_id;
   if (state.data !== null && !isSame) review.saved = ""; // of the video before
   if (!isSame) kept = null;
-  else if (state.selectedTime !== null && currentEvent()) kept = { key: review.current, time: state.selectedTime, failure: state.data.stops[state.stopIndex] };
+  else if (state.selectedTime !== null && currentEvent()) kept = { key: review.current, time: state.selectedTime };
   if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current)) focusedInput()?.blur();
   ui.video.refresh();
   if (next?.run !== state.data?.run || !isSame) closeInspection();
@@ -35,6 +36,7 @@ export function showRun(next) {
   ui.root.classList.toggle("ss-has-run", Boolean(state.data));
   find("empty").textContent = state.data ? "" : host.settings.hint ?? "Press Run: responses, updates and step states appear here, in time with the video.";
   settleThresholds();
+  showChanges(next);
   markForeignRun();
   drawAnswer();
   if (!state.data) return clearRun();
@@ -66,8 +68,7 @@ export function showRun(next) {
     reveal(state.data.open_at);
   }
   else if (!isSame) openLinkedMoment();
-  const hasEnded = state.data.events.length > 0, failureBefore = isAtKept() ? kept.failure : null;
-  const isKept = hasEnded && selectKept();
+  const isKept = state.data.events.length > 0 && selectKept();
   if (!currentEvent()) state.selectedTime = null;
   state.stopIndex = state.selectedTime === null ? null : stopIndexOf(currentEvent());
   const opened = eventByKey(state.data.open_event), linked = takeLinkedEvent();
@@ -75,8 +76,7 @@ export function showRun(next) {
   if (opened) goToEvent(opened);
   else if (linked) goToLinked(linked);
   else if (isKept && state.stopIndex !== null && !find("said").textContent) setStatus(openingText(state.stopIndex));
-  else if (hasEnded && failureBefore && state.stopIndex === null && !find("said").textContent) setStatus(endedText(failureBefore), true);
-  else if (hasEnded && state.data.is_opening) goToFirstFailure();
+  else if (state.data.events.length && state.data.is_opening) goToFirstFailure();
   if (!(opened ?? linked) || state.data.opens_review || state.stopIndex === null) return;
   setStatus(openingText(state.stopIndex), true);
   if (opened && !isLinkAtStart()) offerTour();

@@ -40,11 +40,6 @@ export function openingText(number) {
   return `Failure ${number + 1} of ${state.data.stops.length}: ${failure}, at ${clockText(time)}. N: next failure · Space: play · ?: all keys`;
 }
 
-// A failure of the displayed run that the run after it does not have.
-export function endedText({ kind, words, time }) {
-  return `No longer a failure: ${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}, at ${clockText(time)}.`;
-}
-
 export function signOfKind(kind) { return KINDS[kind] ?? LOW_SIMILARITY_SIGN; }
 
 // Matched texts with a low similarity (as rounded for display), as objects like failures.

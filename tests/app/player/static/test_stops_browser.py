@@ -12,13 +12,14 @@ from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
 from engine.control.task import Task
+from engine.dialogue import fill_legality, initial_state
 from engine.video.writer import write_h264
 from eval.annotations.corrections import name_turns
 from eval.metrics.failures import JudgedVideo
 from eval.metrics.score import analyze_video
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn
-from tests.support.reviews.played import judge, make_run, write_reviewed
+from tests.support.reviews.played import STEPS, judge, make_run, write_reviewed
 
 pytestmark = NEEDS_CHROMIUM
 WHEEL, ROOF = "Now the wheel. ", "Now the roof. "
@@ -64,6 +65,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     repeated = replace(run, outputs=tuple(again))
     write(folder / "repeated.json", repeated, judge(repeated))
+    moved = [replace(output, response=None if output.frame_index == 18 else output.response) for output in again]
+    moved[17] = replace(moved[17], updates=("S2->complete",), legality=None)
+    moved[19] = replace(moved[19], response="!?%&/")
+    config = replace(run.config, update_threshold=0.12)
+    unlabelled = [replace(output, legality=None) for output in moved]
+    other = replace(run, config=config, outputs=fill_legality(unlabelled, initial_state(STEPS)))
+    write(folder / "moved.json", other, judge(other))
     write(folder / "reference.json", replace(run, outputs=()), None)
     silent = [replace(output, response=None, updates=(), legality=(), dst_state={}) for output in run.outputs]
     alone = replace(run.clip, name="plain", sample=None)
@@ -214,17 +222,37 @@ def test_the_lane_the_transcript_and_the_chips_have_the_same_sign_of_a_message(p
     assert counts == {"redundant": "+ 0", "repeats itself": "↺ 1"}
 
 
-def test_a_run_without_the_selected_failure_says_so(page: Page) -> None:
+def test_after_a_change_of_thresholds_each_failure_is_fixed_broken_changed_or_unchanged(page: Page) -> None:
+    show(page, "repeated")
+    show(page, "moved")
+    counts = page.locator(".ss-changed-counts b").inner_text()
+    assert counts == "update 0.50 → 0.12: 1 fixed, 1 broken, 1 changed kind, 6 unchanged"
+    shown = page.locator(".ss-change-list > .ss-change")
+    assert shown.all_inner_texts() == [
+        "changed kind 0:08.5 ◆ missed update → ◇ wrong update: S2->complete for S2->start",
+        "fixed 0:09.0 ↺ repeats itself: the same words as before, with no reference near",
+        "broken 0:09.5 + redundant: spoke with no reference near",
+    ]
+    assert page.locator("details .ss-change").count() == 6
+    assert not page.locator("details .ss-change").first.is_visible(), "folded"
+    shown.nth(0).click()
+    assert page.locator(".ss-failure b").first.inner_text() == "◇ wrong update"
+    assert round(inspect(page)["time"], 1) == 8.5
+    shown.nth(1).click()
+    assert round(inspect(page)["time"], 1) == 9.0
+    show(page, "plain")
+    assert page.locator(".ss-changes").is_hidden(), "another task"
+
+
+def test_a_change_of_thresholds_names_no_failure_as_fixed_that_became_another(page: Page) -> None:
     show(page, "repeated")
     page.focus(".ss-canvas")
-    while "repeats itself" not in inspect(page)["said"]:
+    while "missed update" not in inspect(page)["said"]:
         page.keyboard.press("n")
-    show(page, "other_judgement")
-    said = "No longer a failure: ↺ repeats itself: the same words as before, with no reference near, at 0:09.0."
-    assert inspect(page)["said"] == said
-    page.keyboard.press("End")
-    page.keyboard.press("n")
-    assert inspect(page)["said"] == "No failure after 0:10.0."
+    show(page, "moved")
+    assert "No longer" not in inspect(page)["said"]
+    fixed = page.locator(".ss-change.ss-fixed").all_inner_texts()
+    assert not [text for text in fixed if "missed update" in text]
 
 
 @pytest.mark.slow

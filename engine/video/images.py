@@ -6,7 +6,7 @@ ordinary videos are converted by FFmpeg alone.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
@@ -72,7 +72,8 @@ def read_orientation(frame: VideoFrame) -> Orientation:
 
     Read it once per video: PyAV's ``side_data`` keeps its frame until the garbage collector runs.
     """
-    data = frame.side_data.get(Type.DISPLAYMATRIX)
+    side_data: Any = frame.side_data  # its stub has no types of side data as keys
+    data = side_data.get(Type.DISPLAYMATRIX)
     if data is None:
         return UPRIGHT
     (a, b), (c, d) = np.frombuffer(bytes(data), np.int32).astype(np.int64).reshape(3, 3)[:2, :2]
@@ -105,7 +106,7 @@ def _to_standard_range(frame: VideoFrame, reformatter: VideoReformatter) -> np.n
     """
     colorspace = Colorspace.BT2020 if frame.colorspace == _UNSPECIFIED else None
     codes = reformatter.reformat(frame, format="rgb48le", src_colorspace=colorspace, threads=1).to_ndarray()
-    light = cv2.LUT(codes, _decode_transfer(frame.color_trc))
+    light: Any = cv2.LUT(codes, _decode_transfer(frame.color_trc))
     if frame.color_trc == _HLG:  # from light in the scene to light on the display
         luma = cv2.transform(light, _BT2020_LUMA)
         light *= (cv2.pow(luma, 0.2) * (_HLG_PEAK_NITS / _WHITE_NITS))[..., None]

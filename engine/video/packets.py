@@ -7,7 +7,7 @@ Their pictures follow the end of the pictures before: two recordings of 10 s las
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from av.container import InputContainer
 from av.error import FFmpegError
@@ -91,7 +91,7 @@ class PacketReader:
         """Add ``shift`` to the times of a packet. FFmpeg marks fragments whose times jump back to be discarded."""
         if packet.is_discard:
             self.has_hidden = True
-            shown: Packet[VideoStream] = Packet(bytes(packet))
+            shown: Any = Packet(bytes(packet))
             shown.stream, shown.time_base, shown.is_keyframe = packet.stream, packet.time_base, packet.is_keyframe
             shown.pts, shown.dts, shown.duration = packet.pts, packet.dts, packet.duration
             packet = shown

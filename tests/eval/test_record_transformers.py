@@ -17,7 +17,7 @@ from app.player.display.payload import pack_run
 from engine import read_frames
 from eval.data.loading import read_split
 from eval.recorder import RunRecorder, SignalSpec
-from eval.runs.folder import RunFolder
+from eval.runs.folder import NO_REFERENCE, RunFolder
 from eval.sweeps.traces import read_traces
 from tests.eval.test_recorder import score_folder
 from tests.support.pages.batch_tab import make_batches
@@ -85,7 +85,7 @@ def test_a_loop_of_transformers_is_recorded_resumed_scored_and_opened(
     assert not list(folder.glob("truck-2.jsonl")), "an unfinished video has no outputs"
     assert record(folder, tiny_folder, demo_manifest) == ["truck-1"]
     batches = make_batches(demo_manifest, checkpoint=tiny_folder, runs=runs)
-    assert [row["warning"] for row in batches.recorded_rows("smolvlm")] == ["no scores yet"] * 2
+    assert [row["warning"] for row in batches.recorded_rows("smolvlm")] == [NO_REFERENCE] * 2
     run = check_opens(context, batches)
     assert (run["has_reference"], run["run_name"]) == (False, "smolvlm")
     assert [signal["title"] for signal in run["named"]] == ["P(yes)", "entropy"]

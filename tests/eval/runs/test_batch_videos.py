@@ -127,7 +127,9 @@ def test_a_user_turn_behind_the_end_gets_a_warning_and_other_warnings_are_shown(
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         result = run_sample(checkpoint, make_worker_config(tiny_folder), sample, on_frame=warn)
-    assert result.record.warning == "the user turn at 15 s lies after the end of the video and was not fed"
+    assert result.record.warning == (
+        "the video ends after 12 of 40 frames; the user turn at 15 s lies after the end of the video and was not fed"
+    )
     assert {str(warning.message) for warning in shown} == {"about something else"}
 
 

@@ -10,8 +10,7 @@ export const KINDS = {
 
 // The sign of a judged turn: that of its failure, else ✓; "" for a turn that is not judged.
 export function signOfTurn({ failure, verdict }) { return KINDS[failure] ?? (verdict ? "✓" : ""); }
-// Lanes add signs of their own.
-export const SIGNS = {
+export const SIGNS = { // lanes add signs of their own
   "✓": "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of texts, above 0.5, is shown beside it",
   "≈": "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at first. If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
   "✕": "missed: the assistant was silent where the reference speaks",

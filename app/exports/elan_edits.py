@@ -282,19 +282,20 @@ def _find_changes(
 def _exported_ends(turns: Sequence[CorrectedTurn]) -> list[int | None]:
     """Return the ends in milliseconds at which ``write_eaf`` wrote the reply spans of turns; None for instants.
 
-    A tier has no overlaps, so an annotation ends at the latest where the next one of its tier begins.
+    A tier has no overlaps, so an annotation ends at the latest where the next one of its tier begins. Of the turns
+    with one start, each is in a tier of its own; see ``_tier_names``.
     """
-    lanes: list[list[int]] = []
+    lanes: dict[int, int] = {}  # the last turn of each tier
+    num_by_start = Counter[int]()
     ends = [None if turn.turn.end_s is None else to_ms(turn.turn.end_s) for turn in turns]
     starts = [to_ms(turn.turn.time_s) for turn in turns]
     for place in sorted(range(len(turns)), key=starts.__getitem__):
-        lane = next((lane for lane in lanes if starts[lane[-1]] < starts[place]), None)
-        if lane is None:
-            lanes.append([place])
-            continue
-        before = ends[lane[-1]]
-        ends[lane[-1]] = None if before is None else min(before, starts[place])
-        lane.append(place)
+        lane = num_by_start[starts[place]]
+        num_by_start[starts[place]] += 1
+        if lane in lanes:
+            before = ends[lanes[lane]]
+            ends[lanes[lane]] = None if before is None else min(before, starts[place])
+        lanes[lane] = place
     return ends
 
 

@@ -4,7 +4,7 @@ The run is optional.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -125,7 +125,7 @@ def import_eaf(
 
 
 def _list_new_corrections(
-    sample: Sample, corrections: Sequence[Correction], now: Iterable[Correction]
+    sample: Sample, corrections: Sequence[Correction], now: Sequence[Correction]
 ) -> Iterator[Correction]:
     """Yield the corrections that would change the corrected reference: new ones, and ones that were superseded.
 
@@ -135,12 +135,24 @@ def _list_new_corrections(
     turns, in_effect = defaultdict[_RoleAndTime, list[Turn]](list), defaultdict[_RoleAndTime, list[Correction]](list)
     for name, turn in zip(name_turns(sample.turns), sample.turns, strict=True):
         turns[name.key[:2]].append(turn)
+    known = set(now)
     for correction in now:
         in_effect[correction.turn.key[:2]].append(correction)
     for correction in corrections:
-        key = correction.turn.key[:2]
-        before, part = in_effect[key], replace(sample, turns=tuple(turns[key]))
-        is_known = correction in before
-        if not is_known or apply_corrections(part, [*before, correction]) != apply_corrections(part, before):
-            before.append(correction)
-            yield correction
+        before = in_effect[correction.turn.key[:2]]
+        if correction in known and not _would_change(correction, before, sample, turns):
+            continue
+        before.append(correction)
+        known.add(correction)
+        yield correction
+
+
+def _would_change(
+    correction: Correction,
+    before: Sequence[Correction],
+    sample: Sample,
+    turns: Mapping[_RoleAndTime, list[Turn]],
+) -> bool:
+    """Return whether a correction that was made before changes the reference again, since others followed it."""
+    part = replace(sample, turns=tuple(turns[correction.turn.key[:2]]))
+    return apply_corrections(part, [*before, correction]) != apply_corrections(part, before)

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, insert, make_url, select
+from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, func, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
@@ -121,15 +121,17 @@ class ReviewStore:
 
 
 def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, ...]:
-    kept = []
+    actions = tuple(actions)
+    if not actions:
+        return ()
+    number, action_id = ACTIONS.c.number, ACTIONS.c.action_id
     with connection.begin():
         if connection.dialect.name == "postgresql":  # makes the order of numbers the order of commits
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
-        for action in actions:
-            result = connection.execute(insert(ACTIONS).values(_to_row(action)))
-            (number,) = result.inserted_primary_key or (None,)
-            kept.append(replace(action, number=number))
-    return tuple(kept)
+        last = connection.execute(select(func.max(number))).scalar() or 0
+        connection.execute(insert(ACTIONS), [_to_row(action) for action in actions])
+        kept = dict(connection.execute(select(action_id, number).where(number > last)).tuples().all())
+    return tuple(replace(action, number=kept[action.action_id]) for action in actions)
 
 
 def open_store(where: str | Path) -> ReviewStore:

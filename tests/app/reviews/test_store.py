@@ -16,6 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy.event import listen
 
 from app.reviews.actions import Action, Event, Moment
 from app.reviews.schema import METADATA, VERSION_TABLE, StoreError
@@ -96,6 +97,18 @@ def test_another_action_of_a_used_name_is_refused(where: str) -> None:
             with pytest.raises(ValueError, match=f"another action has the action_id '{action.action_id}'"):
                 store.append(other)
         assert store.read() == (action,)
+
+
+def test_many_actions_are_stored_in_order_by_few_statements(where: str) -> None:
+    actions = [judge(note=str(number)) for number in range(2500)]
+    with open_store(where) as store:
+        before, inserts = store.append(judge(note="before")), list[str]()
+        listen(store.engine, "before_cursor_execute", lambda *call: inserts.append(call[2]))
+        kept = store.append_all(actions)
+        assert sum(statement.startswith("INSERT") for statement in inserts) < 50
+        assert [action.note for action in store.read()] == ["before", *map(str, range(2500))]
+        assert [action.number for action in kept] == [action.number for action in store.read(after=before.number or 0)]
+        assert store.append_all([]) == ()
 
 
 def test_hostile_texts_are_kept_as_they_were_typed(where: str) -> None:

@@ -130,7 +130,7 @@ def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, 
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
         last = connection.execute(select(func.max(number))).scalar() or 0
         connection.execute(insert(ACTIONS), [_to_row(action) for action in actions])
-        kept = dict(connection.execute(select(action_id, number).where(number > last)).tuples().all())
+        kept = {row.action_id: row.number for row in connection.execute(select(action_id, number).where(number > last))}
     return tuple(replace(action, number=kept[action.action_id]) for action in actions)
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, func, insert, make_url, select
+from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
@@ -128,9 +128,9 @@ def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, 
     with connection.begin():
         if connection.dialect.name == "postgresql":  # makes the order of numbers the order of commits
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
-        last = connection.execute(select(func.max(number))).scalar() or 0
-        connection.execute(insert(ACTIONS), [_to_row(action) for action in actions])
-        kept = {row.action_id: row.number for row in connection.execute(select(action_id, number).where(number > last))}
+        connection.execute(insert(ACTIONS), [_to_row(action) for action in actions])  # locks the store until the end
+        newest = select(action_id, number).order_by(number.desc()).limit(len(actions))
+        kept = {row.action_id: row.number for row in connection.execute(newest)}
     return tuple(replace(action, number=kept[action.action_id]) for action in actions)
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from app.reviews.actions import Action, Moment, from_body, to_body
 from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
 from engine.errors import first_line
-from engine.io.files import replace_surrogates
+from engine.io.files import check_regular, replace_surrogates
 
 LOCK_TIMEOUT_S = 5.0
 """Longest wait for another writer of an SQLite file, in seconds; a write takes milliseconds."""
@@ -143,6 +143,8 @@ def open_store(where: str | Path) -> ReviewStore:
     url = _to_url(where)
     if path := _sqlite_file(url):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            _check_file(path)
     with _translate(url):
         engine = _create(url)
         try:
@@ -150,6 +152,13 @@ def open_store(where: str | Path) -> ReviewStore:
         except BaseException:
             engine.dispose()
             raise
+
+
+def _check_file(path: Path) -> None:
+    try:
+        check_regular(path)
+    except OSError as error:
+        raise StoreError(f"the store {path} cannot be opened: {error.strerror}") from error
 
 
 def check_store_location(where: str) -> str:

@@ -13,7 +13,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from engine.chat.prompts import render_conversation, render_run
 from engine.chat.worker import ChatPrompt
-from engine.io.files import strip_text
+from engine.io.files import open_file, strip_text
 from engine.model.checkpoint import Checkpoint
 from engine.model.prompt import Prompt
 from engine.plurals import format_count
@@ -96,7 +96,7 @@ def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> 
 def _read_file(path: str) -> bytes:
     """Return the content of a picture file, at most a byte more than its limit."""
     try:
-        with Path(path).open("rb") as file:
+        with open_file(Path(path)) as file:
             return file.read(MAX_PICTURE_BYTES + 1)
     except OSError as error:
-        raise ValueError("an attached picture was removed; attach it again") from error
+        raise ValueError("an attached picture was removed or is no file; attach it again") from error

@@ -158,7 +158,7 @@ def _check_file(path: Path) -> None:
     try:
         check_regular(path)
     except OSError as error:
-        raise StoreError(f"the store {path} cannot be opened: {error.strerror}") from error
+        raise StoreError(f"the store {path} cannot be used: {error.strerror}") from error
 
 
 def check_store_location(where: str) -> str:

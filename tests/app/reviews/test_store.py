@@ -92,7 +92,7 @@ def test_an_action_that_is_sent_twice_is_kept_once(where: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 def test_a_pipe_in_place_of_a_store_is_refused_in_a_sentence(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sqlite")
-    with pytest.raises(StoreError, match=r"pipe\.sqlite cannot be opened: it is a pipe or a device, not a file"):
+    with pytest.raises(StoreError, match=r"pipe\.sqlite cannot be used: it is a pipe or a device, not a file"):
         open_store(tmp_path / "pipe.sqlite")
 
 

@@ -78,6 +78,35 @@ def test_importing_grows_with_the_turns_and_not_with_their_square(tmp_path: Path
     assert num_calls(200) < 5 * num_calls(50)
 
 
+def test_additions_at_one_time_are_not_compared_with_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, number, comparisons, compare = tmp_path / "boat.eaf", 200, 0, Correction.__eq__
+
+    def count(first: Correction, second: object) -> bool:
+        nonlocal comparisons
+        comparisons += 1
+        return compare(first, second)
+
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions([])), file_format="eaf")
+        document = ElementTree.parse(path)
+        tier = document.find("TIER[@TIER_ID='corrected: assistant']")
+        order = document.find("TIME_ORDER")
+        assert tier is not None
+        assert order is not None
+        ElementTree.SubElement(order, "TIME_SLOT", TIME_SLOT_ID="new", TIME_VALUE="2000")
+        for index in range(number):
+            parent = ElementTree.SubElement(tier, "ANNOTATION")
+            names = {"ANNOTATION_ID": f"new{index}", "TIME_SLOT_REF1": "new", "TIME_SLOT_REF2": "new"}
+            added = ElementTree.SubElement(parent, "ALIGNABLE_ANNOTATION", names)
+            ElementTree.SubElement(added, "ANNOTATION_VALUE").text = f"Text {index}."
+        document.write(path)
+        monkeypatch.setattr(Correction, "__eq__", count)
+        assert len(import_eaf(path, samples=[SAMPLE], store=store, reviewer="bob")) == number
+    assert comparisons < 2 * number
+
+
 def test_a_missing_tier_is_refused_and_nothing_is_kept_unless_deletions_are_allowed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,7 +31,7 @@ function highestOf(data, failure, name) {
 
 export function highestText({ name, frame, prob, delay }, data, isHere = true) {
   const when = !isHere ? `at ${clockText(timeOf(data, frame))}` : Math.abs(delay) < 1e-3 ? "at this frame" : `${Number(Math.abs(delay).toFixed(2))} s ${delay < 0 ? "earlier" : "later"}`;
-  const signal = data.named.find(({ series }) => series === name), threshold = signal?.hasThreshold === false ? undefined : data.thresholds[signal?.name ?? name];
+  const signal = data.named.find(({ series }) => series === name), threshold = data.thresholds[signal?.name ?? name];
   const value = threshold === undefined ? prob.toFixed(3) : probText(prob, threshold), limit = threshold === undefined ? "" : `; threshold ${thresholdWords(signal?.policy ?? data.policy, threshold)}`;
   return `highest ${signal?.title ?? `${name} probability`} within ${data.tolerance_s} s: ${value}, ${when}${limit}`;
 }

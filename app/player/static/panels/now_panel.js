@@ -99,7 +99,7 @@ function decisionLine(data, name, frame) {
 function signalLines(data, frame) {
   const state = assistantState(data, frame), isShown = state && gapText(data, frame) === null;
   const words = data.named.map(({ name, title, series, policy, decides, hasThreshold }) => {
-    const threshold = shown.thresholds[name] ?? data.thresholds[name];
+    const threshold = shown.thresholds[name];
     const value = data[series][frame], number = Number.isNaN(value) ? "not known" : probText(value, hasThreshold ? threshold : 0);
     if (!hasThreshold || Number.isNaN(value)) return [title, number, ""];
     const isAbove = exceeds(policy, decides ?? "speak", value, threshold);

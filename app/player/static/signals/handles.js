@@ -17,7 +17,7 @@ export class ThresholdHandles {
     for (const [name, { element }] of this.byName) if (!rows.some((row) => row.name === name)) { element.remove(); this.byName.delete(name); }
     for (const row of rows) {
       if (!this.byName.has(row.name)) this.byName.set(row.name, this.create(row.name));
-      const handle = this.byName.get(row.name), { element } = handle, value = thresholds[row.name];
+      const handle = this.byName.get(row.name), { element } = handle, value = thresholds[row.name] ?? row.signal.high;
       Object.assign(handle, { row, value });
       element.firstChild.style.background = timeline.colours[row.signal.colour];
       element.setAttribute("aria-label", `${row.label} threshold`);

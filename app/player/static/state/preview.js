@@ -13,9 +13,9 @@ function movedSignals(data) {
 // The run with its thresholds that were moved, such as "run at speak 0.50"; "" if none was.
 export function runWords(data) {
   const moved = data.times.length ? movedSignals(data) : [];
-  const words = moved.map(({ name, title, policy, threshold }) => {
+  const words = moved.map(({ name, title, policy }) => {
     const short = title.length > MOST_LETTERS ? `${title.slice(0, MOST_LETTERS)}…` : title;
-    return threshold === null ? `no threshold of ${short}` : `${short} ${thresholdWords(policy, data.thresholds[name])}`;
+    return data.thresholds[name] === undefined ? `no threshold of ${short}` : `${short} ${thresholdWords(policy, data.thresholds[name])}`;
   });
   return words.length ? `run at ${words.join(", ")}` : "";
 }

@@ -12,14 +12,14 @@ export function decodeFloats(packed) {
 }
 
 // Gives each named signal its values, under a name of its own, its colour and the range of its row. A signal that decides by
-// a threshold that the run does not have gets one at the top of its range, which decides nothing until it is moved.
+// a threshold that the run does not have can be given one; its handle lies at the top of its range, which decides nothing.
 export function prepareSignals(data) {
   data.assistant_states ??= [];
   data.named = (data.named ?? []).map(({ values, ...signal }, number) => {
     const name = `signal-${number}`, hasThreshold = signal.threshold !== null;
     const canMove = hasThreshold || signal.decides !== null && signal.policy.level === "value";
     data[name] = decodeFloats(values);
-    if (canMove) data.thresholds[name] = signal.threshold ?? signal.high;
+    if (hasThreshold) data.thresholds[name] = signal.threshold;
     const made = { ...signal, name, hasThreshold, canMove, colour: LINES[number % LINES.length], series: name };
     return hasThreshold ? withLevels(data, made, signal.threshold) : made;
   });

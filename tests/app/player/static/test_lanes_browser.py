@@ -270,6 +270,25 @@ def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_kno
     assert nothing is None, "no signal decides to update"
 
 
+def test_a_threshold_that_the_run_does_not_have_is_invented_nowhere(page: Page) -> None:
+    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
+    signals = [named("gate", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1], threshold=None, key="gate")]
+    body = """
+        const run = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
+        const { applyThresholds } = await import(arg.thresholds), { highestNear, highestText } = await import(arg.inspection);
+        state.data = run;
+        Object.assign(host, { settings: {}, trigger: () => {} });
+        const words = () => highestText(highestNear(run, { kind: "missed", frame: 3 }), run), before = words();
+        try { applyThresholds({ used: { run: "toy", signals: { gate: 0.63 } } }); } catch {} // nothing to repaint
+        return [before, words(), run.thresholds["signal-0"] ?? null, shown.thresholds["signal-0"]];
+    """
+    packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)
+    before, after, of_run, moved = on_timeline(page, body, packed)
+    assert before == after
+    assert "threshold" not in before
+    assert (of_run, moved) == (None, 0.63)
+
+
 def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:
     unknown = floats(*[math.nan] * 6)
     bare = {**with_steps(0), "speak": unknown, "update": unknown, "cache": floats(*[0.0] * 6), "latency": unknown}

@@ -12,7 +12,17 @@ from playwright.sync_api import Browser, Page
 from app.guard import ENDPOINTS
 from app.player.display.score_tiles import HEADLINES, STATES
 from tests.conftest import Uploads
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
+from tests.support.pages.browser import (
+    NEEDS_CHROMIUM,
+    enter_task,
+    inspect,
+    open_page,
+    rows,
+    run,
+    serve,
+    upload,
+    wait_for_status,
+)
 from tests.support.paths import REAL_VIDEOS
 
 HEVC = REAL_VIDEOS / "h265_video.mp4"
@@ -106,12 +116,14 @@ def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Upl
     assert page.input_value("#goal textarea") == "build the toy truck"
     assert run(page).startswith("Done: 12 frames in ")
     upload(page, uploads.damaged, "damaged.mkv, 0:06")
+    enter_task(page)
     assert "damaged, could be read up to 3.00 s" in run(page)
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) -> None:
     upload(page, uploads.slow, "then press Run")
+    enter_task(page)
     page.click("#run")
     wait_for_status(page, "^Running")
     page.click("#upload [aria-label=Clear]")
@@ -128,6 +140,7 @@ def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) 
 @pytest.mark.slow
 def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:
     upload(page, uploads.slow, "then press Run")
+    enter_task(page)
     page.click("#run")
     wait_for_status(page, "^Running")
     page.click("#stop")
@@ -150,6 +163,7 @@ def test_a_window_waits_for_the_run_of_the_first_and_not_for_one_that_was_only_o
     for window in (opened, second):
         open_page(window, address)
     upload(page, Path(shutil.copy(uploads.slow, tmp_path / "slower.mp4")), "then press Run")
+    enter_task(page)
     page.click("#run")
     wait_for_status(page, "^Running")
     second.click("#run")

@@ -6,7 +6,16 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.conftest import Uploads
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
+from tests.support.pages.browser import (
+    NEEDS_CHROMIUM,
+    enter_task,
+    inspect,
+    open_page,
+    run,
+    serve,
+    upload,
+    wait_for_status,
+)
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -39,6 +48,7 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, addr
     assert (inspect(page)["video"], inspect(page)["tab"]) == ("truck-2", "curves")
     upload(page, uploads.foreign, "press Run")
     wait_for_address(page, "upload=foreign")
+    enter_task(page)
     page.fill("#goal textarea", "mine")
     run(page)
     wait_for_address(page, "upload=foreign.mp4.*&run=")

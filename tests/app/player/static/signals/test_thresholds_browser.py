@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 from tests.conftest import Uploads
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
+    enter_task,
     inspect,
     open_page,
     rows,
@@ -115,6 +116,7 @@ def test_thresholds_that_move_before_a_run_or_while_it_waits_are_the_runs(
 @pytest.mark.slow
 def test_thresholds_that_move_while_the_first_run_streams_follow_it(page: Page, uploads: Uploads) -> None:
     upload(page, uploads.slow, "then press Run")
+    enter_task(page)
     page.click("#run")
     wait_for_status(page, "^Running")
     type_threshold(page, "speak", 0.85)

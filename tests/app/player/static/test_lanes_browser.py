@@ -275,7 +275,8 @@ def test_a_threshold_that_the_run_does_not_have_is_invented_nowhere(page: Page) 
     signals = [named("gate", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1], threshold=None, key="gate")]
     body = """
         const run = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
-        const { applyThresholds } = await import(arg.thresholds), { highestNear, highestText } = await import(arg.inspection);
+        const { applyThresholds } = await import(arg.thresholds);
+        const { highestNear, highestText } = await import(arg.inspection);
         state.data = run;
         Object.assign(host, { settings: {}, trigger: () => {} });
         const words = () => highestText(highestNear(run, { kind: "missed", frame: 3 }), run), before = words();

@@ -11,7 +11,16 @@ from playwright.sync_api import Browser, Page, Route
 
 from app.exports.__main__ import main as export
 from tests.conftest import Uploads
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
+from tests.support.pages.browser import (
+    NEEDS_CHROMIUM,
+    enter_task,
+    inspect,
+    open_page,
+    run,
+    serve,
+    upload,
+    wait_for_status,
+)
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, write_reviewed
 
 STATUS = "#desk_status [role=status]"
@@ -87,6 +96,7 @@ def test_what_waits_for_the_model_leaves_the_video_that_is_opened_alone(
     busy = browser.new_page(storage_state=page.context.storage_state())
     open_page(busy, address)
     upload(busy, uploads.slow, "then press Run")
+    enter_task(busy)
     busy.click("#run")
     wait_for_status(busy, "^Running")
     page.fill("#speak_threshold input[type=number]", "0.31")

@@ -39,11 +39,11 @@ def page(browser: Browser, address: str, tmp_path: Path) -> Iterator[Page]:
 
 def move(page: Page, key: str) -> tuple[float, int]:
     """Move the threshold of the first signal with a key; return it, and the number of decisions in the preview."""
-    before = inspect(page)["thresholds"]["signal-0"]
+    before = inspect(page)["thresholds"].get("signal-0")
     page.locator("[aria-label='informative_score threshold']").focus()
     page.keyboard.press(key)
     page.wait_for_function(
-        "(before) => document.querySelector('.ss').inspect().thresholds['signal-0'] !== before", arg=before
+        "(before) => (document.querySelector('.ss').inspect().thresholds['signal-0'] ?? null) !== before", arg=before
     )
     seen = inspect(page)
     return seen["thresholds"]["signal-0"], seen["counts"]["signal-0"]["hits"]

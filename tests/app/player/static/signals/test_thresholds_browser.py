@@ -99,6 +99,7 @@ def test_thresholds_that_move_before_a_run_or_while_it_waits_are_the_runs(
     other = browser.new_page()
     open_page(other, address)
     upload(other, uploads.slow, "then press Run")
+    enter_task(other)
     other.click("#run")
     wait_for_status(other, "^Running")
     type_threshold(page, "speak", 0.9)

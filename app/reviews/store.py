@@ -21,7 +21,7 @@ from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_sc
 from engine.errors import first_line
 from engine.io.files import check_regular, replace_surrogates
 
-LOCK_TIMEOUT_S = 5.0
+LOCK_TIMEOUT_S = 10.0
 """Longest wait for another writer of an SQLite file, in seconds; a write takes milliseconds."""
 _COLUMNS: Final = (
     *(column for column in ACTIONS.c if column.name != "body"),

@@ -3,6 +3,7 @@
 The key is read from the environment and sent to that endpoint only; no file, message or log has it.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -119,12 +120,14 @@ class ChatClient:
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     _pace: RequestPace = field(init=False)
-    _http: httpx.Client = field(init=False)
+    _http: httpx.AsyncClient = field(init=False)
+    _runner: asyncio.Runner = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the pool of connections."""
         self._pace = RequestPace(self.endpoint.requests_per_minute, sleep=self.sleep, clock=self.clock)
-        self._http = httpx.Client(timeout=self.endpoint.timeout_s)
+        self._http = httpx.AsyncClient(timeout=self.endpoint.timeout_s)
+        self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
         """Return the client."""
@@ -132,7 +135,8 @@ class ChatClient:
 
     def __exit__(self, *_: object) -> None:
         """Close its connections."""
-        self._http.close()
+        with self._runner as runner:
+            runner.run(self._http.aclose())
 
     def complete(self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int) -> str:
         """Return the answer to a chat. Raises ``ServedModelError`` if there is none after all retries."""
@@ -142,7 +146,9 @@ class ChatClient:
             self._pace.wait_for_turn()
             wait_s = backoff_s(attempt)
             try:
-                response = self._post(body)
+                response = self._runner.run(self._post(body))
+            except TimeoutError:
+                problem = "the whole answer took longer than --timeout-s"
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 problem = hide_key(f"{type(error).__name__}: {error}")
             else:
@@ -156,31 +162,34 @@ class ChatClient:
                 self.sleep(wait_s)
         raise ServedModelError(f"{self.endpoint.url} gives no answer: {problem}")
 
-    def _post(self, body: Mapping[str, Any]) -> httpx.Response:
-        """Return a response that is read within the time limit as a whole. Raises as ``_read_body``."""
-        key, until_s = read_key(), time.monotonic() + self.endpoint.timeout_s
-        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
-        url = f"{self.endpoint.url.rstrip('/')}/chat/completions"
-        with self._http.stream("POST", url, content=to_json(body), headers=headers | _JSON) as response:
-            content = _read_body(response, until_s=until_s)
+    async def _post(self, body: Mapping[str, Any]) -> httpx.Response:
+        """Return a response. Raises ``TimeoutError`` after the time limit of the whole, and as ``_read_body``.
+
+        The time limit of httpx is that of one read, which a server that sends a byte now and then never reaches.
+        """
+        key = read_key()
+        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})} | _JSON
+        url, content = f"{self.endpoint.url.rstrip('/')}/chat/completions", to_json(body).encode()
+        async with (
+            asyncio.timeout(self.endpoint.timeout_s),
+            self._http.stream("POST", url, content=content, headers=headers) as response,
+        ):
+            content = await _read_body(response)
             return httpx.Response(response.status_code, headers=_only_retry_after(response), content=content)
 
 
-def _read_body(response: httpx.Response, *, until_s: float) -> bytes:
-    """Return the body of a response. Raises ``ServedModelError`` if it is too large, ``ReadTimeout`` if it is too slow.
+async def _read_body(response: httpx.Response) -> bytes:
+    """Return the body of a response. Raises ``ServedModelError`` if it is too large or compressed.
 
-    The time limit of httpx is that of one read, which a server that sends a byte now and then never reaches. A
-    compressed body is refused, since one small part of it can hold gigabytes; the request asks for a plain one.
+    A small part of a compressed body can hold gigabytes; the request asks for a plain one.
     """
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise ServedModelError("the endpoint answers with a compressed body, which the request does not accept")
     parts, size = [], 0
-    for part in response.iter_raw():
+    async for part in response.aiter_raw():
         size += len(part)
         if size > _MAX_BYTES:
             raise ServedModelError(f"the endpoint answers with more than {_MAX_BYTES // 2**20} MiB")
-        if time.monotonic() > until_s:
-            raise httpx.ReadTimeout("the whole answer took longer than --timeout-s")
         parts.append(part)
     return b"".join(parts)
 

@@ -1,8 +1,12 @@
 """``stepscope run``: a video through a checkpoint, or through a served model."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -17,6 +21,7 @@ from eval.data.loading import read_split
 from eval.data.samples import Sample, build_task
 from eval.recorder import RunRecorder
 from eval.runs.imports.system_output import find_by_names
+from eval.served.answer_log import AnswerLog, open_answers
 from eval.served.chat import Endpoint
 from eval.served.options import RunVideoOptions
 from eval.served.prompts import DEFAULT_PROMPT, Prompt
@@ -26,6 +31,8 @@ from eval.served.stream import Served, stream_video
 def run_video(options: RunVideoOptions) -> int | None:
     """Stream one video: with ``--endpoint`` to a served model, else through a checkpoint."""
     if not options.endpoint:
+        if options.resume:
+            raise ValueError("--resume continues a recording of --endpoint; give both, or leave out --resume")
         run_checkpoint(options)
         return None
     served, device = _served(options), find_decoder(options)
@@ -34,19 +41,29 @@ def run_video(options: RunVideoOptions) -> int | None:
     sample = _find_sample(options)
     fps = options.stream.fps if sample is None else sample.fps
     task = _task(options) if sample is None else build_task(sample)
-    endpoint = asdict(served.endpoint)
-    settings = {"endpoint": endpoint, "prompt": asdict(served.prompt), "is_real_time": served.is_real_time}
-    if options.hardware_decoding != "off":
-        settings["hardware_decoding"] = options.hardware_decoding
+    settings = _settings(served, options)
     excerpt = None if sample is None else sample.excerpt
     expected = round(probe(options.video).duration_s * fps) if sample is None else sample.num_frames
     read = read_frames(options.video, fps=fps, excerpt=excerpt, device=device)
     frames = tqdm(read if sample is None else islice(read, sample.num_frames), total=expected, unit="frame")
-    with RunRecorder(options.out, model=options.model, settings=settings, split=options.split) as run:
-        name = options.video.stem if sample is None else sample.video_id
-        with run.video(name, fps=fps, video_path=options.video, goal=task.goal, steps=task.steps) as video:
-            num_late = stream_video(served, frames, task, video, fps=fps)
+    origin = {**settings, "task": asdict(task), "fps": fps, "excerpt": excerpt, "size": options.video.stat().st_size}
+    name = options.video.stem if sample is None else sample.video_id
+    with (
+        frames,
+        RunRecorder(options.out, model=options.model, settings=settings, split=options.split) as run,
+        open_answers(options.out, name, origin, resume=options.resume) as answers,
+    ):
+        if options.resume and run.is_finished(name):
+            answers.remove()
+            print(f"{name} is recorded in {options.out} already")
+            return None
+        with (
+            _explaining(answers, options.out),
+            run.video(name, fps=fps, video_path=options.video, goal=task.goal, steps=task.steps) as video,
+        ):
+            num_late = stream_video(served, frames, task, video, fps=fps, answers=answers)
             count = video.num_frames
+        answers.remove()
     print(f"{format_count(count, 'frame')} of {name} recorded in {options.out}")
     if num_late:
         print(
@@ -54,6 +71,33 @@ def run_video(options: RunVideoOptions) -> int | None:
             file=sys.stderr,
         )
     return None
+
+
+@contextmanager
+def _explaining(answers: AnswerLog, out: Path) -> Iterator[None]:
+    """Print, below the error of a recording, how to continue it."""
+    try:
+        yield
+    except Exception:
+        if answers:
+            tqdm.write(
+                f"{out} keeps {format_count(len(answers), 'answer')}; the same command with --resume asks for the rest",
+                file=sys.stderr,
+            )
+        raise
+
+
+def _settings(served: Served, options: RunVideoOptions) -> dict[str, Any]:
+    """Return the settings that determine the answers; limits of time and of requests do not."""
+    settings = {
+        "endpoint": {"url": served.endpoint.url, "model": served.endpoint.model},
+        "prompt": asdict(served.prompt),
+        "max_tokens": served.max_tokens,
+        "is_real_time": served.is_real_time,
+    }
+    if options.hardware_decoding != "off":
+        settings["hardware_decoding"] = options.hardware_decoding
+    return settings
 
 
 def _served(options: RunVideoOptions) -> Served:

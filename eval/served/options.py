@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from engine.cli.options import RunOptions
 
@@ -9,6 +10,8 @@ from engine.cli.options import RunOptions
 @dataclass(frozen=True, kw_only=True)
 class RunVideoOptions(RunOptions):
     """Stream one video and write a FrameOutput per line, or with --endpoint a run folder."""
+
+    stop_message: ClassVar[str] = "stopped; {0.kept}"
 
     endpoint: str = ""
     """Served model, instead of a checkpoint: the base address of an OpenAI-compatible endpoint, such as
@@ -28,5 +31,14 @@ class RunVideoOptions(RunOptions):
     """With --endpoint: repeats of a request that fails."""
     requests_per_minute: float | None = None
     """With --endpoint: limit of requests."""
+    resume: bool = False
+    """With --endpoint: continue after the answers that an interrupted recording kept in --out."""
     real_time: bool = False
     """With --endpoint: send frames at their times, and leave out those that are late."""
+
+    @property
+    def kept(self) -> str:
+        """What an interrupted command keeps."""
+        if not self.endpoint:
+            return "nothing was written"
+        return f"{self.out} keeps the answers, the same command with --resume asks for the rest"

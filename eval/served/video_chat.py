@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -44,11 +44,11 @@ class VideoChat:
         """Choose the model of the session, which answers in text."""
         self._send({"type": "session.config", "model": model, "modalities": ["text"]})
 
-    def send_frame(self, picture: bytes, *, time_s: float) -> None:
+    def see(self, picture: bytes, *, time_s: float) -> None:
         """Send one JPEG picture."""
         self._send({"type": "video.frame", "data": to_base64(picture), "format": "jpeg", "timestamp": time_s})
 
-    def query(self, text: str) -> str:
+    def ask(self, text: str) -> str:
         """Return the answer to a text about the frames so far."""
         self._pace.wait_for_turn()
         self._send({"type": "video.query", "text": text})
@@ -101,15 +101,15 @@ def open_video_chat(
 ) -> Iterator[VideoChat]:
     """Open a session at a WebSocket address, and end it at the end of the block. Raises ``ServedModelError``.
 
-    A server that is busy or not up yet is called again; a session that breaks is not repeated, because its frames are
-    lost.
+    A server that is busy or not up yet is called again; a session that breaks is not, because its frames are lost.
     """
     with _connect(endpoint, sleep) as connection:
         pace = RequestPace(endpoint.requests_per_minute, sleep=sleep, clock=clock)
         chat = VideoChat(connection, timeout_s=endpoint.timeout_s, pace=pace)
         chat.configure(endpoint.model)
         yield chat
-        chat.close()
+        with suppress(ServedModelError):  # all answers are there
+            chat.close()
 
 
 def _connect(endpoint: Endpoint, sleep: Callable[[float], None]) -> ClientConnection:

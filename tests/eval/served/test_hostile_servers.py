@@ -76,16 +76,20 @@ def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     assert ask(answer(PLAIN.replace(b"Go.", b"\\ud800"))) == "?"
 
 
-def test_a_slow_drip_ends_at_the_time_limit_of_the_whole_answer() -> None:
+@pytest.mark.parametrize("is_in_headers", [False, True])
+def test_a_slow_drip_ends_at_the_time_limit_of_the_whole_answer(is_in_headers: bool) -> None:
     is_over = threading.Event()
     num_sent = 0
 
     def drip(handler: BaseHTTPRequestHandler) -> None:
         nonlocal num_sent
         handler.send_response(200)
-        handler.end_headers()
+        if is_in_headers:
+            handler.flush_headers()
+        else:
+            handler.end_headers()
         while num_sent < 200 and not is_over.wait(0.05):
-            handler.wfile.write(b" ")
+            handler.wfile.write(b"X: y\r\n" if is_in_headers else b" ")
             num_sent += 1
 
     try:

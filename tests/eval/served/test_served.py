@@ -18,6 +18,7 @@ from engine.video.reader import Frame
 from eval.data.loading import read_split
 from eval.recorder import RunRecorder
 from eval.runs.folder import RunFolder
+from eval.served.answer_log import open_answers
 from eval.served.chat import ChatClient, Endpoint, ServedModelError
 from eval.served.prompts import Prompt
 from eval.served.stream import Served, stream_video
@@ -46,8 +47,13 @@ def recorded(
     """Stream frames at 2 per second, and return the recorded outputs and the number of late frames."""
     endpoint = Endpoint(url=server.url, model="m", **served.pop("endpoint", {}))
     clocks = {name: served.pop(name) for name in ("clock", "sleep") if name in served}
-    with RunRecorder(folder, model="m") as run, run.video("v", fps=2) as video:
-        late = stream_video(Served(endpoint=endpoint, **served), frames(number), TASK, video, fps=2, **clocks)
+    model = Served(endpoint=endpoint, **served)
+    with (
+        RunRecorder(folder, model="m") as run,
+        open_answers(folder, "v", {}, resume=False) as answers,
+        run.video("v", fps=2) as video,
+    ):
+        late = stream_video(model, frames(number), TASK, video, fps=2, answers=answers, **clocks)
     sample = read_split(RunFolder(folder).split_path()).samples[0]
     return RunFolder(folder).outputs(sample), late
 
@@ -98,7 +104,7 @@ def test_a_stream_is_opened_again_after_a_passing_refusal_and_keeps_its_rate() -
     with serve_video_chat(ModelServer(answers=["a", "b", "c"], failures=[(503, {}), (429, {})])) as server:
         endpoint = Endpoint(url=server.url, model="m", requests_per_minute=30)
         with open_video_chat(endpoint, sleep=sleep, clock=lambda: now[0]) as chat:
-            assert [chat.query("?") for _ in range(3)] == ["a", "b", "c"]
+            assert [chat.ask("?") for _ in range(3)] == ["a", "b", "c"]
     assert waits == [1.0, 2.0, 2.0, 2.0]  # two refusals; then 2 s between two queries
 
 

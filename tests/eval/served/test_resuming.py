@@ -1,0 +1,152 @@
+"""A recording that fails or is killed keeps its answers, and continues after them."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from app.cli.stepscope import main
+from engine.records import FrameOutput
+from eval.data.loading import read_split
+from eval.runs.folder import RunFolder
+from tests.support.paths import ASSETS
+from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
+
+VIDEO = ASSETS / "demo" / "boat.mp4"
+ANSWERS = ["SILENT", "Set down the hull.", "SILENT", "Hang the sail \N{SAILBOAT}.", "Done."]
+NUM_GOOD = 4
+Serve = Callable[[ModelServer], AbstractContextManager[ModelServer]]
+Break = Callable[[], str]
+
+
+def lose_connection() -> str:
+    raise ConnectionAbortedError
+
+
+@dataclass
+class BreakingServer(ModelServer):
+    """A server that breaks at one answer."""
+
+    break_at: int | None = None
+    breaks: Break = lose_connection
+    num_answers: int = field(default=0, init=False)
+
+    def next_answer(self) -> str:
+        self.num_answers += 1
+        return self.breaks() if self.num_answers - 1 == self.break_at else super().next_answer()
+
+
+def command(server: ModelServer, out: Path, *more: str) -> list[str]:
+    words = ["run", str(VIDEO), "--endpoint", server.url, "--model", "m", "--out", str(out), "--fps", "0.5"]
+    return [*words, "--user", "3: What now?", "--retries", "0", "--pictures", "2", *more]
+
+
+def outputs(folder: Path) -> list[FrameOutput]:
+    run = RunFolder(folder)
+    return [replace(one, latency_ms=0.0) for one in run.outputs(read_split(run.split_path()).samples[0])]
+
+
+def answers_of(folder: Path) -> int:
+    (path,) = folder.glob("*.answers")
+    return path.read_bytes().count(b"\n") - 1
+
+
+def texts(server: ModelServer) -> list[str]:
+    return [one["text"] for one in server.requests if one.get("type") == "video.query"] or [
+        one["messages"][0]["content"][-1]["text"] for one in server.requests
+    ]
+
+
+@pytest.fixture(params=[serve_chat, serve_video_chat])
+def serve(request: pytest.FixtureRequest) -> Serve:
+    serve: Serve = request.param
+    return serve
+
+
+def test_a_lost_connection_keeps_the_answers_and_resume_gives_the_undisturbed_run(
+    tmp_path: Path, serve: Serve, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serve(ModelServer(answers=[*ANSWERS])) as server:
+        assert main(command(server, tmp_path / "whole")) == 0
+        wanted = texts(server)
+    out = tmp_path / "run"
+    with serve(BreakingServer(answers=[*ANSWERS], break_at=NUM_GOOD)) as server:
+        capfd.readouterr()
+        assert main(command(server, out)) == 2
+        assert f"{out} keeps 4 answers; the same command with --resume" in capfd.readouterr().err
+        asked = texts(server)
+        url = server.url
+        assert main(command(server, out)) == 2
+        assert "keeps 4 answers of a recording; continue it with --resume" in capfd.readouterr().err
+        assert main(command(server, out, "--resume", "--goal", "other")) == 2
+        assert "another task" in capfd.readouterr().err
+        server.requests.clear()
+        assert main(command(server, out, "--resume", "--timeout-s", "50")) == 0, capfd.readouterr().err
+        assert server.url == url
+        assert texts(server) == wanted[NUM_GOOD:]
+    assert asked[:NUM_GOOD] == wanted[:NUM_GOOD]
+    assert outputs(out) == outputs(tmp_path / "whole")
+    assert not list(out.glob("*.answers"))
+    assert main(command(server, out, "--resume")) == 0
+    assert "already" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("body", ["<html>", '{"choices": []}', ""])
+def test_a_malformed_answer_keeps_those_before_it(tmp_path: Path, body: str) -> None:
+    with serve_chat(BreakingServer(answers=[*ANSWERS], break_at=NUM_GOOD)) as server:
+
+        def spoil() -> str:
+            server.raw = body
+            return ""
+
+        assert isinstance(server, BreakingServer)
+        server.breaks = spoil
+        assert main(command(server, tmp_path)) == 2
+        assert answers_of(tmp_path) == NUM_GOOD
+        server.raw = None
+        assert main(command(server, tmp_path, "--resume")) == 0
+
+
+def test_a_status_500_keeps_the_answers_before_it(tmp_path: Path) -> None:
+    with serve_chat(BreakingServer(answers=[*ANSWERS], break_at=NUM_GOOD - 1)) as server:
+
+        def fail_next() -> str:
+            server.failures.append((500, {}))
+            return server.answers.pop(0)
+
+        assert isinstance(server, BreakingServer)
+        server.breaks = fail_next
+        assert main(command(server, tmp_path)) == 2
+        assert answers_of(tmp_path) == NUM_GOOD
+        assert main(command(server, tmp_path, "--resume")) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_stopped_program_keeps_its_answers(tmp_path: Path, serve: Serve, number: int, code: int) -> None:
+    with serve(ModelServer(answers=[*ANSWERS])) as server:
+        assert main(command(server, tmp_path / "whole")) == 0
+    out = tmp_path / "run"
+    program: list[subprocess.Popen[str]] = []
+
+    def stop() -> str:
+        program[0].send_signal(number)
+        program[0].wait(60)
+        return lose_connection()
+
+    with serve(BreakingServer(answers=[*ANSWERS], break_at=NUM_GOOD, breaks=stop)) as server:
+        words = [sys.executable, "-m", "app", *command(server, out)]
+        program.append(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
+        _, errors = program[0].communicate(timeout=300)
+        assert program[0].returncode == code, errors
+        assert number == signal.SIGKILL or f"stopped; {out} keeps the answers" in errors
+        assert answers_of(out) == NUM_GOOD
+        (log,) = out.glob("*.answers")
+        log.write_bytes(log.read_bytes() + b'{"frame_index": 4, "text": "\xf0\x9f')  # killed while it wrote
+        assert main(command(server, out, "--resume")) == 0
+    assert outputs(out) == outputs(tmp_path / "whole")

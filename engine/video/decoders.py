@@ -98,7 +98,7 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
     decord = _import_decord()
     if decord is None:
         raise DecodeError("decord is not installed")
-    _check_beginning(track, "decord")
+    _check_file(track, "decord")
     if track.width * track.height > _MANY_PIXELS:
         raise DecodeError("decord: holds too many pictures of this size at once")
     if track.width % 2 or track.height % 2:
@@ -123,7 +123,9 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
 
 def decode_with_opencv(track: Track) -> Iterator[Picture]:
     """Decode with OpenCV in sequence, converting every picture to an image."""
-    _check_beginning(track, "OpenCV")
+    _check_file(track, "OpenCV")
+    if track.is_interlaced:
+        raise DecodeError("OpenCV: does not convert interlaced pictures")  # it gives its empty buffer, without an error
     listed = iter(_list_for_others(track, "OpenCV").pictures)
     before_s = -math.inf
     capture: Any = cv2.VideoCapture(_plain_name(track), cv2.CAP_FFMPEG)
@@ -174,8 +176,15 @@ def _plain_name(track: Track) -> str:
     return str(track.path.absolute())
 
 
-def _check_beginning(track: Track, decoder: str) -> None:
-    """Raise ``DecodeError`` unless a file begins like a video: the decoder itself would open a playlist."""
+def _check_file(track: Track, decoder: str) -> None:
+    """Raise ``DecodeError`` unless a file begins like a video: the decoder itself would open a playlist.
+
+    So does a name that is not UTF-8: OpenCV would end the process.
+    """
+    try:
+        _plain_name(track).encode()
+    except UnicodeEncodeError as error:
+        raise DecodeError(f"{decoder}: opens no file whose name is not UTF-8") from error
     try:
         is_video = begins_like_video(track.path)
     except OSError as error:

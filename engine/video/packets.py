@@ -6,6 +6,7 @@ Their pictures follow the end of the pictures before: two recordings of 10 s las
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
@@ -43,6 +44,12 @@ class PacketList:
     def end_s(self) -> float:
         """End of the last picture; 0 without pictures."""
         return self.pictures[-1].end_s if self.pictures else 0.0
+
+    @property
+    def average_fps(self) -> float:
+        """Pictures per second from the first picture to the end of the last; 0 without pictures."""
+        length_s = self.end_s - self.pictures[0].time_s if self.pictures else 0.0
+        return len(self.pictures) / length_s if length_s > 0 else 0.0
 
     def count_from(self, zero_s: float) -> "PacketList":
         """Return the list with times that count from ``zero_s``."""
@@ -131,8 +138,19 @@ def list_pictures(container: InputContainer, stream: VideoStream) -> PacketList:
 
 def step_of(stream: VideoStream) -> float:
     """Return the average time between two pictures, in seconds."""
-    rate = stream.average_rate or stream.guessed_rate
+    rate = rate_of(stream)
     return float(1 / rate) if rate else DEFAULT_STEP_S
+
+
+def rate_of(stream: VideoStream) -> Fraction | None:
+    """Return the average number of pictures per second that the header gives; None if it gives none.
+
+    FFmpeg's guess fits the first times. An average of more than twice the guess cannot be true: Matroska
+    files without a default duration are given one of 1,000 or 30,000. Up to twice, few pictures explain it: two that
+    are 10 s apart are 0.1 per second by the guess, and 0.2 on average.
+    """
+    average, guess = stream.average_rate, stream.guessed_rate
+    return guess if average is None or (guess and average > 2 * guess) else average
 
 
 def seconds_of(ticks: int | None, stream: VideoStream) -> float:

@@ -131,7 +131,7 @@ def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
     if duration_s is None or fps is None or not track.is_indexed:
         listed = measure_packets(track)
         duration_s = max(duration_s or 0.0, listed.end_s)
-        fps = fps or (len(listed.pictures) / listed.end_s if listed.end_s > 0 else math.nan)
+        fps = listed.average_fps or fps or math.nan
         if listed.num_recordings > 1 and not copy_reason:
             copy_reason = f"it holds {listed.num_recordings} recordings whose times begin again"
     return VideoInfo(

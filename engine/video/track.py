@@ -15,7 +15,7 @@ from av.video.stream import VideoStream
 from engine.errors import VideoError, first_line
 from engine.video.formats import FORMATS_RULE, OPEN_TIMEOUT_S, input_options
 from engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
-from engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, seconds_of
+from engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, rate_of, seconds_of
 
 _MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
 _MATROSKA = "matroska,webm"
@@ -80,6 +80,8 @@ class Track:
     pixel_aspect: float = 1.0
     """Width of an upright pixel divided by its height."""
     is_hdr: bool = False
+    is_interlaced: bool = False
+    """Whether the first picture consists of two fields."""
     is_indexed: bool = True
     """Whether the header covers the whole file. If not, a further recording may be appended to it."""
     is_browser_playable: bool = False
@@ -166,7 +168,7 @@ def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
         width, height = (stream.width, stream.height) if first is None else (first.width, first.height)
         if orientation.is_transposed:
             width, height = height, width
-        rate = stream.average_rate or stream.guessed_rate
+        rate = rate_of(stream)
         start_s = seconds_of(stream.start_time, stream)
         end_s = _stored_end(container, stream, start_s=start_s)
         zero_s = start_s
@@ -187,6 +189,7 @@ def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
             orientation=orientation,
             pixel_aspect=_read_pixel_aspect(stream, orientation),
             is_hdr=first is not None and is_hdr(first),
+            is_interlaced=first is not None and bool(first.interlaced_frame),
             is_indexed=_is_indexed(path, name, stream),
             is_browser_playable=_is_browser_playable(path, name, container.streams.video[0]),
         )
@@ -279,6 +282,8 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
         return None
     if stream.duration:
         duration_s = seconds_of(stream.duration, stream)
+        if container.format.name == _MP4 and not stream.frames:
+            return duration_s  # of fragments FFmpeg gives the end of the last one, which includes the delay
         needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0
         is_too_short = needed_s > duration_s + max(0.25, 2.5 * needed_s / max(1, stream.frames))
         return None if is_too_short else start_s + duration_s  # the stored value excludes the delay

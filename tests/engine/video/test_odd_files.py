@@ -2,12 +2,14 @@
 
 import http.server
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -20,7 +22,15 @@ from engine.video.selective import decode_sampled
 from engine.video.track import Track, find_track
 from engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import SHARED
-from tests.support.streams.odd import MATRICES, append, write_hdr, write_matrix, write_recording
+from tests.support.streams.odd import (
+    MATRICES,
+    append,
+    delay_fragments,
+    write_hdr,
+    write_interlaced,
+    write_matrix,
+    write_recording,
+)
 from tests.support.streams.videos import write_at
 
 Decode = Callable[[Track], Iterator[Picture]]
@@ -198,6 +208,61 @@ def test_a_clock_that_starts_later_than_the_content_lasts_counts_from_the_first_
     assert probe(path).duration_s == pytest.approx(4.0, abs=0.11)
     if name != "late.mkv":
         assert probe(path).copy_reason == "its clock starts at 1000 s"
+
+
+@pytest.mark.parametrize(("delay_s", "num_frames"), [(3, 14), (6, 8)])
+@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav, decode_with_opencv])
+def test_late_fragments_end_with_their_last_picture(
+    tmp_path: Path, decode: Decode, delay_s: int, num_frames: int
+) -> None:
+    path = write_recording(tmp_path / "part.fragmented.mp4", levels=range(20, 220, 5))
+    delay_fragments(path, delay_s=delay_s)
+    frames = read(path, decode)  # 4 s of pictures; a clock that is later than they last does not count
+    assert len(frames) == num_frames
+    assert probe(path).duration_s == pytest.approx(num_frames / 2)
+    assert frames[-1].image.mean() == pytest.approx(20 + 35 * 5, abs=2)
+
+
+def test_opencv_refuses_interlaced_pictures_which_it_leaves_empty(tmp_path: Path) -> None:
+    levels = [40, 80, 120, 160, 200]
+    path = write_interlaced(tmp_path / "camera.mpg", levels=levels)
+    for decode in (decode_sampled, decode_with_pyav):
+        assert [frame.image.mean() for frame in read(path, decode, fps=25)] == pytest.approx(levels, abs=2)
+    with pytest.raises(VideoError, match="OpenCV: does not convert interlaced pictures"):
+        read(path, decode_with_opencv)
+
+
+@pytest.mark.parametrize(
+    ("decode", "decoder"),
+    [pytest.param(decode_with_decord, "decord", marks=needs_decord), (decode_with_opencv, "OpenCV")],
+)
+def test_a_name_that_is_not_utf8_is_read_by_pyav_alone(tmp_path: Path, decode: Decode, decoder: str) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.mp4")
+    try:
+        path.touch()
+    except OSError:
+        pytest.skip("this file system has no such names")
+    path.write_bytes(write_at(tmp_path / "cafe.mp4", [0, 1]).read_bytes())
+    assert len(list(read_frames(path, fps=1))) == 2
+    with pytest.raises(VideoError, match=f"{decoder}: opens no file whose name is not UTF-8"):
+        read(path, decode)  # OpenCV ended the process
+
+
+def test_the_rate_of_a_stream_is_that_of_its_pictures(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "hole.ts", [0, 0.1, 0.2, 0.3, 3.6, 3.7, 3.8, 3.9])
+    assert probe(path).native_fps == pytest.approx(2.0, abs=0.06)
+
+
+def test_an_average_rate_that_cannot_be_true_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "copied.mkv"
+    plain = write_at(tmp_path / "plain.mp4", [number / 10 for number in range(30)])
+    with av.open(str(plain)) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux():
+            if packet.dts is not None:
+                packet.stream = stream
+                target.mux(packet)
+    assert probe(path).native_fps == pytest.approx(10)
 
 
 def test_five_seconds_at_100_000_s_are_ten_frames() -> None:

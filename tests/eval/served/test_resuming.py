@@ -140,7 +140,12 @@ def test_a_stopped_program_keeps_its_answers(tmp_path: Path, serve: Serve, numbe
         return lose_connection()
 
     with serve(BreakingServer(answers=[*ANSWERS], break_at=NUM_GOOD, breaks=stop)) as server:
-        words = [sys.executable, "-m", "app", *command(server, out)]
+        words = [
+            sys.executable,
+            "-c",
+            "import sys, app.cli.entry; sys.exit(app.cli.entry.main())",
+            *command(server, out),
+        ]
         program.append(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
         _, errors = program[0].communicate(timeout=300)
         assert program[0].returncode == code, errors

@@ -102,11 +102,13 @@ def render_run(
     end = _end_of_turn(codec)
     prompt = codec.schema(goal=task.goal, steps=task.steps, state=state)
     frames: dict[int, list[ContextPiece]] = {}  # the pieces of each frame in the context
+    num_tokens = 0
     for output, digest in zip(outputs, digests, strict=False):
         if output.refreshed:
+            waiting = _waiting_ids(frames, num_tokens, output.forgotten)
             frames = _keep_frames(frames, output.forgotten, config)
             if config.context_strategy == "drop-all":
-                prompt = ()
+                prompt = waiting
             elif config.context_strategy not in EVICTING:
                 summary = None if output.forgotten is None else output.forgotten.summary
                 prompt = codec.schema(goal=task.goal, steps=task.steps, state=state, summary=summary)
@@ -120,8 +122,17 @@ def render_run(
             pieces += [*opening, *codec.words(output.response), *end, *codec.stream_opening]
         else:
             pieces += codec.frame_separator
-        state = output.dst_state
+        state, num_tokens = output.dst_state, output.cache_tokens
     return (*prompt, *(piece for pieces in frames.values() for piece in pieces))
+
+
+def _waiting_ids(
+    frames: Mapping[int, list[ContextPiece]], num_tokens: int, forgotten: Forgotten | None
+) -> tuple[int, ...]:
+    """Return the last ids that were not fed when a context was cut, such as ``<eos>``; ``drop-all`` keeps them."""
+    last = next(reversed(frames.values()), [])
+    count = 0 if forgotten is None else num_tokens - forgotten.tokens
+    return tuple(piece for piece in last[-count:] if isinstance(piece, int)) if count > 0 else ()
 
 
 def _keep_frames(

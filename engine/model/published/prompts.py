@@ -141,8 +141,10 @@ class ProAssistPrompt(_LlamaPrompt):
         return (*self._header("assistant"), *self.ids(f"\n\n{text}"))
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text after the header, without special tokens."""
+        """Return the text after the header, without special tokens; empty while the header is being written."""
         after = list(ids)
+        if self._end not in after and after[:1] == [self._start]:
+            return ""
         if self._end in after:
             after = after[len(after) - after[::-1].index(self._end) :]
         return str(self.tokenizer.decode(after, skip_special_tokens=True)).strip()

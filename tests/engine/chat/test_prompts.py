@@ -3,7 +3,7 @@
 import pytest
 
 from engine.chat.prompts import ChatTurn, Conversation, render_conversation, render_run
-from engine.config import StreamConfig
+from engine.config import ContextStrategy, StreamConfig
 from engine.control.controller import StreamController
 from engine.control.requests import Image
 from engine.control.task import Task
@@ -13,17 +13,33 @@ from tests.support.streams.fakes import EOS, RESPONSE, STEPS, CharacterCodec, Sc
 CODEC = CharacterCodec()
 
 
-def test_the_rendered_context_is_the_one_that_the_stream_fed() -> None:
+class SeparatingCodec(CharacterCodec):
+    """A codec with tokens between frames and after responses."""
+
+    frame_separator, stream_opening = (4,), (5, 6)
+
+
+@pytest.mark.parametrize("strategy", ["refresh", "drop-all", "none"])
+@pytest.mark.parametrize("codec", [CODEC, SeparatingCodec()], ids=["plain", "separating"])
+def test_the_rendered_context_is_the_one_that_the_stream_fed(codec: CharacterCodec, strategy: ContextStrategy) -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=1.0, text="and now?"),))
-    turns = {2: (("S1->start",), "Begin."), 3: ((), "Next."), 9: (("S1->complete", "S2->start"), None)}
-    config = StreamConfig(max_new_tokens=8, max_update_tokens=12, max_seq_len=230, reserved_seq_len=100)
-    controller = StreamController(task, config=config, codec=CODEC, tokens_per_frame=1, is_traced=True)
-    outputs = ScriptedRunner(turns, num_frames=40).drive(controller.run())
-    assert any(output.refreshed for output in outputs)
-    items = [computed.item.piece for computed in controller.draft_buffer.trace.contexts[-1]]
-    fed = [f"frame {piece.frame_index}" if isinstance(piece, Image) else piece for piece in items]
+    turns = {
+        index: ((("S1->start",), "Begin."), ((), "Next."), (("S1->complete", "S2->start"), None), ((), None))[index % 4]
+        for index in range(40)
+    }
+    lengths = {} if strategy == "none" else {"max_seq_len": 230, "reserved_seq_len": 100}
+    config = StreamConfig(max_new_tokens=8, max_update_tokens=12, context_strategy=strategy, **lengths)
     digests = [f"frame {index}" for index in range(40)]
-    assert list(render_run(CODEC, task, outputs, config=config, digests=digests)) == fed
+    num_cuts = 0
+    for num_frames in range(1, 41):
+        controller = StreamController(task, config=config, codec=codec, tokens_per_frame=1, is_traced=True)
+        outputs = ScriptedRunner(turns, num_frames=num_frames, codec=codec).drive(controller.run())
+        num_cuts += outputs[-1].refreshed
+        items = [computed.item.piece for computed in controller.draft_buffer.trace.contexts[-1]]
+        fed = [f"frame {piece.frame_index}" if isinstance(piece, Image) else piece for piece in items]
+        rendered = list(render_run(codec, task, outputs, config=config, digests=digests))
+        assert rendered == [*fed, *controller.context.pending_ids]
+    assert bool(num_cuts) == (strategy != "none")
 
 
 def test_a_video_that_lost_frames_is_refused() -> None:

@@ -16,8 +16,15 @@ from engine.model.checkpoint_folder import find_policy_of, identify_model
 from engine.model.features.frame_encoder import encode_images
 from engine.model.preprocessing import resize_image
 from engine.model.published.loading import check_pixels
+from engine.model.published.prompts import ProAssistPrompt
 from engine.streamer import Streamer
-from tests.support.streams.published import TOWER_WIDTH, rename_tensors, write_online, write_proassist
+from tests.support.streams.published import (
+    TOWER_WIDTH,
+    rename_tensors,
+    train_llama_tokenizer,
+    write_online,
+    write_proassist,
+)
 
 
 @pytest.mark.parametrize(
@@ -136,3 +143,11 @@ def test_adapters_that_cannot_be_used_are_refused_in_a_sentence(tmp_path: Path) 
     edit(folder / "adapter_config.json", modules_to_save=["other"])
     with pytest.raises(CheckpointError, match="modules_to_save must name connector"):
         load_model(folder, device="cpu")
+
+
+def test_the_header_that_proassist_writes_is_no_part_of_a_streamed_reply() -> None:
+    prompt = ProAssistPrompt(train_llama_tokenizer())
+    ids = prompt.words("Attach the wheel.")
+    streamed = [prompt.text(ids[:count]) for count in range(len(ids) + 1)]
+    assert streamed[-1] == "Attach the wheel."
+    assert all(streamed[-1].startswith(text) for text in streamed)

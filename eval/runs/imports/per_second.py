@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Final
 
 from engine.dialogue import MAX_SECONDS
@@ -32,6 +31,7 @@ from eval.runs.imports.system_output import (
     SystemOutput,
     add_text,
     check_new_frame,
+    file_name,
     find_by_file,
     find_by_names,
     find_frame,
@@ -52,7 +52,7 @@ def _find_streamo(result: Result, split: Split) -> Sample:
     videos = result.fields.record.get("videos")
     named = [result.fields.record.get(name) for name in ("video_name", "video_path")]
     named += videos[:1] if isinstance(videos, list) else []
-    names = [PurePosixPath(name).name for name in named if isinstance(name, str) and name.strip()]
+    names = [file_name(name) for name in named if isinstance(name, str) and name.strip()]
     return find_by_names(names, split) if names else find_by_file([result.path.name], split)
 
 

@@ -1,6 +1,7 @@
 """The record of a system's results in one video, and the helpers of the readers."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -63,6 +64,11 @@ class OtherVideoError(ValueError):
         """The name in the record."""
 
 
+def file_name(path: str) -> str:
+    r"""Return the name of a file from its path on any system: ``kettle.mp4`` of ``C:\videos\kettle.mp4``."""
+    return re.split(r"[/\\]", path)[-1]
+
+
 def find_by_names(names: Iterable[str], split: Split) -> Sample:
     """Return the sample with one of these ids, or with a video file of one of these names, in order of preference.
 
@@ -71,7 +77,7 @@ def find_by_names(names: Iterable[str], split: Split) -> Sample:
     names = tuple(names)
     fits: list[Sample] = []
     for name in names:
-        stem = PurePosixPath(name).stem
+        stem = PurePosixPath(file_name(name)).stem
         tests: tuple[Callable[[Sample], bool], ...] = (
             lambda sample, name=name: sample.video_id == name,  # type: ignore[misc]
             lambda sample, name=name: sample.video_path is not None and sample.video_path.name == name,  # type: ignore[misc]

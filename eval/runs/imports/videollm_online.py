@@ -7,13 +7,12 @@ program stops after 100 frames. The sample is the one with that video's file nam
 """
 
 import re
-from pathlib import PurePosixPath
 from typing import Final
 
 from eval.data.json_fields import Fields
 from eval.data.samples import Sample
 from eval.runs.imports.proassist import check_rate
-from eval.runs.imports.system_output import ResultForm, SystemOutput, find_by_names, find_frame
+from eval.runs.imports.system_output import ResultForm, SystemOutput, file_name, find_by_names, find_frame
 
 _PREFIX: Final = re.compile(r"\(Video Time = [^()]*s\) ?Assistant: ?")
 
@@ -38,6 +37,6 @@ FORM: Final = ResultForm(
     name="VideoLLM-online",
     missing="probabilities, states of the steps, cache lengths",
     matches=lambda fields: fields.has("conversation") and not fields.has("answer"),  # gold answers of ProactiveVideoQA
-    find_sample=lambda result, split: find_by_names([PurePosixPath(result.fields.read_text("video_path")).name], split),
+    find_sample=lambda result, split: find_by_names([file_name(result.fields.read_text("video_path"))], split),
     read=_read,
 )

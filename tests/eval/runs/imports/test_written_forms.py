@@ -50,6 +50,19 @@ def test_streamo_writes_an_answer_per_round_which_is_its_second(tmp_path: Path, 
     assert len(at_two) == 20
 
 
+@pytest.mark.parametrize("path", ["D:\\videos\\kettle.mp4", "\\\\server\\share\\kettle.mp4", "videos/kettle.mp4"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"output": ROUNDS["output"]},
+        {"frame_fps": 1, "conversation": [{"time": 4.0, "cost": 0.1, "role": "assistant", "content": "It boils."}]},
+    ],
+    ids=["Streamo", "VideoLLM-online"],
+)
+def test_a_path_of_another_system_names_the_video(tmp_path: Path, path: str, content: dict[str, Any]) -> None:
+    assert list(messages(read(tmp_path, {**content, "video_path": path}))) == [4]
+
+
 @pytest.mark.parametrize("fps", [1.0, 2.0, 3.0, 6.0, 7.0, 12.0, 15.0, 24.0, 25.0, 29.97, 30.0, 60.0])
 def test_times_that_are_rounded_to_three_digits_are_in_their_frames(tmp_path: Path, fps: float) -> None:
     num_frames, reply = round(10 * fps), round(4 * fps)

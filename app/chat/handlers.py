@@ -31,7 +31,7 @@ WAITING: Final = "Waiting for the model."
 def queue_question(window: ChatWindow | None, live: LiveRun | None, text: str | None, playhead: str | None) -> AskView:
     """Show a question about the displayed run at once; ``answer`` answers it when the model is free."""
     frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
-    new = NewQuestion(text=strip_text(text or ""), frame=frame)
+    new = NewQuestion(text=strip_text(text or ""), time_s=_time_of(live, frame))
     return _queue(_window_of(window, live), new, emptied="")
 
 
@@ -151,6 +151,12 @@ async def _answer(
         async for event in events:
             if (view := display.show(event)) is not None:
                 yield view
+
+
+def _time_of(live: LiveRun | None, frame: int) -> float:
+    """Return the time of a frame of the displayed run, at most of its last one so far; 0 without one."""
+    outputs = live.run.outputs if live is not None and live.run is not None else ()
+    return outputs[min(frame, len(outputs) - 1)].time_s if outputs else 0.0
 
 
 def _window_of(window: ChatWindow | None, live: LiveRun | None) -> ChatWindow:

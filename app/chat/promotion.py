@@ -48,4 +48,4 @@ def _find_time(window: ChatWindow | None, live: LiveRun | None) -> float | None:
     run = live.run if live is not None else None
     if window is None or not window.answered or run is None or not run.outputs:
         return None
-    return run.outputs[min(window.frame, len(run.outputs) - 1)].time_s
+    return window.time_s

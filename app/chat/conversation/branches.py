@@ -11,11 +11,11 @@ MAX_BRANCHES: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One conversation, and the frame at the playhead of each of its questions."""
+    """One conversation, and the time in the video of each of its questions."""
 
     conversation: Conversation = field(default_factory=Conversation)
-    frames: tuple[int, ...] = ()
-    """One per turn; 0 in a conversation without a video."""
+    times_s: tuple[float | None, ...] = ()
+    """One per turn; None in a conversation without a video. A time, because a later run may have other frames."""
 
     @property
     def turns(self) -> tuple[ChatTurn, ...]:
@@ -41,10 +41,10 @@ class Branches:
             raise ValueError(f"there is no branch {index + 1}; the conversation has {len(self.branches)}")
         return replace(self, shown_index=index)
 
-    def ask(self, question: str, *, frame: int, pictures: tuple[str, ...]) -> "Branches":
+    def ask(self, question: str, *, time_s: float | None, pictures: tuple[str, ...]) -> "Branches":
         """Return the branches with a question appended to the shown one. Raises as ``Conversation.ask``."""
         conversation = self.shown.conversation.ask(question, pictures=pictures)
-        return self._with_shown(Branch(conversation=conversation, frames=(*self.shown.frames, frame)))
+        return self._with_shown(Branch(conversation=conversation, times_s=(*self.shown.times_s, time_s)))
 
     def edit(self, index: int, question: str) -> "Branches":
         """Return the branches with a new one, in which the question at turn ``index`` is replaced.
@@ -52,7 +52,7 @@ class Branches:
         Raises as ``Conversation.edit``.
         """
         conversation = self.shown.conversation.edit(index, question)
-        return self._added(Branch(conversation=conversation, frames=self.shown.frames[: index + 1]))
+        return self._added(Branch(conversation=conversation, times_s=self.shown.times_s[: index + 1]))
 
     def regenerate(self) -> "Branches":
         """Return the branches with a new one, in which the last question of the shown one is open again."""

@@ -1,5 +1,6 @@
 """The prompts of the waiting question of a window: after the displayed run up to the playhead, or without a video."""
 
+from bisect import bisect_right
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Final
 from app.chat.conversation.encoded_clips import EncodedClip, EncodedClips
 from app.chat.conversation.pictures import MAX_PICTURE_BYTES, check_num_pictures, encode_pictures
 from app.chat.conversation.window import ChatWindow
+from app.formatting import format_clock
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
@@ -22,19 +24,20 @@ PromptSteps = Generator[str | ChatPrompt]
 """Yields progress messages, then the prompt."""
 DEFAULT_SYSTEM: Final = "You are a helpful assistant."
 MAX_SYSTEM_CHARS: Final = 20_000
+_SAME_TIME_S: Final = 1e-6
 NO_FREE_CONVERSATION: Final = "models of this family take no free conversation; load a SmolVLM2 checkpoint"
 
 
 def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, live: LiveRun | None) -> PromptSteps:
-    """Yield the prompt after the displayed run up to the playhead.
+    """Yield the prompt after the displayed run up to the time of the question.
 
     Raises:
         EngineError: A video that cannot be read.
-        ValueError: No run, or one that the model of this page cannot continue.
+        ValueError: No run, one that the model of this page cannot continue, or one that ends before the question.
     """
     run = _run_of(context, live)
     assert live is not None
-    frame = min(window.frame, len(run.outputs) - 1)
+    frame = _find_frame(run, window.time_s or 0.0)
     encoding = clips.encode_clip(context, live, run)
     while True:
         try:
@@ -45,8 +48,10 @@ def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, liv
         yield f"Encoding the video: {num_frames} of {format_count(len(run.outputs), 'frame')}."
     if window.new is not None:
         pictures = (encoded.digests[frame],)
-        window.branches, window.new = window.branches.ask(window.new.text, frame=frame, pictures=pictures), None
-    window.time_s = run.outputs[frame].time_s
+        window.branches, window.new = (
+            window.branches.ask(window.new.text, time_s=window.new.time_s, pictures=pictures),
+            None,
+        )
     outputs, codec = run.outputs[: frame + 1], context.checkpoint.prompt
     base = render_run(codec, run.task, outputs, config=run.config, digests=encoded.digests)
     pieces = render_conversation(codec, window.branches.shown.conversation, base=base)
@@ -61,6 +66,16 @@ def _run_of(context: AppContext, live: LiveRun | None) -> Run:
     if run.model_digest != context.checkpoint.digest:
         raise ValueError("this run was made with a different checkpoint, which cannot be asked here")
     return run
+
+
+def _find_frame(run: Run, time_s: float) -> int:
+    """Return the last frame up to a time. Raises ``ValueError`` if the run has not reached it."""
+    if time_s >= run.reached_s + 1 / run.config.fps:
+        asked, reached = (format_clock(time, digits=1) for time in (time_s, run.reached_s))
+        end = "this run ends at" if run.is_finished else "this run has only reached"
+        advice = "ask at an earlier time" if run.is_finished else "wait, then ask again"
+        raise ValueError(f"the question is about {asked}, but {end} {reached}; {advice}")
+    return max(0, bisect_right(run.outputs, time_s + _SAME_TIME_S, key=lambda output: output.time_s) - 1)
 
 
 def free_codec(checkpoint: Checkpoint) -> Prompt:
@@ -88,7 +103,7 @@ def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> 
         digests, features = encode_pictures(context.checkpoint, files)
         window.features |= features
         window.files |= dict(zip(digests, window.new.files, strict=True))
-        window.branches, window.new = window.branches.ask(window.new.text, frame=0, pictures=digests), None
+        window.branches, window.new = window.branches.ask(window.new.text, time_s=None, pictures=digests), None
     pieces = render_conversation(codec, window.branches.shown.conversation, base=codec.system(text))
     yield ChatPrompt(pieces=pieces, features=window.features)
 

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from app.chat.conversation.branches import Branches
+from app.formatting import format_clock
 from engine.chat.prompts import ChatTurn
 from engine.chat.service import Turn
 from engine.io.files import replace_surrogates
@@ -18,8 +19,8 @@ class NewQuestion:
     """A question that waits for the model."""
 
     text: str
-    frame: int = 0
-    """Frame at the playhead."""
+    time_s: float | None = None
+    """Time in the video of the frame at the playhead; None without a video."""
     files: tuple[str, ...] = ()
     """Files of its pictures."""
 
@@ -35,8 +36,6 @@ class ChatWindow:
     """The branches before the waiting question, restored after an error."""
     new: NewQuestion | None = None
     """The waiting question, until its pictures are encoded and the shown branch has it."""
-    time_s: float | None = None
-    """Time in the video of the latest answer; None without a video."""
     is_waiting: bool = False
     """Whether an answer was requested."""
     turn: Turn = field(default_factory=Turn)
@@ -57,10 +56,10 @@ class ChatWindow:
         return tuple(turn for turn in self.turns if turn.answer is not None)
 
     @property
-    def frame(self) -> int:
-        """Frame at the playhead of the latest question."""
-        frames = self.branches.shown.frames
-        return self.new.frame if self.new is not None else frames[-1] if frames else 0
+    def time_s(self) -> float | None:
+        """Time in the video of the latest question; None without a video."""
+        times_s = self.branches.shown.times_s
+        return self.new.time_s if self.new is not None else times_s[-1] if times_s else None
 
     def begin(self, branches: Branches, new: NewQuestion | None = None) -> None:
         """Wait for the answer to the open question of ``branches``, or to a new one."""
@@ -74,12 +73,14 @@ class ChatWindow:
     def messages(self, partial: str = "") -> Messages:
         """Return the shown branch as the messages of a ``gr.Chatbot``; ``partial`` is the answer so far."""
         shown: Messages = []
-        for turn in self.turns:
+        for turn, time_s in zip(self.turns, self.branches.shown.times_s, strict=True):
             files = [self.files[digest] for digest in turn.pictures if digest in self.files]
             shown += _user_messages(turn.question, files)
             answer = turn.answer if turn.answer is not None else partial
             if answer or turn.answer is not None:
-                shown.append({"role": "assistant", "content": replace_surrogates(answer) or "(no words)"})
+                shown.append(
+                    {"role": "assistant", "content": _place(time_s) + (replace_surrogates(answer) or "(no words)")}
+                )
         if self.new is not None:
             shown += _user_messages(self.new.text, self.new.files)
         return shown
@@ -90,6 +91,11 @@ class ChatWindow:
         for item in self.messages()[: message + 1]:
             num_turns += item["role"] == "user" and isinstance(item["content"], str)
         return num_turns - 1
+
+
+def _place(time_s: float | None) -> str:
+    """Return the time of a turn for the beginning of its answer; empty without a video."""
+    return "" if time_s is None else f"At {format_clock(time_s, digits=1)}: "
 
 
 def _user_messages(question: str, files: tuple[str, ...] | list[str]) -> Messages:

@@ -43,11 +43,11 @@ def test_a_wait_before_the_answer_is_reported_beside_it(context: AppContext, liv
     display.show(Leased(worker_name="cpu"))
     window.turn.timing = AnswerTiming(prompt_tokens=9, cached_tokens=3, queue_s=0.0, first_s=0.028, rest_s=0.1)
     display.show(Prefilled(prompt_tokens=9, cached_tokens=3, prefilled_tokens=6))
-    window.branches = window.branches.ask("What is next?", frame=7, pictures=())
+    window.branches = window.branches.ask("What is next?", time_s=3.5, pictures=())
     view = display.show(AnswerEnd(text="Good.", ids=(1,), num_pieces=9, num_fed=1, is_stopped=False))
     assert view is not None
     status = "3 of 9 prompt tokens reused, first token after 28 ms; before it 1.5 s for pictures and queue."
-    assert view.status == f"Answered: {status}"
+    assert view.status == f"Answered at 0:03.5: {status}"
 
 
 def test_an_edit_begins_a_branch_and_the_turns_after_it_stay_in_the_old_one(context: AppContext, live: LiveRun) -> None:
@@ -85,9 +85,43 @@ def test_a_branch_is_asked_at_its_own_playhead(context: AppContext, live: LiveRu
     answer(context, window, live)
     window = handlers.queue_question(window, live, "How many?", "7").window
     answer(context, window, live)
-    assert window.frame == 7
+    assert window.time_s == 3.5
     handlers.show_branch(window, 0)
-    assert window.frame == 5
+    assert window.time_s == 2.5
+
+
+def test_every_answer_shows_its_time(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    window = handlers.queue_question(window, live, "How many?", "7").window
+    answer(context, window, live)
+    answers = [message["content"] for message in window.messages() if message["role"] == "assistant"]
+    assert [text[:11] for text in answers] == ["At 0:02.5: ", "At 0:03.5: "]
+
+
+def test_an_edited_question_is_never_answered_before_its_time(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    run = live.run
+    assert run is not None
+    live.run = replace(run, outputs=run.outputs[:3], is_finished=False)  # it streams again
+    edit(window, 0, "And then?")
+    status = answer(context, window, live)
+    assert status == "the question is about 0:02.5, but this run has only reached 0:01.0; wait, then ask again."
+    assert questions(window) == ["What is next?"]
+    live.run = run
+    edit(window, 0, "And then?")
+    assert answer(context, window, live).startswith("Answered at 0:02.5: ")
+
+
+def test_a_turn_keeps_its_time_in_a_run_with_other_frames(context: AppContext, live: LiveRun) -> None:
+    window = handlers.queue_question(None, live, "What is next?", "2").window
+    answer(context, window, live)
+    assert live.run is not None
+    halved = tuple(replace(output, time_s=output.time_s / 2) for output in live.run.outputs)
+    assert live.recording is not None
+    live.recording.outputs[:] = halved
+    live.run = replace(live.run, outputs=halved, config=replace(live.run.config, fps=4.0))
+    edit(window, 0, "And then?")
+    assert answer(context, window, live).startswith("Answered at 0:01.0: ")
 
 
 def test_an_error_brings_the_earlier_branches_back(context: AppContext, live: LiveRun) -> None:

@@ -74,6 +74,19 @@ def wait_for(page: Page, condition: str) -> dict[str, Any]:
     return inspect(page)
 
 
+def open_bundled(page: Page, name: str) -> None:
+    """Open a bundled video and its run; wait until its picture and its reviews are there."""
+    page.locator(f"#{name}", has_text=".mp4").click()
+    page.locator(f"#{name}", has_text=".json").click()
+    wait_for(page, f"seen.video === {name!r} && !seen.isAsking")
+    # the element still shows the video before until Gradio has replaced it, which is as long
+    page.wait_for_function(
+        "(name) => { const video = document.querySelector('#video video');"
+        " return video.currentSrc.includes(name) && video.readyState >= 2; }",
+        arg=f"{name}.mp4",
+    )
+
+
 def go_to_first_event(page: Page) -> None:
     """Select the first event: from any event, back until it does not change."""
     page.keyboard.press("Home")
@@ -235,21 +248,16 @@ def test_on_bundled_videos_keys_judge_what_is_selected(browser: Browser, bundled
     with serve_player(bundled) as address, open_store(bundled / "reviews" / "reviews.sqlite") as store:
         page = open_player(browser, address, reviewer="ann")
         for name in BUNDLED:
-            page.locator(f"#{name}", has_text=".mp4").click()
-            page.locator(f"#{name}", has_text=".json").click()
-            wait_for(page, f"seen.video === {name!r}")
-            # the element still shows the video before until Gradio has replaced it, which is as long
-            page.wait_for_function(
-                "(name) => { const video = document.querySelector('#video video');"
-                " return video.currentSrc.includes(name) && video.readyState >= 2; }",
-                arg=f"{name}.mp4",
-            )
+            open_bundled(page, name)
             check_failures(page, read_pack(bundled, name))
             check_rows(page, store)
-        page.locator("#flower-pot-hard", has_text=".json").click()
-        wait_for(page, "seen.video === 'flower-pot-hard' && !seen.isAsking")
-        for key in ("Home", "n", "n", "d"):
-            page.keyboard.press(key)
-        assert "this is wrong state of “S3, S4” at 0:26.0" in inspect(page)["said"]
+        open_bundled(page, "flower-pot-hard")
+        page.keyboard.press("Home")
+        for number in (0, 1):
+            page.keyboard.press("n")
+            wait_for(page, f"seen.cursor === {number}")
+        page.keyboard.press("d")
+        seen = wait_for(page, "!seen.waiting && !seen.isAsking")  # nothing that the key could have sent is on its way
+        assert "this is wrong state of “S3, S4” at 0:26.0" in seen["said"]
         assert store.read(video_id="flower-pot-hard")[-1].correction is None
         page.close()

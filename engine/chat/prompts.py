@@ -130,7 +130,7 @@ def _waiting_ids(
     frames: Mapping[int, list[ContextPiece]], num_tokens: int, forgotten: Forgotten | None
 ) -> tuple[int, ...]:
     """Return the last ids that were not fed when a context was cut, such as ``<eos>``; ``drop-all`` keeps them."""
-    last = next(reversed(frames.values()), [])
+    last = [*frames.values()][-1] if frames else []
     count = 0 if forgotten is None else num_tokens - forgotten.tokens
     return tuple(piece for piece in last[-count:] if isinstance(piece, int)) if count > 0 else ()
 

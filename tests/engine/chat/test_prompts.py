@@ -1,5 +1,7 @@
 """Prompts of questions: the context of a run, and conversations."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine.chat.prompts import ChatTurn, Conversation, render_conversation, render_run
@@ -27,8 +29,11 @@ def test_the_rendered_context_is_the_one_that_the_stream_fed(codec: CharacterCod
         index: ((("S1->start",), "Begin."), ((), "Next."), (("S1->complete", "S2->start"), None), ((), None))[index % 4]
         for index in range(40)
     }
-    lengths = {} if strategy == "none" else {"max_seq_len": 230, "reserved_seq_len": 100}
-    config = StreamConfig(max_new_tokens=8, max_update_tokens=12, context_strategy=strategy, **lengths)
+    config = StreamConfig(
+        max_new_tokens=8, max_update_tokens=12, max_seq_len=230, reserved_seq_len=100, context_strategy=strategy
+    )
+    if strategy == "none":
+        config = replace(config, max_seq_len=4096)
     digests = [f"frame {index}" for index in range(40)]
     num_cuts = 0
     for num_frames in range(1, 41):

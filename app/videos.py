@@ -22,8 +22,6 @@ from eval.data.samples import Sample, Split
 UPLOAD_FPS = 2.0
 """Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""
 MAX_UPLOAD_BYTES = 4 * 2**30
-MAX_UPLOAD_PIXELS = 8192 * 4320
-"""Maximum frame size of an upload in pixels (8K), because it determines the memory for decoding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +140,7 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
     """Return a checked upload. Raises ``VideoError`` if it is not a video, cannot be decoded, or exceeds a limit."""
     if path.stat().st_size > MAX_UPLOAD_BYTES:
         raise VideoError(f"{path}: is larger than the limit of {MAX_UPLOAD_BYTES / 2**30:.0f} GiB; cut or compress it")
-    duration_s = probe(path, max_pixels=MAX_UPLOAD_PIXELS).duration_s
+    duration_s = probe(path).duration_s
     if duration_s > max_duration_s:
         raise VideoError(
             f"{path}: lasts {format_clock(duration_s)}, longer than the limit of {format_clock(max_duration_s)}; "

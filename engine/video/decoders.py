@@ -24,7 +24,7 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.video.formats import begins_like_video
+from engine.video.formats import MAX_PIXELS, begins_like_video, has_refused_size
 from engine.video.images import Orientation, to_image
 from engine.video.packets import ListedPicture, PacketList, PacketReader, seconds_of
 from engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
@@ -45,6 +45,13 @@ class DecodeError(VideoError):
     """A decoder cannot continue; the next one may."""
 
 
+class PictureSizeError(DecodeError):
+    """A decoder cannot continue, perhaps because of a picture that is too large; no other one is tried.
+
+    The other decoders have no such limit.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Picture:
     """One picture of the stream, not yet converted to an image."""
@@ -61,7 +68,7 @@ class Picture:
 
 def decode_with_pyav(track: Track) -> Iterator[Picture]:
     """Decode with PyAV in sequence. After a broken packet, continue at the next key picture."""
-    failure: str | None = None
+    failure: DecodeError | None = None
     is_clean = True  # pictures after a broken one depend on it, up to the next key picture
     end_s = 0.0
     with open_container(track.path) as container:
@@ -74,7 +81,11 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                     break
                 frames = packet.decode()
             except av.error.FFmpegError as error:
-                failure = failure or f"PyAV: {reason_of(error)} after {end_s:.2f} s"
+                reason = f"PyAV: {reason_of(error)} after {end_s:.2f} s"
+                if has_refused_size(stream.codec_context):
+                    limit = f"{MAX_PIXELS / 1e6:.1f} million pixels"
+                    failure = PictureSizeError(f"{reason}; a picture is damaged, or has more than {limit}")
+                failure = failure or DecodeError(reason)
                 is_clean = False
                 continue
             for frame in frames:
@@ -90,7 +101,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                         fetch=partial(make_upright, frame, reformatter, track.orientation),
                     )
     if failure is not None:
-        raise DecodeError(failure)
+        raise failure
 
 
 def decode_with_decord(track: Track) -> Iterator[Picture]:
@@ -177,10 +188,12 @@ def _plain_name(track: Track) -> str:
 
 
 def _check_file(track: Track, decoder: str) -> None:
-    """Raise ``DecodeError`` unless a file begins like a video: the decoder itself would open a playlist.
+    """Raise ``DecodeError`` unless a file begins like a video of a known size, and has a name in UTF-8.
 
-    So does a name that is not UTF-8: OpenCV would end the process.
+    The decoder itself would open a playlist, and pictures of any size; at another name, OpenCV would end the process.
     """
+    if track.width * track.height == 0:
+        raise DecodeError(f"{decoder}: opens no file whose size of pictures is unknown")
     try:
         _plain_name(track).encode()
     except UnicodeEncodeError as error:

@@ -7,12 +7,17 @@ thread without an end, or fill the memory with a file that names itself.
 from pathlib import Path
 from typing import Final
 
+from av.container import InputContainer
+from av.video.codeccontext import VideoCodecContext
+
 FORMATS: Final = (
     *("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "mpegts", "mpeg", "flv", "ogg", "asf", "mxf", "gif"),
     *("h264", "hevc", "mpegvideo", "m4v", "ivf", "dv", "nut", "yuv4mpegpipe", "wav", "mp3"),
 )
 """FFmpeg's names of containers, and of raw streams. None opens other files; sound alone is refused later."""
 FORMATS_RULE: Final = "give a video file, such as mp4, mov, mkv, webm, avi, ts, mpg, ogv, flv, wmv or gif"
+MAX_PIXELS: Final = 8192 * 4320
+"""Maximum size of a picture in pixels (8K): it determines the memory of the decoder."""
 OPEN_TIMEOUT_S: Final = 30.0
 """Longest time in which FFmpeg may find the streams of a file, in seconds."""
 
@@ -30,9 +35,32 @@ _NAMES_FILES: Final = (b"#extm3u", b"ffconcat", b"<mpd", b"<compositionplaylist"
 def input_options(*, protocols: str = "file", formats: tuple[str, ...] = FORMATS) -> dict[str, str]:
     """Return the options with which FFmpeg opens only these formats, through these protocols.
 
-    FFmpeg detects the format, and refuses others with ``EINVAL`` before their own code reads the file.
+    FFmpeg detects the format, and refuses others with ``EINVAL`` before their own code reads the file. It may decode
+    pictures to find their size, and stops at larger ones than ``MAX_PIXELS``.
     """
-    return {"format_whitelist": ",".join(formats), "protocol_whitelist": protocols}
+    return {
+        "format_whitelist": ",".join(formats),
+        "protocol_whitelist": protocols,
+        "max_pixels": str(MAX_PIXELS),
+    }
+
+
+def limit_pixels(container: InputContainer) -> None:
+    """Let the decoders of an open file refuse pictures of more than ``MAX_PIXELS``.
+
+    The header states the size of the first picture at most: any later one may be larger.
+    """
+    for stream in container.streams.video:
+        if stream.codec_context is not None:  # a codec that FFmpeg does not have
+            stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(MAX_PIXELS)}
+
+
+def has_refused_size(context: VideoCodecContext) -> bool:
+    """Return whether a decoder that failed may have failed at a picture of more than ``MAX_PIXELS``.
+
+    Some decoders then keep the size of that picture, others none.
+    """
+    return not 0 < context.width * context.height <= MAX_PIXELS
 
 
 def begins_like_video(path: Path) -> bool:

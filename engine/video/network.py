@@ -14,7 +14,7 @@ from av.container import InputContainer
 from av.video.reformatter import VideoReformatter
 
 from engine.errors import VideoError
-from engine.video.formats import FORMATS, input_options
+from engine.video.formats import FORMATS, input_options, limit_pixels
 from engine.video.images import Orientation, read_orientation, to_image
 from engine.video.packets import PacketReader, seconds_of
 from engine.video.track import reason_of
@@ -123,6 +123,7 @@ def open_url(url: str) -> NetworkStream:
     if not container.streams.video:
         container.close()
         raise VideoError(f"{mask_password(url)}: has no video stream; give the address of a video")
+    limit_pixels(container)
     duration_s = container.duration / av.time_base if container.duration and container.duration > 0 else None
     return NetworkStream(duration_s=duration_s, pictures=_decode(container, url))
 

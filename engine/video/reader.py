@@ -17,7 +17,14 @@ import numpy as np
 
 from engine.errors import VideoError
 from engine.records import Excerpt
-from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
+from engine.video.decoders import (
+    DecodeError,
+    Picture,
+    PictureSizeError,
+    decode_with_decord,
+    decode_with_opencv,
+    decode_with_pyav,
+)
 from engine.video.selective import decode_sampled
 from engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets
 
@@ -120,12 +127,12 @@ def read_frames(
     return sample_track(track, fps=fps, size=size, excerpt=excerpt, decoders=decoders, on_damage=on_damage)
 
 
-def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
+def probe(path: str | Path) -> VideoInfo:
     """Describe a video from its header and first picture; if the header has no duration, from all packets.
 
-    Raises ``VideoError`` as ``read_frames`` does, and if the pictures have more than ``max_pixels``.
+    Raises ``VideoError`` as ``read_frames`` does.
     """
-    track = find_track(Path(path), max_pixels=max_pixels)
+    track = find_track(Path(path))
     duration_s, fps = track.duration_s, track.fps
     copy_reason = track.copy_reason
     if duration_s is None or fps is None or not track.is_indexed:
@@ -195,6 +202,9 @@ def decode_pictures(
             reasons.append(f"the file ends early, its header declares {track.duration_s or 0:.2f} s")
         except DecodeError as error:
             reasons.append(str(error))
+            if isinstance(error, PictureSizeError):
+                damage = damage or reasons[-1]
+                break
         if is_sequential and not damage:  # a failure of the others does not prove damage
             damage = reasons[-1]
     else:

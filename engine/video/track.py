@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError, first_line
-from engine.video.formats import FORMATS_RULE, OPEN_TIMEOUT_S, input_options
+from engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
 from engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
 from engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, rate_of, seconds_of
 
@@ -25,6 +26,8 @@ _MAX_DELAY_S = 2.0
 """Delay of the first picture behind the sound that even the shortest video may have, in seconds."""
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 """Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
+_CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
+"""A duration in Matroska, such as 00:00:05.000000000; one that is not of this form is ignored."""
 STORES_DURATION = frozenset({_MP4, _MATROSKA, "avi"})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
@@ -136,30 +139,32 @@ def open_container(path: Path) -> InputContainer:
 def open_media(path: Path, *, hwaccel: HWAccel | None = None) -> InputContainer:
     """Open a file of a format in ``FORMATS`` with PyAV, which raises its own errors; ``hwaccel`` decodes."""
     # "file:" so that a colon in a name does not select a protocol
-    return av.open(
+    container = av.open(
         f"file:{path}",
         metadata_errors="replace",
         options=input_options(),
         hwaccel=hwaccel,
         timeout=(OPEN_TIMEOUT_S, None),  # a limit for each packet would take the GIL at each read
     )
+    limit_pixels(container)
+    return container
 
 
-def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
+def find_track(path: Path) -> Track:
     """Describe the video stream to read: FFmpeg's best stream, which decord reads too.
 
     Raises ``VideoError`` if the file has no video stream, or, before decoding, if its pictures have more than
-    ``max_pixels``.
+    ``MAX_PIXELS``.
     """
     with open_container(path) as container:
         name = container.format.name
         stream = container.streams.best("video")
         if not isinstance(stream, VideoStream) or Disposition.attached_pic in stream.disposition:
             raise VideoError(f"{path}: has no video stream (its format is {name}); give a video file")
-        if max_pixels is not None and stream.width * stream.height > max_pixels:
+        if stream.width * stream.height > MAX_PIXELS:
             raise VideoError(
                 f"{path}: its pictures have {stream.width} x {stream.height} pixels, more than the limit of "
-                f"{max_pixels / 1e6:.1f} million; scale it down"
+                f"{MAX_PIXELS / 1e6:.1f} million; scale it down"
             )
         first = None
         with suppress(av.error.FFmpegError, StopIteration):
@@ -287,9 +292,9 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
         needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0
         is_too_short = needed_s > duration_s + max(0.25, 2.5 * needed_s / max(1, stream.frames))
         return None if is_too_short else start_s + duration_s  # the stored value excludes the delay
-    if "DURATION" in stream.metadata:  # Matroska: 00:00:05.000000000
-        hours, minutes, seconds = stream.metadata["DURATION"].split(":")
-        return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+    if (stored := _CLOCK.match(stream.metadata.get("DURATION", ""))) is not None:
+        hours, minutes, seconds = map(float, stored.groups())
+        return hours * 3600 + minutes * 60 + seconds
     if container.duration and len(container.streams) == 1:
         return container.duration / av.time_base
     return None

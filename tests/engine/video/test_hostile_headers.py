@@ -1,0 +1,173 @@
+"""Headers that lie about sizes and durations: memory and time stay bounded, and every refusal is a sentence."""
+
+import json
+import math
+import struct
+import subprocess
+import sys
+import zlib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import av
+import pytest
+from av import Packet
+from av.video.frame import VideoFrame
+
+from app.videos import read_upload
+from engine.video.reader import probe, read_frames
+
+SIZE: Final = 64
+NUM_SMALL: Final = 25
+FAST: Final = {"preset": "ultrafast", "tune": "zerolatency", "x264-params": "repeat-headers=1:annexb=1"}
+PROGRAM: Final = """
+import json, resource, sys, warnings
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2)
+from engine.errors import VideoError
+from engine.video.reader import find_cut, probe, read_frames
+warnings.simplefilter("ignore")
+for call in (probe, find_cut, lambda path: sum(1 for _ in read_frames(path, fps=2))):
+    try:
+        answer = str(call(sys.argv[1]))
+    except VideoError as error:
+        answer = str(error)
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+json.dump({"answer": answer, "peak_mb": int(peak.split()[1]) // 1024}, sys.stdout)
+"""
+
+
+def _read_alone(path: Path) -> dict[str, Any]:
+    """Read a file in a process of limited memory; return the answer to its reading, and the peak in MB."""
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, path], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
+
+
+def _encode(codec: str, size: int, number: int, options: dict[str, str]) -> list[bytes]:
+    context: Any = av.CodecContext.create(codec, "w")
+    context.width, context.height, context.pix_fmt = size, size, "yuv420p"
+    context.time_base, context.framerate, context.options = Fraction(1, 25), 25, options
+    packets: list[bytes] = []
+    for index in range(number):
+        packets += map(bytes, context.encode(_black(size, index)))
+    return packets + list(map(bytes, context.encode(None)))
+
+
+def _black(size: int, index: int) -> VideoFrame:
+    frame = VideoFrame(size, size, "yuv420p")
+    for plane in frame.planes:
+        plane.update(bytes(plane.buffer_size))
+    frame.pts = index
+    return frame
+
+
+def _write_growing(path: Path, codec: str, options: dict[str, str]) -> Path:
+    """Write a video whose first pictures are small, and whose last ones have 100 million pixels."""
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream(codec, rate=25)
+        stream.width, stream.height, stream.pix_fmt = SIZE, SIZE, "yuv420p"
+        stream.codec_context.options = options
+        for index in range(NUM_SMALL):
+            container.mux(stream.encode(_black(SIZE, index)))
+        container.mux(stream.encode(None))
+        for index, content in enumerate(_encode(codec, 10_000, 2, options), start=NUM_SMALL):
+            packet = Packet(content)
+            packet.pts = packet.dts = index
+            packet.time_base, packet.stream, packet.is_keyframe = Fraction(1, 25), stream, True
+            container.mux(packet)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "codec", "options"),
+    [
+        ("h264.ts", "libx264", FAST),
+        ("h264.mkv", "libx264", FAST),
+        ("vp9.webm", "libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0"}),
+    ],
+)
+def test_pictures_that_grow_in_the_middle_are_not_decoded(
+    tmp_path: Path, name: str, codec: str, options: dict[str, str]
+) -> None:
+    found = _read_alone(_write_growing(tmp_path / name, codec, options))
+    assert int(found["answer"]) >= 2  # those before stay readable
+    assert found["peak_mb"] < 350
+
+
+def test_a_picture_whose_header_states_a_smaller_size_is_not_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.mov"
+    path.write_bytes(_png_video(_png(10_000)))
+    found = _read_alone(path)
+    assert "pixels" in found["answer"]
+    assert found["peak_mb"] < 350
+
+
+def _box(kind: bytes, *parts: bytes) -> bytes:
+    content = b"".join(parts)
+    return struct.pack(">I", 8 + len(content)) + kind + content
+
+
+def _png(size: int) -> bytes:
+    """Return a black picture with 16 bits per channel."""
+    packer = zlib.compressobj(1)
+    row = bytes(1 + 8 * size)
+    content = b"".join(packer.compress(row) for _ in range(size)) + packer.flush()
+    header = struct.pack(">IIBBBBB", size, size, 16, 6, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", content), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+
+
+def _png_video(picture: bytes, *, number: int = 4) -> bytes:
+    """Return a mov of one repeated picture in PNG, whose header states 64 x 64 pixels."""
+    matrix = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+    size = struct.pack(">HH", SIZE, SIZE)
+    entry = _box(b"png ", bytes(7), b"\1", bytes(16), size, struct.pack(">IIIH", 72 << 16, 72 << 16, 0, 1), bytes(32))
+    entry = _box(entry[4:8], entry[8:], struct.pack(">Hh", 24, -1))
+    start = _box(b"ftyp", b"qt  \0\0\0\0qt  ")
+    table = _box(
+        b"stbl",
+        _box(b"stsd", struct.pack(">II", 0, 1), entry),
+        _box(b"stts", struct.pack(">IIII", 0, 1, number, 500)),
+        _box(b"stsc", struct.pack(">IIIII", 0, 1, 1, number, 1)),
+        _box(b"stsz", struct.pack(f">III{number}I", 0, 0, number, *[len(picture)] * number)),
+        _box(b"stco", struct.pack(">III", 0, 1, len(start) + 8)),
+    )
+    media = _box(
+        b"mdia",
+        _box(b"mdhd", struct.pack(">IIIIIHH", 0, 0, 0, 1000, 500 * number, 0, 0)),
+        _box(b"hdlr", bytes(8), b"vide", bytes(14)),
+        _box(b"minf", _box(b"vmhd", struct.pack(">IQ", 1, 0)), table),
+    )
+    head = _box(b"tkhd", struct.pack(">6I", 3, 0, 0, 1, 0, 500 * number), bytes(16), matrix, bytes(8))
+    movie = _box(b"mvhd", struct.pack(">5IIH", 0, 0, 0, 1000, 500 * number, 1 << 16, 256), bytes(10), matrix, bytes(28))
+    return start + _box(b"mdat", picture * number) + _box(b"moov", movie, _box(b"trak", head, media))
+
+
+def test_a_picture_in_png_is_read_if_it_is_small(tmp_path: Path) -> None:
+    path = tmp_path / "small.mov"
+    path.write_bytes(_png_video(_png(SIZE)))
+    assert len(list(read_frames(path, fps=2))) == 4
+
+
+@pytest.mark.parametrize("stored", ["0:0:nan", "0:0:inf", "-9:0:0", "12", "a:b:c", "0:0:1e308", "99999999999999:0:0"])
+def test_a_stored_duration_that_is_no_time_is_ignored(tmp_path: Path, stored: str) -> None:
+    path = tmp_path / "video.mkv"
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = SIZE, SIZE, "yuv420p"
+        for index in range(25):
+            container.mux(stream.encode(_black(SIZE, index)))
+        container.mux(stream.encode(None))
+    content = path.read_bytes()
+    assert content.count(b"00:00:01.000000000") == 1
+    path.write_bytes(content.replace(b"00:00:01.000000000", stored.encode().ljust(18, b"\0")))
+    assert math.isclose(probe(path).duration_s, 1.0, abs_tol=0.05)
+    assert read_upload(path, max_duration_s=600).num_frames == 2

@@ -28,8 +28,9 @@ class Decisions(NamedTuple):
 
     in_time: list[int]
     """Decisions that are paired with a reference frame; without a reference all decisions."""
-    false: list[int]
-    missed: list[int]
+    unexpected: list[int]
+    """Decisions without a reference frame."""
+    undecided: list[int]
     """Reference frames without a decision."""
 
 
@@ -237,13 +238,13 @@ def pair_decisions(decided: Sequence[int], expected: Sequence[int] | None, *, to
     found, waiting = Decisions([], [], []), list(expected)
     for frame in decided:
         while waiting and frame - waiting[0] > tolerance_frames:
-            found.missed.append(waiting.pop(0))
+            found.undecided.append(waiting.pop(0))
         if waiting and waiting[0] - frame <= tolerance_frames:
             found.in_time.append(frame)
             waiting.pop(0)
         else:
-            found.false.append(frame)
-    found.missed.extend(waiting)
+            found.unexpected.append(frame)
+    found.undecided.extend(waiting)
     return found
 
 

@@ -35,6 +35,8 @@ class Mark:
 
     entry: str
     """Its words in the legend."""
+    word: str
+    """Its words in counts and tables. They differ from those of failures, which judge texts, too."""
     colour: str
     symbol: str
     """Plotly's name."""
@@ -43,9 +45,11 @@ class Mark:
 
 
 MARKS: Final = {
-    "in_time": Mark(entry="in time", colour="matched", symbol="circle", size_px=8),
-    "false": Mark(entry="false", colour="redundant", symbol="triangle-up", size_px=9),
-    "missed": Mark(entry="missed", colour="missed", symbol="x-thin", size_px=8),
+    "in_time": Mark(entry="decision in time", word="in time", colour="matched", symbol="circle", size_px=8),
+    "unexpected": Mark(
+        entry="unexpected decision", word="unexpected", colour="redundant", symbol="triangle-up", size_px=9
+    ),
+    "undecided": Mark(entry="no decision", word="no decision", colour="missed", symbol="x-thin", size_px=8),
 }
 """Signs by the field of ``Decisions``: those of the player (``signals/decision_marks.js``)."""
 _STROKE_PX: Final = 1.8
@@ -90,11 +94,11 @@ def _label_lines(sheet: Sheet, run: TimelineRun, signal: Signal) -> tuple[list[s
     parts = [whole] if text_width(whole, sheet.size) <= room else [label, signal.condition]
     name = [line for part in parts for line in wrap_text(part, room, sheet.size, max_lines=2)]
     counts = []
-    for field, word in (("in_time", "in time"), ("false", "false"), ("missed", "missed")):
+    for field, mark in MARKS.items():
         number = sum(sheet.is_visible(run.time_of(frame)) for frame in getattr(signal.decisions, field))
         if number and run.sample is not None:
-            counts.append(f"{number} {word}")
-    return name, counts
+            counts.append(f"{mark.word}: {number}")
+    return name, ["decisions only", *counts] if counts else []
 
 
 def _draw_decisions(sheet: Sheet, run: TimelineRun, signal: Signal, axis: str) -> None:
@@ -116,7 +120,7 @@ def _draw_decisions(sheet: Sheet, run: TimelineRun, signal: Signal, axis: str) -
                 y=heights,
                 mode="markers",
                 marker={"symbol": mark.symbol, "color": ink, "size": size, "line": mark_line(mark.symbol, ink)},
-                name=f"{to_markup(clean_text(signal.label))}: {field.replace('_', ' ')}",
+                name=f"{to_markup(clean_text(signal.label))}: {mark.word}",
                 hovertemplate=f"%{{x:.2f}} s{', %{y:.3f}' * _has_values(signal)}<extra>%{{fullData.name}}</extra>",
                 xaxis="x",
                 yaxis=axis,
@@ -132,7 +136,7 @@ def _has_values(signal: Signal) -> bool:
 def _mark_height(signal: Signal, field: str, frame: int) -> float:
     if not _has_values(signal):
         return (signal.low + signal.high) / 2
-    return signal.low if field == "missed" else float(np.nan_to_num(signal.values[frame]))
+    return signal.low if field == "undecided" else float(np.nan_to_num(signal.values[frame]))
 
 
 def mark_line(symbol: str, ink: str) -> dict[str, Any]:

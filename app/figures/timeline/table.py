@@ -51,10 +51,10 @@ def _rows(run: TimelineRun, *, is_second: bool) -> Iterator[Row]:
     for signal in run.signals:
         for output, value in zip(run.outputs, signal.values, strict=True):
             yield {"lane": signal.name, "series": signal.label, "time_s": output.time_s, "value": value}
-        for field in MARKS:
+        for field, mark in MARKS.items():
             for frame in getattr(signal.decisions, field):
-                row: Row = {"lane": signal.name, "series": field.replace("_", " "), "time_s": run.time_of(frame)}
-                yield row if field == "missed" else {**row, "value": signal.values[frame]}
+                row: Row = {"lane": signal.name, "series": mark.word, "time_s": run.time_of(frame)}
+                yield row if field == "undecided" else {**row, "value": signal.values[frame]}
         if signal.threshold is not None:
             threshold: Row = {"lane": signal.name, "series": "threshold", "value": signal.threshold}
             yield {**threshold, "time_s": 0.0, "end_s": float(run.duration_s)}

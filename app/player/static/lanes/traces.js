@@ -20,7 +20,7 @@ export const traces = defineLane({
   above: LEGEND_HEIGHT,
   gap: 4,
   below: 4,
-  legend: [["● ▲ ✕", "on the signals: a decision in time (within 1 s of the reference), a false one, a missed one"]],
+  legend: [["● ▲ ✕", "on the signals, decisions only, whatever their text: one in time (within 1 s of a reference turn), an unexpected one, and a reference turn without a decision"]],
   appliesTo: (run) => !run.isReferenceAlone,
   rows: (run) => visibleSignals(run).map((signal, _, { length }) => ({ label: signal.title, name: signal.name, signal, ...heightOf(signal, length) })),
   paintLabel: ({ pen, colours }, row, { thresholds, counts }) => {
@@ -35,9 +35,10 @@ export const traces = defineLane({
     }
     const { hits, alarms, misses } = counts[name];
     if (!run.has_reference) return void pen.fillText(countText(hits.length, "decision"), 4, lines[1] + (hasScale(row) ? 0 : 8));
-    if (!hasScale(row)) return void pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[1] + 8);
-    pen.fillText(`● ${hits.length} in time  ▲ ${alarms.length} false`, 4, lines[1]);
-    pen.fillText(`✕ ${misses.length} missed`, 4, lines[2]);
+    const signs = `● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`; // the legend above has the words
+    if (!hasScale(row)) return void pen.fillText(signs, 4, lines[1] + 8);
+    pen.fillText("decisions only", 4, lines[1]);
+    pen.fillText(signs, 4, lines[2]);
   },
   describeLabel: (row) => (row.run.named.length ? labelOf(row, shown.thresholds) : null),
   describe: (timeline, { run, label, name }, x) => {

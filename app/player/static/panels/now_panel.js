@@ -131,7 +131,7 @@ function responseLines(data, frame, time, failure) {
 }
 
 function matchLines(data, turn) {
-  const words = { matched: "matched", mismatched: "other words", redundant: "redundant: no reference near" }[turn.verdict];
+  const words = { matched: "matched", mismatched: "other words", redundant: `${turn.failure ?? "redundant"}: no reference near` }[turn.verdict];
   const box = createNode("p", `ss-judged ss-${turn.verdict}`);
   box.append(createNode("b", "", `${signOfTurn(turn)} ${words}`));
   if (turn.score !== null) box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`);
@@ -153,7 +153,7 @@ function updateLines(data, frame) {
     const box = createNode("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
     box.append(createNode("b", "", turn.text));
     if (turn.legality !== "legal") box.append(legalityTag(turn));
-    if (turn.verdict === "matched") box.append(` ${signOfTurn(turn)} ${delayText(turn.delay)}`);
+    if (turn.verdict === "matched") box.append(` ${signOfTurn(turn)} as the reference, ${delayText(turn.delay)}`);
     if (turn.verdict === "mismatched") box.append(" ◇ reference ", createNode("b", "", data.references[turn.link].text), `, ${delayText(turn.delay)}`);
     if (turn.verdict === "redundant") box.append(" ◇ no reference near");
     return box;

@@ -6,10 +6,10 @@ import { host } from "../state/state.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
 export function legalityTag(turn) {
-  const tag = createNode("span", "ss-tag", turn.legality);
+  const tag = createNode("span", "ss-tag", turn.legality === "illegal" ? "illegal in the model's states" : turn.legality);
   tag.title = turn.legality === "malformed"
     ? "not written as STEP->start or STEP->complete: it changes nothing"
-    : "of a step that does not exist, or it skips, repeats or goes back";
+    : "in the states that the model had, it skips, repeats or goes back, or its step does not exist; it may still match the reference";
   return tag;
 }
 

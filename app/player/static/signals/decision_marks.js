@@ -7,11 +7,12 @@ import { yOf } from "./scale.js";
 
 const MARK_GAP_PX = 4; // a mark that is closer to the one before is left out
 const MARKS = [
-  { kind: "hits", label: "in time", colour: "matched", symbol: "circle", size: 8, shape: dot },
-  { kind: "alarms", label: "false", colour: "redundant", symbol: "triangle-up", size: 9, shape: triangle },
-  { kind: "misses", label: "missed", colour: "missed", symbol: "x-thin", size: 8, shape: cross },
+  { kind: "hits", label: "decision in time", colour: "matched", symbol: "circle", size: 8, shape: dot },
+  { kind: "alarms", label: "unexpected decision", colour: "redundant", symbol: "triangle-up", size: 9, shape: triangle },
+  { kind: "misses", label: "no decision", colour: "missed", symbol: "x-thin", size: 8, shape: cross },
 ];
 
+// The words are other ones than those of failures: a decision has no text that could be judged.
 // The kinds of marks of a run, each with its sign as a `symbol` of Plotly and as a `shape` on a canvas.
 export function marksOf(run) {
   return run.has_reference ? MARKS : [{ ...MARKS[0], label: "decisions", colour: null }];

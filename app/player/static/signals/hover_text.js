@@ -5,7 +5,7 @@ import { exceeds, signOf } from "../state/policy.js";
 import { signalOf } from "../state/signals.js";
 
 const MAX_LETTERS = 120, LINE_LETTERS = 60;
-const MEANINGS = { hits: "in time", alarms: "false", misses: "missed", decisions: "decided" };
+const MEANINGS = { hits: "decision in time", alarms: "unexpected decision", misses: "no decision", decisions: "decision" };
 export const ROLES = { speak: "assistant", update: "update" }; // of the turns that a signal decides on
 
 // Returns a text that Plotly shows as it is, in lines of at most 60 letters.
@@ -16,7 +16,7 @@ export function plainText(text) {
   return lines.map((part) => part.trim().replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")).join("<br>");
 }
 
-// The hover text of the decision, or of the missed one, at a frame.
+// The hover text of a decision, or of a reference without one, at a frame.
 export function decisionText(run, name, kind, frame, threshold) {
   const { policy, decides, title, series } = signalOf(run, name), prob = run[series][frame];
   const sign = signOf(policy, exceeds(policy, decides, prob, threshold));

@@ -29,7 +29,7 @@ def times_of(figure: go.Figure, name: str) -> list[float]:
     return [time for trace in traces(figure, name=name) for time in trace.x]
 
 
-def test_decisions_are_in_time_false_or_missed(make_timeline: Make) -> None:
+def test_decisions_have_other_words_than_failures(make_timeline: Make) -> None:
     speak, update = make_timeline().signals
     # The model speaks at frames 2, 11 and 18, the reference at 2, 8 and 12; 2 frames are the tolerance.
     assert speak.decisions == Decisions([2, 11], [18], [8])
@@ -37,9 +37,13 @@ def test_decisions_are_in_time_false_or_missed(make_timeline: Make) -> None:
     assert update.decisions == Decisions([2, 7], [], [17])
     figure = build_timeline(make_timeline())
     assert times_of(figure, "P(speak): in time") == [1.0, 5.5]
-    assert times_of(figure, "P(speak): false") == [9.0]
-    assert times_of(figure, "P(speak): missed") == [4.0]
-    assert times_of(figure, "P(update): missed") == [8.5]
+    assert times_of(figure, "P(speak): unexpected") == [9.0]
+    assert times_of(figure, "P(speak): no decision") == [4.0]
+    assert times_of(figure, "P(update): no decision") == [8.5]
+    words = [text for trace in figure.data if getattr(trace, "mode", "") == "text" for text in trace.text]
+    assert any("decisions only" in text and "unexpected: 1" in text for text in words), words
+    series = {row["series"] for row in timeline_rows(make_timeline(), from_s=0, to_s=10) if row["lane"] == "speak"}
+    assert series == {"P(speak)", "in time", "unexpected", "no decision", "threshold"}
 
 
 def test_a_rule_with_theta_has_it_beside_its_threshold(make_timeline: Make) -> None:
@@ -94,7 +98,7 @@ def test_the_legend_has_the_signs_of_the_marks(make_timeline: Make) -> None:
     (signs,) = traces(build_timeline(run), xaxis="x2", mode="markers")
     at = dict(zip(signs.marker.symbol, signs.marker.color, strict=True))
     assert (at["circle"], at["triangle-up"]) == (COLOURS["matched"].light, COLOURS["redundant"].light)
-    (missed,) = traces(build_timeline(run), name="P(speak): missed")
+    (missed,) = traces(build_timeline(run), name="P(speak): no decision")
     assert (missed.marker.symbol, missed.marker.line.color) == ("x-thin", COLOURS["missed"].light)
 
 
@@ -105,7 +109,7 @@ def test_a_range_includes_its_borders_and_nothing_beyond(make_timeline: Make) ->
     assert times_of(figure, "P(speak): in time") == [1.0, 5.5]
     inner = build_timeline(run, from_s=1.001, to_s=5.499)
     assert times_of(inner, "P(speak): in time") == []
-    assert times_of(inner, "P(speak): missed") == [4.0]
+    assert times_of(inner, "P(speak): no decision") == [4.0]
     for state in ("not started", "in progress", "completed", "model differs"):
         for bar in traces(inner, name=state):
             assert min(bar.base) >= 1.001
@@ -255,7 +259,7 @@ def test_unknown_probabilities_and_caches_have_no_axis(make_timeline: Make) -> N
     speak = replace(run.signals[0], values=[math.nan] * len(run.outputs))
     bare = replace(run, signals=(speak,), outputs=[replace(output, cache_tokens=0) for output in run.outputs])
     figure = build_timeline(bare)
-    assert times_of(figure, "P(speak): missed") == [4.0]
+    assert times_of(figure, "P(speak): no decision") == [4.0]
     assert {y for trace in figure.data if (trace.name or "").startswith("P(speak): ") for y in trace.y} == {0.5}
     assert figure.layout.yaxis2.tickvals == ()
     assert traces(figure, name="tokens") == []

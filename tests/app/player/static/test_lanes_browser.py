@@ -270,6 +270,19 @@ def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_kno
     assert nothing is None, "no signal decides to update"
 
 
+def test_the_signals_count_decisions_in_other_words_than_failures(page: Page) -> None:
+    body = """
+        const { marksOf } = await import(arg.decision_marks), words = [];
+        CanvasRenderingContext2D.prototype.fillText = (text) => { words.push(text); };
+        const run = show(packed[0]);
+        return [words, marksOf(run).map(({ label }) => label)];
+    """
+    words, labels = on_timeline(page, body, with_steps(1))
+    assert words.count("decisions only") == words.count("● 1  ▲ 1  ✕ 1") == 2
+    assert labels == ["decision in time", "unexpected decision", "no decision"]
+    assert not [word for word in words if "missed" in word or "false" in word]
+
+
 def test_a_threshold_that_the_run_does_not_have_is_invented_nowhere(page: Page) -> None:
     unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
     signals = [named("gate", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1], threshold=None, key="gate")]

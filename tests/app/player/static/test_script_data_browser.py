@@ -210,6 +210,14 @@ def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
         assert run(page, "data", "unpack", body, packed) == expected
 
 
+def test_an_illegal_update_may_match_the_reference(page: Page) -> None:
+    body = """const { legalityTag } = await import(new URL("panels/transcript.js", location.href));
+        const tag = legalityTag({ legality: arg });
+        return [tag.textContent, tag.title.includes("it may still match the reference")];"""
+    assert run(page, "data", "unpack", body, "illegal") == ["illegal in the model's states", True]
+    assert run(page, "data", "unpack", body, "malformed") == ["malformed", False]
+
+
 def test_a_preview_counts_frames_in_a_row_while_the_run_grows(page: Page) -> None:
     policy = asdict(replace(POLICIES["heads"], frames_in_a_row=2))
     body = """const data = unpack(arg), grown = new EventCounts(data, "speak", 0.05, true), times = data.times;

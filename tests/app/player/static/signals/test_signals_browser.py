@@ -155,7 +155,7 @@ def test_a_decision_says_its_probability_its_text_and_its_reference(page: Page, 
     wait_for_figure(page)
     outputs = make_run(folder).outputs
     assert hover_text(page, "speak hits", 5.5) == [
-        "0:05.5  in time",
+        "0:05.5  decision in time",
         f"speak {outputs[11].speak_prob:.3f} > 0.50",
         "model: Now the roof.",
         "reference 0:04.0: Now the roof.",
@@ -164,7 +164,7 @@ def test_a_decision_says_its_probability_its_text_and_its_reference(page: Page, 
     page.mouse.move(0, 0)
     page.wait_for_selector(".ss-figure .hovertext", state="detached")
     assert hover_text(page, "update misses", 8.5) == [
-        "0:08.5  missed",
+        "0:08.5  no decision",
         f"update {outputs[17].update_prob:.3f} ≤ 0.50",
         "reference 0:08.5: S2->start",
     ]
@@ -186,7 +186,7 @@ def test_hostile_texts_in_hover_texts_stay_texts(page: Page) -> None:
 def test_the_legend_hides_a_trace_and_shows_it_again(page: Page) -> None:
     wait_for_figure(page)
     entries = page.locator(".ss-figure .legendtext")
-    assert entries.all_text_contents() == ["speak", "update", "in time", "false", "missed"]
+    assert entries.all_text_contents() == ["speak", "update", "decision in time", "unexpected decision", "no decision"]
     hit, alarm = marker(page, "speak hits", 5.5), marker(page, "speak alarms", 9.0)
     assert (colour_at(page, hit), colour_at(page, alarm)) == (COLOURS["matched"].light, COLOURS["redundant"].light)
     page.locator(".ss-canvas").scroll_into_view_if_needed()

@@ -122,9 +122,9 @@ def test_a_figure_has_the_decisions_matches_and_states_of_the_player(run: Run) -
     shown = to_timeline_run(run, count_letters)
     for signal in shown.signals:
         found, decided, expected = signal.decisions, packed["decided"][signal.name], packed["expected"][signal.name]
-        assert sorted([*found.in_time, *found.false]) == decided
-        assert len(found.in_time) + len(found.missed) == len(expected)
-        assert set(found.missed) <= set(expected)
+        assert sorted([*found.in_time, *found.unexpected]) == decided
+        assert len(found.in_time) + len(found.undecided) == len(expected)
+        assert set(found.undecided) <= set(expected)
     assert shown.judged is not None
     outcomes = [turn.outcome for turn in shown.judged.turns]
     assert outcomes == [turn["verdict"] for turn in packed["turns"]]

@@ -84,7 +84,7 @@ def correct_samples(
 
 
 def correct_sample(store: ReviewStore, sample: Sample, *, is_blind: bool) -> CorrectedSample:
-    """Return the corrected reference of one video; in blind mode, where nobody sees the corrections of all, without."""
+    """Return the corrected reference of one video; in blind mode, that without corrections."""
     corrections = () if is_blind else read_review(store, video_id=sample.video_id).corrections.get(sample.video_id, ())
     return apply_corrections(sample, corrections)
 

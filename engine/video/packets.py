@@ -1,6 +1,6 @@
 """The packets of a video stream on one clock that never jumps back.
 
-A recorder that starts again in the same file, and recordings that are appended to one file, begin their times anew.
+A recorder that starts again in the same file, and recordings that are appended to one file, restart their times.
 Their pictures follow the end of the pictures before: two recordings of 10 s last 20 s.
 """
 

@@ -38,7 +38,7 @@ class RunVideoOptions(RunOptions):
 
     @property
     def kept(self) -> str:
-        """What an interrupted command keeps."""
+        """A sentence on what an interrupted command keeps."""
         if not self.endpoint:
             return "nothing was written"
         return f"{self.out} keeps the answers, the same command with --resume asks for the rest"

@@ -132,8 +132,8 @@ def test_the_videos_are_listed_with_their_failures_and_open_at_once(page: Page) 
     end_tour(page)
     page.click("#chosen input")
     labels = [label.strip("✓ \n") for label in page.locator("#chosen [role=option]").all_inner_texts()]
-    assert labels[0] == "tower-hard · saved run: 16 failures"
-    assert labels[-1] == "tower-permuted · saved run: no failures"
+    assert labels[0] == "tower-hard · 16 failures"
+    assert labels[-1] == "tower-permuted · no failures"
     assert len(labels) == 16
     page.get_by_role("option", name=re.compile("^(✓ )?toy-truck-hard-permuted")).click()
     wait_for_line(page, "Failure 1 of 3: ✕ missed: silent where the reference speaks, at 0:22.0.")
@@ -274,6 +274,6 @@ def test_steps_are_shown_in_full_after_another_tab(visitor: BrowserContext, addr
 def test_the_chosen_video_is_read_in_full_in_a_narrow_window(visitor: BrowserContext, address: str) -> None:
     page = visit(visitor, address)
     page.set_viewport_size({"width": 1024, "height": 768})
-    assert page.input_value("#chosen input") == "robot-hard · saved run: 4 failures"
+    assert page.input_value("#chosen input") == "robot-hard · 4 failures"
     page.wait_for_function("((box) => box.scrollWidth <= box.clientWidth)(document.querySelector('#chosen input'))")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -80,13 +80,12 @@ def _make_chooser(context: AppContext) -> gr.Dropdown:
     short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
     names = sorted(short, key=lambda name: -counts.get(name, -1))  # stable: without counts, as in the manifest
     choices = [
-        (f"{short[name]} · saved run: {_count_failures(counts[name])}" if name in counts else short[name], name)
+        (f"{short[name]} · {_count_failures(counts[name])}" if name in counts else short[name], name)
         for name in names
     ]
     first = context.opening_clip
-    return gr.Dropdown(
-        choices, value=first.name if first else None, label="Bundled video", interactive=True, elem_id="chosen"
-    )
+    label = "Bundled video · failures in its saved run" if counts else "Bundled video"
+    return gr.Dropdown(choices, value=first.name if first else None, label=label, interactive=True, elem_id="chosen")
 
 
 def _count_failures(count: int) -> str:

@@ -80,8 +80,7 @@ def _make_chooser(context: AppContext) -> gr.Dropdown:
     short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
     names = sorted(short, key=lambda name: -counts.get(name, -1))  # stable: without counts, as in the manifest
     choices = [
-        (f"{short[name]} · {_count_failures(counts[name])}" if name in counts else short[name], name)
-        for name in names
+        (f"{short[name]} · {_count_failures(counts[name])}" if name in counts else short[name], name) for name in names
     ]
     first = context.opening_clip
     label = "Bundled video · failures in its saved run" if counts else "Bundled video"

@@ -1,9 +1,10 @@
-"""The packets of a video stream on one clock that never jumps back.
+"""The packets of a video stream on one clock that never jumps.
 
 A recorder that starts again in the same file, and recordings that are appended to one file, restart their times.
 Their pictures follow the end of the pictures before: two recordings of 10 s last 20 s.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,11 +13,17 @@ from typing import Any, Final
 
 from av.container import InputContainer
 from av.error import FFmpegError
+from av.format import Flags
 from av.packet import Packet
 from av.video.stream import VideoStream
 
 DEFAULT_STEP_S: Final = 0.04
 """Time between two pictures of a file that does not state its rate, in seconds."""
+_MAX_GAP_S: Final = 10.0
+"""Longest gap in the times of MPEG-TS and MPEG-PS, in seconds; a longer one is another recording, as for FFmpeg.
+
+**Source**: FFmpeg's documentation of ``-dts_delta_threshold``.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +43,7 @@ class PacketList:
 
     pictures: tuple[ListedPicture, ...]
     num_recordings: int
-    """1 plus the number of times at which the stored times jump back."""
+    """1 plus the number of times at which the stored times jump."""
     has_hidden: bool
     """Whether FFmpeg discards pictures of a later recording, as it does in fragmented mp4."""
 
@@ -62,28 +69,32 @@ class PacketList:
 class PacketReader:
     """Iterates once over the packets of a stream, the last of which is empty, on one clock.
 
-    A recording begins with a key picture that is earlier than pictures before it. If the next packet follows those
-    again, the key picture alone had a wrong time.
+    A recording begins with a key picture that is earlier than pictures before it, or too late to belong to them. If
+    the next packet follows those again, the key picture alone had a wrong time.
     """
 
     def __init__(self, container: InputContainer, stream: VideoStream) -> None:
         self._container, self._stream = container, stream
         self._step = max(1, _ticks_of(step_of(stream), stream))
+        can_jump = Flags.ts_discont in Flags(container.format.flags)
+        self._max_gap = _ticks_of(_MAX_GAP_S, stream) if can_jump else math.inf
         self.num_recordings = 1
         self.has_hidden = False
         self.shift = 0
         """Ticks that were added to the times of the latest packet."""
 
     def __iter__(self) -> "Iterator[Packet[VideoStream]]":
-        newest = decoded = resumed = None  # stored times: of the latest picture, in decoding order, before a jump back
-        end, former_shift = 0, 0
+        newest = resumed = None  # stored times: of the latest picture, before a jump
+        decoded = end = former_shift = 0  # the first is the stored time in decoding order
         for packet in self._container.demux(self._stream):
             if packet.size and packet.pts is not None:
                 order = packet.pts if packet.dts is None else packet.dts
-                if resumed is not None and order >= resumed:
+                if resumed is not None and resumed <= order and not resumed < decoded <= order:
                     self.shift, self.num_recordings = former_shift, self.num_recordings - 1
                 resumed = None
-                if packet.is_keyframe and newest is not None and packet.pts < newest and order < (decoded or newest):
+                is_back = newest is not None and packet.pts < newest and order < decoded
+                is_ahead = newest is not None and order > decoded + self._max_gap
+                if packet.is_keyframe and (is_back or is_ahead):
                     former_shift, self.shift, resumed = self.shift, end - packet.pts, decoded
                     self.num_recordings, newest = self.num_recordings + 1, None
                 newest = packet.pts if newest is None else max(newest, packet.pts)

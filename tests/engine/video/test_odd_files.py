@@ -148,8 +148,12 @@ def test_recordings_that_are_appended_follow_each_other(tmp_path: Path, decode: 
     assert probe(whole).copy_reason
 
 
-def test_three_recordings_and_an_excerpt_of_the_last_one(tmp_path: Path, address: str) -> None:
-    parts = [write_recording(tmp_path / f"{low}.ts", levels=range(low, low + 50)) for low in (20, 120, 180)]
+@pytest.mark.parametrize("clocks", [(0, 0, 0), (0, 3600, 30)], ids=["restart", "jump"])
+def test_three_recordings_and_an_excerpt_of_the_last_one(tmp_path: Path, address: str, clocks: tuple[int, ...]) -> None:
+    parts = [
+        write_recording(tmp_path / f"{low}.ts", levels=range(low, low + 50), start_s=start_s)
+        for low, start_s in zip((20, 120, 180), clocks, strict=True)
+    ]
     whole = append(tmp_path / "whole.ts", *parts)
     frames = list(read_frames(whole, fps=2))
     assert len(frames) == 30

@@ -42,7 +42,7 @@ def append(path: Path, *parts: Path) -> Path:
     return path
 
 
-def write_recording(path: Path, *, levels: Iterable[int]) -> Path:
+def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0) -> Path:
     """Write grey pictures at 10 a second; the kind is the name after the first dot, such as ``live.webm``."""
     kind = path.name.partition(".")[2]
     options = {
@@ -57,7 +57,7 @@ def write_recording(path: Path, *, levels: Iterable[int]) -> Path:
         stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
         for number, level in enumerate(levels):
             frame = VideoFrame.from_ndarray(np.full((64, 96, 3), level, np.uint8), format="rgb24")
-            frame.pts, frame.time_base = number, Fraction(1, 10)
+            frame.pts, frame.time_base = 10 * start_s + number, Fraction(1, 10)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path

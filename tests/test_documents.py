@@ -42,7 +42,6 @@ PROGRAMS: dict[str, Command | Group] = {
     "stepscope": app.cli.stepscope.STEPSCOPE,
 }
 PIP_OPTIONS = {"--no-deps"}
-OTHER_OPTIONS = {"--form", "--live", "--rows", "--without"}  # old names, in the changelog alone
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -264,8 +263,7 @@ def test_options_in_the_text_exist() -> None:
     known = PIP_OPTIONS.union(*map(_options, PROGRAMS.values()))
     for document in DOCUMENTS:
         named = {option for text in _code(document) for option in _OPTION.findall(text)}
-        allowed = known | (OTHER_OPTIONS if document.name == "CHANGELOG.md" else set())
-        assert named - allowed == set(), document.name
+        assert named - known == set(), document.name
 
 
 def test_the_layers_in_the_text_are_those_of_the_import_contracts() -> None:

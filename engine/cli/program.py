@@ -28,12 +28,6 @@ from engine.imports import collection_paused, import_uncollected
 
 T = TypeVar("T")
 _MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
-_OLD_SPELLINGS: Final = {
-    "--form": "--format",
-    "--live": "--teacher-forced",
-    "--rows": "--batch-size",
-    "--without": "--omit",
-}
 _THRESHOLDS: Final = {"--speak-threshold": "speak", "--update-threshold": "update"}
 
 
@@ -146,15 +140,14 @@ def load_object(reference: str) -> Any:
 
 
 def _normalise(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments in present spellings, with thresholds in digits and a point.
+    """Return the arguments with thresholds in digits and a point.
 
     Raises ``ValueError`` for an invalid threshold.
     """
     words: list[str] = []
     for word in arguments:
         option, equals, value = word.partition("=")
-        option = _OLD_SPELLINGS.get(option, option)
-        words += [option, value] if equals and option in _THRESHOLDS else [option + equals + value]
+        words += [option, value] if equals and option in _THRESHOLDS else [word]
     for index, (option, value) in enumerate(pairwise(words)):
         if option in _THRESHOLDS:
             words[index + 1] = str(read_threshold(value, _THRESHOLDS[option]))

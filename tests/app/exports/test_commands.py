@@ -118,7 +118,7 @@ def test_a_published_form_has_its_provenance_beside_it(tmp_path: Path, form: str
     with open_store(tmp_path / "reviews.sqlite") as store:
         correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="Lay down the hull."))
     out = tmp_path / "corrected.json"
-    command = ["split", str(tmp_path / "split.json"), "--out", str(out), "--form", form, "--without", "cause"]
+    command = ["split", str(tmp_path / "split.json"), "--out", str(out), "--format", form, "--omit", "cause"]
     assert main([*command, "--reviews", str(tmp_path / "reviews.sqlite")]) == 0
     provenance = json.loads((tmp_path / "corrected.json.provenance.json").read_text(encoding="utf-8"))
     assert (provenance["reviewers"], provenance["num_corrected_turns"]) == (["ann"], 1)

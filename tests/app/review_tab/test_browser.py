@@ -124,7 +124,7 @@ def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Review
         page.click("#download")
     assert download.value.suggested_filename == "test-csv.zip"
     store = ["--reviews", str(reviewed.store)]
-    export(["write", str(reviewed.runs / "a"), "--form", "csv", "--out", str(tmp_path), *store])
+    export(["write", str(reviewed.runs / "a"), "--format", "csv", "--out", str(tmp_path), *store])
     archive = zipfile.ZipFile(download.value.path())
     found = {Path(name).name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
     assert found == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -140,7 +140,7 @@ def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for
     page: Page, reviewed: ReviewedSplit, tmp_path: Path
 ) -> None:
     export(
-        ["write", str(reviewed.runs / "a"), "--form", "eaf", "--out", str(tmp_path), "--reviews", str(reviewed.store)]
+        ["write", str(reviewed.runs / "a"), "--format", "eaf", "--out", str(tmp_path), "--reviews", str(reviewed.store)]
     )
     document = tmp_path / "v2.eaf"
     text = document.read_text(encoding="utf-8")

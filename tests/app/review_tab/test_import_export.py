@@ -52,12 +52,12 @@ def test_an_export_is_what_the_command_line_writes(
     said, button = write(batches, reviews, make_query(run="a"), content, ["ann"], without.get(form, []))
     assert said.value.startswith(f"⚠ test-{form}.zip has 3 videos. Corrections that no longer fit")
     zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
-    common = ["--form", form, "--prefer", "ann", "--reviews", str(reviewed.store), "--out"]
+    common = ["--format", form, "--prefer", "ann", "--reviews", str(reviewed.store), "--out"]
     out = tmp_path / "cli"
     if content in REVIEW_EXPORTS:
         assert export(["write", str(reviewed.runs / "a"), *common, str(out)]) == 1  # a correction does not fit
     else:
-        left = [part for name in without.get(form, []) for part in ("--without", name)]
+        left = [part for name in without.get(form, []) for part in ("--omit", name)]
         name = {"proassist": "test.jsonl"}.get(form, "test.json")
         left += ["--relative-to", "split"]
         assert export(["split", str(reviewed.split), *left, *common, str(out / name)]) == 1

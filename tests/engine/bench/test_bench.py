@@ -27,7 +27,7 @@ def bench(*arguments: str) -> int:
 def test_a_split_is_streamed_in_five_modes_and_the_last_line_is_json(
     demo_manifest: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bench(str(demo_manifest), "--checkpoint", str(tiny_folder), "--rows", "2") == 0
+    assert bench(str(demo_manifest), "--checkpoint", str(tiny_folder), "--batch-size", "2") == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8  # what is measured, the heading, five modes, JSON
     modes = json.loads(lines[-1])["modes"]
@@ -137,14 +137,6 @@ def test_graphs_without_a_gpu_are_refused_in_one_line(tiny_folder: Path, capsys:
 def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("--checkpoint", str(tiny_folder), "--arch", "tiny", option, "-1") == 2
     assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err
-
-
-def test_the_old_name_of_the_batch_size_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["bench", "--help"])
-    text = capsys.readouterr().out
-    assert "--batch-size" in text
-    assert "--rows" not in text  # still accepted, see the first test
 
 
 def test_a_split_without_videos_is_wrong_use(

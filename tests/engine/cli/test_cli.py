@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.cli.stepscope import STEPSCOPE, main
-from engine.cli.options import BenchOptions, RunOptions
+from engine.cli.options import RunOptions
 from engine.cli.program import Group, parse
 from engine.config import StreamConfig
-from eval.cli.options import RunOptions as EvalOptions
 
 WORDS = ["video.mp4", "--out", "out.jsonl"]
 LEAVES = [
@@ -53,13 +52,6 @@ def test_a_flag_that_the_file_switches_on_can_be_given_and_switched_off(file: st
     assert not read("--config", file, "--no-do-sample").stream.do_sample
     with pytest.raises(ValueError, match="Unrecognized options: --no-do-sample"):
         read("--no-do-sample")
-
-
-def test_old_spellings_are_accepted() -> None:
-    assert parse(BenchOptions, ["--rows", "3"], prog="").batch_size == 3
-    assert parse(BenchOptions, ["--rows=3"], prog="").batch_size == 3
-    options = parse(EvalOptions, ["a.json", "--out", "o", "--live", "--device", "cpu"], prog="")
-    assert (options.teacher_forced, options.devices) == (True, "cpu")
 
 
 @pytest.mark.parametrize(

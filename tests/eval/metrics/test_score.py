@@ -120,9 +120,8 @@ def test_a_split_is_run_scored_and_a_missing_video_has_its_row(
     split = tmp_path / "split.json"
     split.write_text(json.dumps({"videos": [*manifest["videos"], lost]}))
     out = tmp_path / "run"
-    assert (
-        main(["run", str(split), "--out", str(out), "--checkpoint", str(tiny_folder), "--device", "cpu", "--live"]) == 1
-    )
+    options = ["--checkpoint", str(tiny_folder), "--device", "cpu", "--teacher-forced"]
+    assert main(["run", str(split), "--out", str(out), *options]) == 1
     shown, complaints = capfd.readouterr()
     assert "failed: lost: " in complaints
     rows = list(csv.DictReader((out / "videos.csv").read_text(encoding="utf-8").splitlines()))

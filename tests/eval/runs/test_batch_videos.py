@@ -215,7 +215,7 @@ def test_a_signal_keeps_the_finished_videos_and_says_how_to_go_on(
         "run",
         str(split),
         *options,
-        "--live",
+        "--teacher-forced",
         "--features",
         str(tmp_path / "f"),
     ]

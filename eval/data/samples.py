@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -118,16 +118,6 @@ class Split:
     def with_entries(self, entries: Iterable[Sample | InvalidSample]) -> "Split":
         """Return the split with other records."""
         return replace(self, entries=tuple(entries))
-
-
-def pack_turn(turn: Turn) -> dict[str, Any]:
-    """Return the values of a turn by field, for a digest: without the fields of a reply span if it has none.
-
-    So the digest of a reference is that of earlier versions, which knew no spans, and no start of the evidence.
-    """
-    values = asdict(turn)
-    del values["related_start_s"]
-    return {name: value for name, value in values.items() if value is not None or name not in SPAN_FIELDS}
 
 
 def build_task(sample: Sample) -> Task:

@@ -25,7 +25,7 @@ from engine.dialogue import STATES, fill_legality, initial_state
 from engine.io.files import write_json
 from engine.io.json_records import Amount, Count, short_repr
 from engine.records import FrameOutput, GapReason, read_outputs, write_outputs
-from eval.data.samples import InvalidSample, Sample, pack_turn
+from eval.data.samples import InvalidSample, Sample
 from eval.metrics.videollm_online import LiveCounts
 from eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 
@@ -263,12 +263,7 @@ def digest_sample(sample: Sample) -> str:
     """Return a digest of a sample and the size of its video file, 16 hexadecimal digits."""
     path = sample.video_path
     size = path.stat().st_size if path is not None and path.exists() else None
-    turns = [pack_turn(turn) for turn in sample.turns]
-    content = {**asdict(sample), "turns": turns, "video_path": None if path is None else path.name, "size": size}
-    if path is None or sample.start_s is None:
-        del content["start_s"]  # so that older runs, without this field, keep their digest
-    if sample.has_reference:
-        del content["has_reference"]
+    content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

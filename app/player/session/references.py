@@ -4,9 +4,10 @@ A reference applies only to the upload. Video paths in it are not opened.
 """
 
 import hashlib
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from app.formatting import format_clock
@@ -62,17 +63,10 @@ def digest_reference(clip: Clip) -> str:
     sample = clip.sample
     if sample is None or not clip.content_digest:
         return ""
-    spans = [(turn.end_s, turn.related_end_s) for turn in sample.turns if turn.end_s is not None]
-    content = (
-        sample.fps,
-        sample.num_frames,
-        sample.goal,
-        sample.steps,
-        sample.turns,
-        sorted(sample.initial_state.items()),
-        *([spans] if spans else []),  # without spans the digest is that of earlier versions
-    )
-    return hashlib.sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:16]
+    names = ("fps", "num_frames", "goal", "steps", "turns", "initial_state")
+    values = asdict(sample)
+    content = json.dumps({name: values[name] for name in names}, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def describe_reference(clip: Clip, sample: Sample, path: Path) -> tuple[str, bool]:

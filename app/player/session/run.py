@@ -23,13 +23,6 @@ from eval.runs.provenance import Provenance
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
 """Score settings of runs that are started on the page."""
 
-_FIRST_SETTINGS: Final = (
-    "fps speak_threshold update_threshold decision_policy max_updates_per_frame illegal_updates max_new_tokens "
-    "max_update_tokens max_seq_len reserved_seq_len prefill_frames lookahead draft_tokens do_sample temperature top_p "
-    "seed"
-)
-"""The settings that are part of every digest of a run, also with their defaults; do not add to them."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskText:
@@ -126,17 +119,13 @@ class Run:
     def digest(self) -> str:
         """12 hex digits of everything that determines the outputs: checkpoint, video, task and settings.
 
-        The number of frames per forward pass is excluded, because it does not change the outputs. A setting that is
-        not in ``_FIRST_SETTINGS`` is excluded while it has its default, so that a link stays valid in later versions.
+        The number of frames per forward pass is excluded, because it does not change the outputs. So are
+        settings with their defaults: a link stays valid when a setting is added.
         """
-        config, defaults = asdict(self.config.frame_by_frame()), asdict(type(self.config)())
-        settings = {
-            name: config[name] for name in config if name in _FIRST_SETTINGS.split() or config[name] != defaults[name]
-        }
-        task = asdict(self.task)
-        if not self.task.questions:
-            del task["questions"]  # so that a link of an earlier version stays valid
-        source = [self.model_digest, self.clip.video_id, task, settings]
+        defaults = asdict(type(self.config)())
+        changed = asdict(self.config.frame_by_frame()).items()
+        settings = {name: value for name, value in changed if value != defaults[name]}
+        source = [self.model_digest, self.clip.video_id, asdict(self.task), settings]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 

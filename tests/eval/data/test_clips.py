@@ -17,7 +17,7 @@ from eval import __main__ as command
 from eval.data.loading import read_samples, read_split
 from eval.data.samples import InvalidSample, Sample, build_task
 from eval.runs.batch import FinishedVideo
-from eval.runs.folder import RunFolder, digest_sample
+from eval.runs.folder import RunFolder
 from eval.runs.streaming.sample_features import embed_sample
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.support.data.batches import make_worker_config, run_to_end
@@ -28,11 +28,6 @@ from tests.support.streams.batches import run_sample
 START = {"start_frame_idx": 20, "end_frame_idx": 32}  # 10 s to 16 s at 2 fps: pictures 100, 105 ... 155 of the video
 TURNS = [{"role": "assistant", "content": "Now the sail.", "time": 10.0}]
 SHORT_CLIP: dict[str, Any] = {**CLIP, **START, "conversation": TURNS}
-OLD: dict[str, Any] = {
-    "videos": [{"video_id": "v", "fps": 2, "num_frames": 4, "goal": "x", "steps": [], "turns": []}],
-}
-OLD_DIGEST = "f67b4f77dc082993"
-"""The record of ``OLD`` in run folders of versions without ``start_s``."""
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +54,6 @@ def test_a_video_of_a_manifest_may_be_a_part_of_its_file(tmp_path: Path) -> None
     assert (whole.start_s, whole.excerpt, part.start_s) == (None, None, 7.25)
     with pytest.raises(ValueError, match="start_s must be a number from 0"):
         read_samples(write(tmp_path, {"videos": [{**video, "start_s": -1}]}))
-
-
-def test_a_sample_without_a_start_or_a_file_keeps_its_digest_of_older_versions(tmp_path: Path) -> None:
-    (clip,) = read_samples(write(tmp_path, CLIP))
-    assert digest_sample(clip) == digest_sample(replace(clip, start_s=None))
-    placed = replace(clip, video_path=tmp_path / "a.mp4")
-    assert digest_sample(placed) != digest_sample(replace(placed, start_s=None))
-    (sample,) = read_samples(write(tmp_path, OLD))
-    assert digest_sample(sample) == OLD_DIGEST
 
 
 def test_the_frames_of_a_clip_are_embedded_from_its_part_of_the_video_and_kept_apart(

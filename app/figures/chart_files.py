@@ -1,6 +1,5 @@
 """The charts that the command ``figure`` draws: of a run folder, of a sweep folder, and of two run folders."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from eval.runs.folder import RunFolder
 from eval.sweeps.best_point import recommend_metric
 from eval.sweeps.folder import SweepFolder, read_sweep
 from eval.sweeps.grid import GRID_SIZES
-from eval.sweeps.preview import preview
+from eval.sweeps.preview import preview, preview_present
 from eval.sweeps.traces import Traces, make_choice_grid, read_traces
 
 _MOST_SCORES = {"videos": 2, SCORE_DISTRIBUTIONS: 1, **dict.fromkeys(SWEEP_CHARTS, 1)}
@@ -91,11 +90,9 @@ def preview_choice(traces: Traces, names: Sequence[str], *, size: int = GRID_SIZ
     Raises ``ValueError`` as ``Traces.choose`` and ``preview``.
     """
     choice = traces.choose(names)
-    known = [math.nan if signal is None else signal.threshold for signal in choice]
-    is_known = all(signal is None or not math.isnan(signal.threshold) for signal in choice)
     return SweepData(
         scores=preview(traces, make_choice_grid(choice, lambda signal: signal.make_axis(size))),
-        run_thresholds=(known[0], known[1]) if is_known else None,
+        present=preview_present(traces, choice),
     )
 
 

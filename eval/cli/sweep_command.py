@@ -1,8 +1,9 @@
 """``stepscope sweep``: scores a split at every point of a grid of thresholds."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +18,12 @@ from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.text_encoder import import_encoder
 from eval.metrics.definitions import NUM_FAILURES
-from eval.sweeps.best_point import check_metrics, find_best
-from eval.sweeps.exact import SweepProgress, run_sweep
-from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
+from eval.sweeps.best_point import PresentPoint, check_metrics, find_best
+from eval.sweeps.exact import SweepProgress, read_swept_videos, run_sweep
+from eval.sweeps.folder import SweepFolder, SweptVideo, read_sweep, write_sweep
+from eval.sweeps.gain import compute_gain, explain_best, find_present
 from eval.sweeps.grid import DEFAULT_METRICS, SWEEP_METRICS, Grid, GridScores, parse_axis
-from eval.sweeps.preview import PREVIEW_METRICS, preview
+from eval.sweeps.preview import PREVIEW_METRICS, preview, preview_present
 from eval.sweeps.traces import TracedSignal, make_choice_grid, read_traces
 
 _DEFAULT_AXIS: Final = "0.1:0.9:9"
@@ -36,7 +38,8 @@ def sweep(options: SweepOptions) -> int:
         raise ValueError("--signal is for --preview RUN: the model decides by its own probabilities")
     metrics = options.metric or (DEFAULT_METRICS if options.preview else (NUM_FAILURES, *DEFAULT_METRICS))
     check_metrics(metrics, known=PREVIEW_METRICS if options.preview else SWEEP_METRICS)
-    scores = _preview(options.preview, split, options) if options.preview else _sweep(split, options)
+    swept = _preview(options.preview, split, options) if options.preview else _sweep(split, options)
+    scores = swept.scores
     for video_id, reason in scores.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
     if scores.warning:
@@ -51,11 +54,28 @@ def sweep(options: SweepOptions) -> int:
     for name in metrics if scores.num_videos else ():
         if name not in scores.metrics and not options.metric:
             continue  # a default score of a decision that is not swept
-        print(f"best {find_best(scores, name)}")
+        print(_describe(swept, name))
     return 1 if scores.errors else 0
 
 
-def _preview(run: Path, split: Split, options: SweepOptions) -> GridScores:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Swept:
+    """A grid with its scores, and what its best point is compared with."""
+
+    scores: GridScores
+    present: PresentPoint | None
+    videos: Sequence[SweptVideo] = ()
+    """Counts of an exact sweep."""
+
+
+def _describe(swept: _Swept, metric: str) -> str:
+    """Return the best point by a score, with the gain over the present thresholds."""
+    best = find_best(swept.scores, metric, present=swept.present)
+    explained = explain_best(best, compute_gain(best, swept.videos) if swept.scores.is_exact else None)
+    return f"best {best}. {explained}" if explained else f"best {best}"
+
+
+def _preview(run: Path, split: Split, options: SweepOptions) -> _Swept:
     """Score a grid from a run's traces, and write the tables into ``--out`` if it is given."""
     traces = read_traces(run, split)
     choice = traces.choose(options.signal)
@@ -69,14 +89,14 @@ def _preview(run: Path, split: Split, options: SweepOptions) -> GridScores:
         settings = {"split": str(split.path.resolve()), "run": str(run.resolve())}
         with SweepFolder.open(options.out, settings, resume=options.resume):
             write_sweep(options.out, scores, settings)
-    return scores
+    return _Swept(scores=scores, present=preview_present(traces, choice))
 
 
 def _read_axis(text: str | None, signal: TracedSignal) -> tuple[float, ...]:
     return parse_axis(text or _DEFAULT_AXIS) if text or signal.spec is None else signal.make_axis(_AXIS_SIZE)
 
 
-def _sweep(split: Split, options: SweepOptions) -> GridScores:
+def _sweep(split: Split, options: SweepOptions) -> _Swept:
     """Run a split at every point of a grid."""
     worker_config = make_worker_config(options, options.stream_config(), batch_size=options.batch_size)
     policy = worker_config.config.policy
@@ -99,7 +119,12 @@ def _sweep(split: Split, options: SweepOptions) -> GridScores:
     )
     with closing(updates):
         _show_sweep_progress(updates)
-    return read_sweep(options.out)
+    scores, config = read_sweep(options.out), worker_config.config
+    return _Swept(
+        scores=scores,
+        present=find_present(scores, (config.speak_threshold, config.update_threshold)),
+        videos=read_swept_videos(options.out, split, num_points=len(grid)),
+    )
 
 
 def _show_sweep_progress(updates: Iterable[SweepProgress]) -> None:

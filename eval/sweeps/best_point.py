@@ -1,8 +1,8 @@
-"""The best point of a grid of thresholds by one score, and the points that tie with it."""
+"""The best point of a grid of thresholds by one score, the points that tie with it, and the present point."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,29 +10,47 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from eval.metrics.definitions import compute_loss, find_metric, has_direction
+from eval.metrics.score import VideoCounts
 from eval.sweeps.grid import RECOMMENDED_METRICS, SWEEP_METRICS, Grid, GridScores, check_known
 
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PresentPoint:
+    """The present thresholds, as a rule those of a run, scored as a point of their own, on the grid or off it."""
+
+    thresholds: tuple[float, float]
+    """The speak and the update threshold; one that is not swept has no effect."""
+    scores: Mapping[str, float]
+    """Scores by name, as of a point of the grid."""
+    counts: Mapping[str, VideoCounts] = field(default_factory=dict)
+    """By video; empty for a preview and on the grid, where the sweep has the counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BestPoint:
-    """The point of a grid with the best value of one score."""
+    """The point of a grid with the best value of one score, or the present point if no other is better."""
 
     metric: str
-    value: float
+    scores: Mapping[str, float]
+    """All scores of the point."""
     speak_threshold: float
     update_threshold: float
     num_tied: int
     """Points with this value, this one included."""
     num_plateau: int
-    """Number of such points that are connected with this one."""
+    """Number of such points that are connected with this one; 1 for the present point."""
     split: str
     grid: Grid
-    present_value: float | None = None
-    """Value at the thresholds of the run; None if they are no point of the grid."""
+    present: PresentPoint | None = None
     is_present: bool = False
-    """Whether these are the thresholds of the run, which no point improves on."""
+    """Whether this is the present point, which may lie off the grid."""
+
+    @property
+    def value(self) -> float:
+        """The best value of the score."""
+        return self.scores[self.metric]
 
     @property
     def thresholds(self) -> tuple[float, float]:
@@ -50,7 +68,7 @@ class BestPoint:
         if self.num_tied == 1:
             return ""
         if self.is_present:
-            return f"{self.num_tied} points have this value; this is the one of the run"
+            return f"{self.num_tied} points have this value"
         if self.num_plateau == self.num_tied:
             return f"{self.num_tied} neighbouring points have this value; this is the one in their middle"
         if self.num_plateau == 1:
@@ -62,9 +80,13 @@ class BestPoint:
 
     def __str__(self) -> str:
         """Return the point as text, with its ties."""
-        value = f"{self.value:.0f}" if find_metric(self.metric).is_count else f"{self.value:.3f}"
-        text = f"{self.metric} {value} at {self.place}"
+        text = f"{self.metric} {self.format(self.value)} at {self.place}"
         return f"{text} ({self.ties})" if self.ties else text
+
+    def format(self, value: float) -> str:
+        """Return a value of the score as text, such as ``0.957``, or ``3`` of a count."""
+        digits = 0 if find_metric(self.metric).is_count else 3
+        return "undefined" if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # -0.0 becomes 0.0
 
 
 def recommend_metric(known: Sequence[str]) -> str:
@@ -86,38 +108,50 @@ def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS)
             raise ValueError(f"{name} has no better or worse values; choose a different score")
 
 
-def find_best(scores: GridScores, metric: str, *, present: tuple[float, float] | None = None) -> BestPoint:
+def find_best(scores: GridScores, metric: str, *, present: PresentPoint | None = None) -> BestPoint:
     """Return the point with the best value of a score, in the direction of its definition.
 
     Points that tie form connected plateaus. The result is the point nearest to the middle of the largest plateau, in
-    steps of the grid, since there both thresholds tolerate small deviations on new videos. If the thresholds of the
-    run, ``present``, tie with the best, the result is their point: nothing is gained by a change.
+    steps of the grid, since there both thresholds tolerate small deviations on new videos. If no point is better than
+    the present one, that is the result: nothing is gained by a change.
 
     Raises ``ValueError`` for an unknown score, and for one that is undefined at every point.
     """
     check_metrics([metric], known=scores.metrics)
-    values = np.array(scores.as_matrix(metric), float)
+    grid, values = scores.grid, np.array(scores.as_matrix(metric), float)
     loss = compute_loss(metric, values)
     if np.isnan(loss).all():
         raise ValueError(f"{metric} is undefined at every point of the grid; choose a different score")
-    is_best = loss <= np.nanmin(loss) + _TOLERANCE
+    lowest = float(np.nanmin(loss))
+    own = math.nan if present is None else compute_loss(metric, present.scores[metric])
+    if present is not None and own <= lowest + _TOLERANCE:
+        is_off_grid = grid.find(present.thresholds) is None
+        axes = zip(present.thresholds, (grid.speak, grid.update), strict=True)
+        speak, update = (value if axis else math.nan for value, axis in axes)
+        return BestPoint(
+            metric=metric,
+            scores=present.scores,
+            speak_threshold=speak,
+            update_threshold=update,
+            num_tied=int((loss <= own + _TOLERANCE).sum()) + is_off_grid,
+            num_plateau=1,
+            split=scores.split,
+            grid=grid,
+            present=present,
+            is_present=True,
+        )
+    is_best = loss <= lowest + _TOLERANCE
     row, column, num_plateau = _find_middle(is_best)
-    places = dict(zip(scores.grid.pairs(), np.ndindex(values.shape), strict=True))
-    own = places.get(present) if present is not None else None
-    is_present = own is not None and bool(is_best[own])
-    if own is not None and is_present:
-        row, column = own
     return BestPoint(
         metric=metric,
-        value=float(values[row, column]),
-        speak_threshold=(scores.grid.speak or (math.nan,))[column],
-        update_threshold=(scores.grid.update or (math.nan,))[row],
+        scores=scores.points[row * values.shape[1] + column],
+        speak_threshold=(grid.speak or (math.nan,))[column],
+        update_threshold=(grid.update or (math.nan,))[row],
         num_tied=int(is_best.sum()),
         num_plateau=num_plateau,
         split=scores.split,
-        grid=scores.grid,
-        present_value=None if own is None else float(values[own]),
-        is_present=is_present,
+        grid=grid,
+        present=present,
     )
 
 

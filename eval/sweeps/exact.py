@@ -7,7 +7,7 @@ every point, and closing it leaves the finished videos.
 """
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, MutableMapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -127,14 +127,8 @@ def run_sweep(
 
 def score_sweep(folder: Path, split: Split, grid: Grid, *, policy: DecisionPolicy = POLICIES["heads"]) -> GridScores:
     """Score the finished videos of a sweep folder; the unfinished videos of the split are in its errors."""
-    files, errors, rows = SweepFolder(folder), dict[str, str](), list[SweptVideo]()
-    for entry in split.entries:
-        video = files.video(entry.video_id, num_points=len(grid))
-        reason = explain_missing(entry, video)
-        if reason:
-            errors[entry.video_id] = reason
-        elif video is not None:
-            rows.append(video)
+    errors = dict[str, str]()
+    rows = read_swept_videos(folder, split, num_points=len(grid), errors=errors)
     points = []
     for place in range(len(grid)):
         scores = score_counts(Pool([video.runs[video.points[place]] for video in rows], VideoCounts).total())
@@ -147,6 +141,21 @@ def score_sweep(folder: Path, split: Split, grid: Grid, *, policy: DecisionPolic
         num_videos=len(rows),
         errors=errors,
     )
+
+
+def read_swept_videos(
+    folder: Path, split: Split, *, num_points: int, errors: MutableMapping[str, str] | None = None
+) -> list[SweptVideo]:
+    """Return the finished videos of a sweep folder, in the order of the split; ``errors`` takes why one is missing."""
+    files, videos = SweepFolder(folder), list[SweptVideo]()
+    for entry in split.entries:
+        video = files.video(entry.video_id, num_points=num_points)
+        reason = explain_missing(entry, video)
+        if reason and errors is not None:
+            errors[entry.video_id] = reason
+        elif video is not None and not reason:
+            videos.append(video)
+    return videos
 
 
 def _leave_unscored_out(split: Split) -> Split:

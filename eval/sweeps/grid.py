@@ -104,6 +104,18 @@ class Grid:
         """Yield the speak and update threshold of every point, row by row of equal update thresholds."""
         return ((speak, update) for update in self.update or (math.nan,) for speak in self.speak or (math.nan,))
 
+    def find(self, thresholds: tuple[float, float]) -> int | None:
+        """Return the index in ``pairs`` of a speak and an update threshold; None off the grid.
+
+        A threshold that is not swept has any value.
+        """
+        is_swept = bool(self.speak), bool(self.update)
+        for place, pair in enumerate(self.pairs()):
+            near = map(math.isclose, pair, thresholds)
+            if all(is_near or not swept for is_near, swept in zip(near, is_swept, strict=True)):
+                return place
+        return None
+
     def describe(self, speak: float, update: float) -> str:
         """Return the thresholds of a point as text, such as ``speak 0.5, update 0.725`` or ``theta 0.725``."""
         if self.has_theta:

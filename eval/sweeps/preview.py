@@ -6,6 +6,7 @@ threshold alone, so it is counted once per threshold, and the points of the grid
 the leads of events are not scored.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -18,8 +19,9 @@ from engine.decisions.signals import Decision
 from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, summarize_decisions
 from eval.metrics.score import decision_f1
 from eval.metrics.signals import PREFIXES
+from eval.sweeps.best_point import PresentPoint
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridScores
-from eval.sweeps.traces import Trace, TracedSignal, Traces
+from eval.sweeps.traces import Choice, Trace, TracedSignal, Traces, make_choice_grid
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
 PREVIEW_METRICS: Final = (
@@ -63,6 +65,15 @@ def preview(traces: Traces, grid: Grid) -> GridScores:
         num_videos=len(videos),
         errors=errors,
     )
+
+
+def preview_present(traces: Traces, choice: Choice) -> PresentPoint | None:
+    """Score the thresholds of the run, also off the grid; None if one that is swept is unknown."""
+    if any(signal is not None and math.isnan(signal.threshold) for signal in choice):
+        return None
+    speak, update = (math.nan if signal is None else signal.threshold for signal in choice)
+    (scores,) = preview(traces, make_choice_grid(choice, lambda signal: (signal.threshold,))).points
+    return PresentPoint(thresholds=(speak, update), scores=scores)
 
 
 def _find_signal(traces: Traces, grid: Grid, decides: Decision) -> TracedSignal:

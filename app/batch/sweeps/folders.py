@@ -23,14 +23,17 @@ from app.player.session.run_files import file_name
 from engine.config import StreamConfig
 from engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from eval.data.samples import Split
-from eval.reports.scoring import ScoreSettings
+from eval.metrics.bootstrap import Interval
+from eval.reports.scoring import ScoreSettings, make_analyzer
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import IDENTITY, RunFolder
 from eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
 from eval.runs.traces import read_provenance
 from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.exact import build_sweep_settings
+from eval.sweeps.best_point import BestPoint, PresentPoint
+from eval.sweeps.exact import build_sweep_settings, read_swept_videos
 from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
+from eval.sweeps.gain import compute_gain, find_present, score_present
 from eval.sweeps.grid import GRID_SIZES, Grid, GridScores, make_axis, make_grid
 from eval.sweeps.traces import Choice, describe_choice, read_traces
 
@@ -51,6 +54,7 @@ class FoundSweep:
     """Settings that determine the scores."""
     run: str
     """Name of the run."""
+    split: Split
     exact_sizes: tuple[int, ...]
     """Thresholds per axis of the exact sweeps of this run, ascending."""
     problems: tuple[str, ...] = ()
@@ -59,6 +63,8 @@ class FoundSweep:
     """Signals that can be swept, as label and value; empty if there are only the two probabilities."""
     signals: str = ""
     """The value of ``choices`` that is shown."""
+    folder: Path | None = None
+    """The folder of the exact sweep; None for a preview."""
 
     @property
     def scores(self) -> GridScores:
@@ -90,19 +96,27 @@ def find_sweep(batches: BatchContext, name: str | None, size: int, signals: str 
     name, split, settings = _chosen(batches, name)
     exact, problems = _find_exact(batches, settings)
     if size in exact:
-        scores, found = exact[size]
-        data = SweepData(scores=scores, run_thresholds=_run_thresholds(settings))
-        return FoundSweep(data=data, settings=found, run=name, exact_sizes=tuple(exact), problems=problems)
+        sweep = exact[size]
+        return FoundSweep(
+            data=SweepData(scores=sweep.scores, present=_score_run(batches, name, split, sweep.scores)),
+            settings=sweep.settings,
+            run=name,
+            split=split,
+            exact_sizes=tuple(exact),
+            problems=problems,
+            folder=sweep.folder,
+        )
     traces = read_traces(batches.folder(name), split)
     choices = tuple((describe_choice(choice), _choice_value(choice)) for choice in traces.choices())
     shown = signals if signals in (value for _, value in choices) else choices[0][1]
     data = preview_choice(traces, shown.split(_SEPARATOR), size=size)
     if not data.scores.grid.specs:
-        data = replace(data, exact_points=_points_of(scores for scores, _ in exact.values()))
+        data = replace(data, exact_points=_points_of(sweep.scores for sweep in exact.values()))
     return FoundSweep(
         data=data,
         settings={"split": settings["split"], "run": name},
         run=name,
+        split=split,
         exact_sizes=tuple(exact),
         problems=problems,
         choices=choices if len(choices) > 1 else (),
@@ -119,10 +133,31 @@ def _points_of(sweeps: Iterable[GridScores]) -> dict[tuple[float, float], Mappin
     return {place: point for sweep in sweeps for place, point in zip(sweep.grid.pairs(), sweep.points, strict=True)}
 
 
-def _run_thresholds(settings: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the speak and the update threshold of a run; None if its settings have none."""
+def _score_run(batches: BatchContext, name: str, split: Split, scores: GridScores) -> PresentPoint | None:
+    """Return a run as a point of its exact sweep, also off the grid.
+
+    None if its settings have no thresholds, or if it lacks a video of the sweep.
+    """
+    settings = batches.settings_of(name)
     config = _config(settings) if settings.get("config") else None
-    return (config.speak_threshold, config.update_threshold) if config is not None else None
+    if config is None:
+        return None
+    thresholds = config.speak_threshold, config.update_threshold
+    if (found := find_present(scores, thresholds)) is not None:
+        return found
+    try:
+        run, scoring = RunFolder(batches.folder(name)), batches.scoring_of(settings)
+        samples = [sample for sample in split.samples if sample.video_id not in scores.errors]
+        return score_present(thresholds, samples, make_analyzer(run, scoring, encode=batches.jobs.encode))
+    except ValueError:
+        return None
+
+
+def find_gain(found: FoundSweep, best: BestPoint) -> Interval | None:
+    """Return the interval of the gain over the thresholds of the run; None for a preview, or without a gain."""
+    if found.folder is None or best.is_present:
+        return None
+    return compute_gain(best, read_swept_videos(found.folder, found.split, num_points=len(best.grid)))
 
 
 def download_sweep(batches: BatchContext, name: str | None, size: int, table: str, signals: str = "") -> Generator[Any]:
@@ -209,11 +244,18 @@ def unused_folder(folder: Path) -> Path:
     return next(path for path in folders if not path.exists() or (path.is_dir() and not any(path.iterdir())))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ExactSweep:
+    scores: GridScores
+    settings: Mapping[str, Any]
+    folder: Path
+
+
 def _find_exact(
     batches: BatchContext, settings: Mapping[str, Any]
-) -> tuple[Mapping[int, tuple[GridScores, Mapping[str, Any]]], tuple[str, ...]]:
-    """Return scores and settings of the exact sweeps of a run by thresholds per axis, and ``FoundSweep.problems``."""
-    exact: dict[int, tuple[GridScores, Mapping[str, Any]]] = {}
+) -> tuple[Mapping[int, _ExactSweep], tuple[str, ...]]:
+    """Return the exact sweeps of a run by thresholds per axis, and ``FoundSweep.problems``."""
+    exact: dict[int, _ExactSweep] = {}
     problems = []
     wanted = {key: settings.get(key) for key in _RUN_IDENTITY} | asdict(batches.scoring_of(settings))
     for path in _sweep_folders(batches):
@@ -223,7 +265,7 @@ def _find_exact(
             size = _size(found)
             is_of_run = not find_changed_settings(found, wanted, wanted) and _streamed(found) == _streamed(settings)
             if size is not None and is_of_run and content.get("is_exact") and content.get("points"):
-                exact.setdefault(size, (read_sweep(path), found))
+                exact.setdefault(size, _ExactSweep(scores=read_sweep(path), settings=found, folder=path))
         except ValueError as error:
             if path.name.startswith(f"{Path(settings.get('split', '')).stem}-"):
                 problems.append(f"The sweep {path.name} is skipped: {str(error).replace(f'{path}/', '')}.")

@@ -151,7 +151,7 @@ def show_sweep(
             needs = f"{find_metric(chosen).label} is no score of a preview of these signals: choose another score."
         return view._replace(said=f"{describe_points(found)} {needs}")
     try:
-        best = find_best(found.scores, chosen, present=found.data.run_thresholds)
+        best = find_best(found.scores, chosen, present=found.data.present)
     except ValueError as error:
         return view._replace(said=f"{describe_points(found)} {as_sentence(error)}")
     revision = f"{name} {chosen} {size} {found.signals}"

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Final
 
-from app.batch.sweeps.folders import FoundSweep
+from app.batch.sweeps.folders import FoundSweep, find_gain
 from app.formatting import format_score
 from engine.plurals import format_count
 from eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
 from eval.sweeps.best_point import BestPoint
+from eval.sweeps.gain import explain_best
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
 
 RECOMMENDED: Final = "recommended"
@@ -36,33 +37,14 @@ def describe_best(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -
     metric = find_metric(best.metric)
     reason = f" Recommended: {_REASONS[best.metric]}." if is_recommended else ""
     tied = f" {best.ties}." if best.ties else ""
+    explained = explain_best(best, find_gain(found, best))
     name = Path(found.scores.split).name
     warning = f" Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else ""
     return (
         f"Best: {best.place}; "
-        f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{_present(found, best)}"
-        f"{_edge(found.scores, best)} "
+        f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{explained and f' {explained}'} "
         f"{describe_points(found)}{warning}{reason}"
     )
-
-
-def _present(found: FoundSweep, best: BestPoint) -> str:
-    """Return the value at the thresholds of the run, if they are a point of the grid."""
-    own = found.data.run_thresholds
-    if own is None or best.present_value is None:
-        return ""
-    value = format_score(best.present_value, is_count=find_metric(best.metric).is_count)
-    if best.is_present:
-        return " These are the thresholds of the run: no point is better, so nothing is gained by a change."
-    return f" The run has {best.grid.describe(*own)}; {value}."
-
-
-def _edge(scores: GridScores, best: BestPoint) -> str:
-    """Return a warning if the best point is at the edge of the grid."""
-    sides = {"speak": (scores.grid.speak, best.speak_threshold), "update": (scores.grid.update, best.update_threshold)}
-    titles = scores.grid.titles.items()
-    names = [title for name, title in titles if sides[name][1] in (sides[name][0][0], sides[name][0][-1])]
-    return f" At the edge of the grid of {' and '.join(names)}: a better point may lie outside." if names else ""
 
 
 def describe_points(found: FoundSweep) -> str:

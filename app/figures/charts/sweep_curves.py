@@ -19,7 +19,7 @@ from engine.decisions.policies import convert_theta
 from engine.decisions.signals import Decision
 from eval.metrics.definitions import find_metric
 from eval.metrics.signals import PREFIXES
-from eval.sweeps.best_point import BestPoint, find_best
+from eval.sweeps.best_point import BestPoint, PresentPoint, find_best
 from eval.sweeps.grid import Grid, GridScores
 
 _RATES: Final = {
@@ -40,13 +40,13 @@ class SweepData:
     """The points of the grid, exact or as a preview."""
     exact_points: Mapping[tuple[float, float], Mapping[str, float]] = field(default_factory=dict)
     """Scores of the points of all grids that were run, by speak and update threshold; marked on a preview."""
-    run_thresholds: tuple[float, float] | None = None
-    """Speak and update threshold of the run; None if one that is swept is unknown."""
+    present: PresentPoint | None = None
+    """The thresholds of the run; None if one that is swept is unknown."""
 
 
 def curves(data: SweepData, metric: str, theme: Theme) -> go.Figure:
     """Return one score along each axis through the best point. Raises ``ValueError`` as ``find_best``."""
-    best, scores = find_best(data.scores, metric), data.scores
+    best, scores = find_best(data.scores, metric, present=data.present), data.scores
     label = find_metric(metric).label
     titles: Iterable[Decision] = ("speak",) if scores.grid.has_theta else scores.grid.titles
     traces = [
@@ -74,6 +74,14 @@ def curves(data: SweepData, metric: str, theme: Theme) -> go.Figure:
     )
 
 
+def list_marks(data: SweepData, best: BestPoint) -> list[tuple[str, tuple[float, float], str]]:
+    """Return name, thresholds and colour of the best point and of the run, which is one mark if it is the best."""
+    if best.is_present:
+        return [("best, this run", best.thresholds, "update")]
+    own = [("this run", data.present.thresholds, "missed")] if data.present is not None else []
+    return [("best", best.thresholds, "update"), *own]
+
+
 def rates(data: SweepData, best: BestPoint, theme: Theme) -> go.Figure:
     """Return precision, recall and F1 of the events within 1 s, over the only threshold that is swept."""
     scores = data.scores
@@ -83,9 +91,7 @@ def rates(data: SweepData, best: BestPoint, theme: Theme) -> go.Figure:
         metric = f"{PREFIXES[decides]}event_{rate}_1s"
         points = [(pair, point[metric]) for pair, point in zip(scores.grid.pairs(), scores.points, strict=True)]
         traces.append(_curve(best, points, metric, decides, theme, name=find_metric(metric).label, **style))
-    marks = [("best", best.thresholds, "update")]
-    if data.run_thresholds is not None:
-        marks.append(("this run", data.run_thresholds, "missed"))
+    marks = list_marks(data, best)
     kind = "Exact" if scores.is_exact else "Preview"
     return make_chart(
         [
@@ -133,17 +139,24 @@ def _curve(
 
 
 def _mark(name: str, threshold: float, colour: str, theme: Theme) -> go.Scatter:
-    line = {"color": colours(theme)[colour], "dash": "dot" if name == "best" else "solid", "width": 2}
+    line = {"color": colours(theme)[colour], "dash": "dot" if name.startswith("best") else "solid", "width": 2}
     words = f"{name}, {format_threshold(threshold)}"
     return go.Scatter(x=[threshold] * 2, y=[0, 1], name=words, mode="lines", line=line, hoverinfo="skip")
 
 
 def _along(scores: GridScores, best: BestPoint, decides: Decision) -> Iterator[tuple[tuple[float, float], float]]:
-    """Yield the points through the best one along the axis of a decision."""
+    """Yield the points through the best one along the axis of a decision; off the grid, those nearest to it."""
     other = int(decides == "speak")
+    nearest = _find_nearest(best, other)
     for pair, point in zip(scores.grid.pairs(), scores.points, strict=True):
-        if math.isnan(pair[other]) or pair[other] == best.thresholds[other]:
+        if math.isnan(pair[other]) or pair[other] == nearest:
             yield pair, point[best.metric]
+
+
+def _find_nearest(best: BestPoint, axis: int) -> float:
+    """Return the threshold of the grid that is nearest to that of the best point; nan if it is not swept."""
+    values, wanted = (best.grid.speak, best.grid.update)[axis], best.thresholds[axis]
+    return min(values, key=lambda value: abs(value - wanted), default=math.nan)
 
 
 def _name_curve(best: BestPoint, decides: Decision) -> str:
@@ -152,7 +165,7 @@ def _name_curve(best: BestPoint, decides: Decision) -> str:
     if best.grid.has_theta:
         return "theta"
     others = [
-        f", at {plain(title)} {best.thresholds[other == 'update']:g}"
+        f", at {plain(title)} {_find_nearest(best, int(other == 'update')):g}"
         for other, title in titles.items()
         if other != decides
     ]

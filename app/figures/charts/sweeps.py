@@ -8,7 +8,15 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.figures.charts.layout import SMALL_PX, make_chart, outline, plain
-from app.figures.charts.sweep_curves import SweepData, axis_value, describe_best, describe_point, rates, threshold_title
+from app.figures.charts.sweep_curves import (
+    SweepData,
+    axis_value,
+    describe_best,
+    describe_point,
+    list_marks,
+    rates,
+    threshold_title,
+)
 from app.figures.template import colours
 from app.formatting import format_score
 from app.style.colours import Theme
@@ -24,7 +32,7 @@ def heat_map(data: SweepData, metric: str, theme: Theme) -> go.Figure:
 
     Of a grid with one axis, return the chart ``rates`` in its place.
     """
-    best, scores = find_best(data.scores, metric), data.scores
+    best, scores = find_best(data.scores, metric, present=data.present), data.scores
     if len(scores.grid.titles) == 1:
         return rates(data, best, theme)
     rows = scores.as_matrix(metric)
@@ -49,10 +57,11 @@ def heat_map(data: SweepData, metric: str, theme: Theme) -> go.Figure:
             ygap=2,
         ),
         _exact_marks(best, exact, theme),
-        _mark(best, theme, [best.thresholds], "best", symbol="star", colour="update"),
+        *(
+            _mark(best, theme, [place], name, symbol="x" if name == "this run" else "star", colour=colour)
+            for name, place, colour in list_marks(data, best)
+        ),
     ]
-    if data.run_thresholds is not None:
-        traces.append(_mark(best, theme, [data.run_thresholds], "this run", symbol="x", colour="missed"))
     kind = "Exact" if scores.is_exact else "Preview; squares: exact points" if exact else "Preview"
     undefined = sum(math.isnan(value) for row in rows for value in row)
     left_out = f". Empty: {undefined} undefined" if undefined else ""

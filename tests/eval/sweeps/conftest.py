@@ -38,7 +38,7 @@ def checkpoint(tiny_folder: Path) -> Checkpoint:
 def run(split: Path, work: WorkerConfig, checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run at thresholds of 0.5."""
     out = tmp_path_factory.mktemp("run") / "run"
-    with RunFolder.open(out, {"config": {}}) as folder:
+    with RunFolder.open(out, {"config": {"speak_threshold": 0.5, "update_threshold": 0.5}}) as folder:
         for sample in read_split(split).samples:
             result = run_sample(checkpoint, work, sample)
             folder.save_video(result.record, result.outputs)

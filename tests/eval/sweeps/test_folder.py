@@ -102,6 +102,34 @@ def test_a_whole_sweep_is_shown_with_exact_points(whole: Path) -> None:
     assert find_exact_sizes(page_of(whole), "run") == (5,)
 
 
+@pytest.mark.parametrize(
+    ("speak", "said", "button"),
+    [
+        (
+            0.5,
+            "Failures 0. 13 points have this value. The present thresholds stay: no point is better.",
+            "Nothing to gain",
+        ),
+        (
+            0.4,
+            "Failures 0. 14 points have this value. The present thresholds stay: no point is better.",
+            "Nothing to gain",
+        ),
+        (0.275, "Present: speak 0.275, update 0.5; 2. Better by 2, 95 % interval 2 to 2, paired by video.", "Use "),
+    ],
+)
+def test_the_best_point_is_compared_with_the_run_on_the_grid_or_off_it(
+    runs: Path, speak: float, said: str, button: str
+) -> None:
+    change(runs / "run" / "run.json", config={"speak_threshold": speak, "update_threshold": 0.5, "seed": 0})
+    view = show(runs)
+    assert said in view.said
+    assert view.apply.value.startswith(button)
+    assert view.apply.interactive == (button == "Use ")
+    star = next(trace for trace in json.loads(view.heat)["light"]["data"] if trace["name"].startswith("best"))
+    assert star["customdata"] == [list(view.best.thresholds)], "the chart marks the point of the sentence"
+
+
 def test_a_video_of_an_older_version_with_its_remark_is_read(runs: Path) -> None:
     folder = SweepFolder(runs / SWEEPS_FOLDER / FOLDER)
     path = folder.path / "a.sweep.json"

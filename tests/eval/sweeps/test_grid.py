@@ -89,16 +89,3 @@ def test_thresholds_are_read_as_a_range_or_a_list() -> None:
     assert parse_axis("0.1:0.9:9") == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     assert parse_axis("0.5,0.25,0.5") == (0.25, 0.5)
     assert parse_axis("0.3:0.3:4") == (0.3,)
-
-
-def test_the_point_of_the_run_is_kept_where_no_other_is_better() -> None:
-    grid = Grid(speak=(0.3, 0.5), update=(0.5,))
-    points = ({"F1": 0.957}, {"F1": 0.957})
-    scores = GridScores(split="val.json", is_exact=True, grid=grid, points=points, num_videos=1, errors={})
-    assert find_best(scores, "F1").speak_threshold == 0.3
-    kept = find_best(scores, "F1", present=(0.5, 0.5))
-    assert (kept.thresholds, kept.is_present, kept.present_value) == ((0.5, 0.5), True, 0.957)
-    assert kept.ties == "2 points have this value; this is the one of the run"
-    better = replace(scores, points=({"F1": 0.97}, {"F1": 0.957}))
-    gained = find_best(better, "F1", present=(0.5, 0.5))
-    assert (gained.speak_threshold, gained.is_present, gained.present_value) == (0.3, False, 0.957)

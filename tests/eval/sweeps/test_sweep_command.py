@@ -10,6 +10,7 @@ from eval.cli import sweep_command as command_line
 from eval.matching.text_encoder import TextEncoder
 from eval.sweeps.best_point import find_best
 from eval.sweeps.folder import read_sweep
+from eval.sweeps.gain import explain_best, find_present
 from eval.sweeps.preview import PREVIEW_METRICS
 from tests.support.data.batches import write_split
 from tests.support.streams.fakes import count_letters
@@ -56,11 +57,14 @@ def test_the_command_sweeps_and_names_the_best(
     lost = {**videos[0], "video_id": "lost", "video_path": "lost.mp4"}
     partly = write_split(tmp_path, *here, lost)
     options = ["sweep", str(partly), "--checkpoint", str(tiny_folder), "--device", "cpu:1", "--out"]
-    options += [str(tmp_path / "out"), "--speak", "0.4,0.6", "--update", "0.5", "--metric", "speaking_talk_ratio"]
+    options += [str(tmp_path / "out"), "--speak", "0.4,0.5", "--update", "0.5", "--metric", "speaking_talk_ratio"]
     assert main(options) == 1
     printed = capfd.readouterr()
     assert "2 points, exact; 1 of 2 videos" in printed.out
-    assert f"best {find_best(read_sweep(tmp_path / 'out'), 'speaking_talk_ratio')}" in printed.out
+    scores = read_sweep(tmp_path / "out")
+    best = find_best(scores, "speaking_talk_ratio", present=find_present(scores, (0.5, 0.5)))
+    assert f"best {best}. {explain_best(best)}" in printed.out
+    assert "The present thresholds stay: no point is better." in printed.out
     assert "failed: lost: " in printed.err
     assert main([*options[:7], str(run)]) == 2
     assert "is not empty and holds no sweep; name a new folder" in capfd.readouterr().err
@@ -72,6 +76,7 @@ def test_the_command_previews(split: Path, run: Path, tmp_path: Path, capfd: pyt
     printed = capfd.readouterr().out
     assert f"81 points, preview from the traces of {run}; 2 of 2 videos" in printed
     assert printed.count("best ") == 2
+    assert printed.count("present thresholds stay") + printed.count("Present: speak 0.5, update 0.5; ") == 2
     scores = read_sweep(tmp_path / "out")
     assert (scores.is_exact, scores.metrics, len(scores.points)) == (False, PREVIEW_METRICS, 81)
     assert main(options) == 2

@@ -8,11 +8,13 @@ import pytest
 from app.figures.charts.sweep_curves import SweepData, curves
 from app.figures.charts.sweeps import heat_map
 from engine.decisions.policies import POLICIES
+from eval.sweeps.best_point import PresentPoint
 from eval.sweeps.grid import Grid, GridScores
 
 GRID = Grid(speak=(0.25, 0.75), update=(0.1, 0.5, 0.9))
 VALUES = (0.2, 0.4, 0.6, 0.8, math.nan, 0.5)
 """By update threshold, then by speak threshold; the best is at speak 0.75, update 0.5."""
+OWN = PresentPoint(thresholds=(0.5, 0.4), scores={"F1": 0.7})
 
 
 def make_scores(metric: str, values: tuple[float, ...] = VALUES, *, is_exact: bool = False) -> GridScores:
@@ -21,7 +23,7 @@ def make_scores(metric: str, values: tuple[float, ...] = VALUES, *, is_exact: bo
 
 
 def test_a_cell_has_its_score_and_its_thresholds() -> None:
-    figure = heat_map(SweepData(scores=make_scores("F1"), run_thresholds=(0.5, 0.4)), "F1", "light")
+    figure = heat_map(SweepData(scores=make_scores("F1"), present=OWN), "F1", "light")
     cells, exact, best, run = figure.data
     assert cells.z == ([0.2, 0.4], [0.6, 0.8], [None, 0.5])
     assert (cells.x, cells.y) == ((0.25, 0.75), (0.1, 0.5, 0.9))
@@ -37,7 +39,7 @@ def test_a_cell_has_its_score_and_its_thresholds() -> None:
 def test_the_axis_of_a_rule_with_theta_is_theta() -> None:
     scores = make_scores("F1")
     scores = replace(scores, grid=replace(scores.grid, policy=POLICIES["not-talk"]))
-    data = SweepData(scores=scores, run_thresholds=(0.5, 0.4))
+    data = SweepData(scores=scores, present=OWN)
     figure = heat_map(data, "F1", "light")
     cells, _, best, run = figure.data
     assert figure.layout.xaxis.title.text == "Theta"
@@ -78,3 +80,13 @@ def test_curves_pass_through_the_best_point_and_leave_out_undefined_scores() -> 
     speak, update = curves(SweepData(scores=low), "missing_rate", "light").data
     assert (update.x, update.y) == ((0.1, 0.5), (0.4, 0.1))
     assert speak.line.dash != update.line.dash
+
+
+def test_a_run_that_no_point_improves_on_is_the_best_mark_also_off_the_grid() -> None:
+    data = SweepData(scores=make_scores("F1"), present=replace(OWN, scores={"F1": 0.8}))
+    figure = heat_map(data, "F1", "light")
+    *_, best = figure.data
+    assert (best.name, best.x, best.y, best.marker.symbol) == ("best, this run", (0.5,), (0.4,), "star")
+    assert "Best: speak 0.5, update 0.4, Response F1 0.800." in figure.layout.meta["summary"]
+    speak, update = curves(data, "F1", "light").data
+    assert (speak.name, speak.y, update.name) == ("speak, at update 0.5", (0.6, 0.8), "update, at speak 0.25")

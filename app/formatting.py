@@ -7,19 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from engine.dialogue import format_clock as format_clock  # re-exported: all tabs format times
 from engine.io.files import replace_surrogates
 from eval.annotations.corrected_samples import Proposal
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}
-
-
-def format_clock(time_s: float, *, digits: int = 0) -> str:
-    """Return a time in seconds as ``m:ss``, with ``digits`` decimal places: 90.25 and 1 digit give ``1:30.2``."""
-    ticks = round(time_s * 10**digits)
-    minutes, rest = divmod(ticks, 60 * 10**digits)
-    width = 2 + digits + (digits > 0)
-    return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
 
 
 def format_score(value: Any, *, is_count: bool = False) -> str:

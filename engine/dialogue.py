@@ -144,6 +144,14 @@ def parse_user_turn(text: str) -> UserTurn:
     return UserTurn(time_s=parse_time(match[1]), text=match[2])
 
 
+def format_clock(time_s: float, *, digits: int = 0) -> str:
+    """Return a time in seconds as ``m:ss``, with ``digits`` decimal places: 90.25 and 1 digit give ``1:30.2``."""
+    ticks = round(time_s * 10**digits)
+    minutes, rest = divmod(ticks, 60 * 10**digits)
+    width = 2 + digits + (digits > 0)
+    return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
+
+
 def format_user_turn(turn: UserTurn) -> str:
     """Return a user turn as text for ``parse_user_turn``, with all digits of its time in seconds."""
     return f"{format(Decimal(repr(float(turn.time_s))).normalize(), 'f')}: {turn.text}"

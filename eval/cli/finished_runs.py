@@ -24,6 +24,7 @@ from eval.reports.tables import format_differences, tabulate_differences
 from eval.runs.folder import RunFolder, relative_split
 from eval.runs.imports.import_results import import_into, list_missing
 from eval.runs.output_folder import lock_folder
+from eval.runs.traces import read_provenance
 from eval.served.chat import ChatClient, Endpoint
 from eval.served.judge import CACHE_NAME, EndpointJudge
 
@@ -142,8 +143,14 @@ def _has_text_scores(folder: Path) -> bool:
     return (folder / "metrics.json").exists() and read_metrics(folder)["text_problem"] is None
 
 
+def _with_remark(run: Path) -> str:
+    remark = read_provenance(RunFolder(run)).asked_label
+    return f"{run} ({remark})" if remark else str(run)
+
+
 def _print_comparison(found: Comparison, options: CompareOptions, scoring: ScoreSettings) -> None:
-    print(f"A is {options.run_a}, B is {options.run_b}; {format_count(len(found.videos), 'video')}")
+    a, b = map(_with_remark, (options.run_a, options.run_b))
+    print(f"A is {a}, B is {b}; {format_count(len(found.videos), 'video')}")
     print(f"both scored as A: text encoder {scoring.text_encoder}, zero_cost {scoring.zero_cost}\n")
     print(format_differences(found.differences))
     if found.times_problem:

@@ -13,6 +13,7 @@ from eval.matching.text_encoder import TextEncoder
 from eval.reports.scoring import ScoredRun, ScoreSettings, write_tables
 from eval.reports.tables import format_scores
 from eval.runs.folder import RunFolder, read_policy
+from eval.runs.traces import read_provenance
 
 BAR_DELAY_S: Final = 0.5
 """Seconds before a progress bar is drawn, so that an early error stands alone."""
@@ -33,7 +34,8 @@ def write_scores(out: Path, scored: ScoredRun, encoder: TextEncoder) -> ScoredRu
 
 def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
     """Print the main scores of a run folder, their origin, and the videos without scores."""
-    report = scored.report
+    report, remark = scored.report, read_provenance(RunFolder(out)).asked_label
+    origin = f"{origin}\n{remark}" if remark else origin
     print(
         f"{report.num_videos} of {format_count(len(scored.rows), 'video')}, micro average, 95 % intervals by "
         "bootstrap over videos\n"

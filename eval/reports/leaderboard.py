@@ -25,6 +25,7 @@ from eval.reports.scoring import ScoreSettings, make_analyzer
 from eval.reports.statistics import compare_scores
 from eval.reports.table_formats import TableFormat
 from eval.runs.folder import RunFolder, explain_unscored
+from eval.runs.traces import read_provenance
 
 DEFAULT_METRICS: Final = (
     "F1",
@@ -64,6 +65,8 @@ class Leaderboard:
     rows: Mapping[str, tuple[Cell, ...]]
     """Per run, by name, a cell for each metric."""
     num_videos: int
+    remarks: Mapping[str, str]
+    """Remark on each run in which a user asked; see ``Provenance.asked_label``."""
     left_out: Mapping[str, tuple[str, ...]]
     """Videos that are not finished in all runs, each with the runs that have not finished it."""
 
@@ -130,6 +133,7 @@ def build_leaderboard(
     return Leaderboard(
         metrics=tuple(map(find_metric, metrics)),
         rows=rows,
+        remarks={name: label for name, folder in folders.items() if (label := read_provenance(folder).asked_label)},
         num_videos=num_videos,
         left_out={video_id: names for video_id, names in lacking.items() if names},
     )
@@ -213,7 +217,7 @@ def _to_markdown(board: Leaderboard) -> str:
     heads = ["run", *(f"{metric.name} {direction_of(metric)}".strip() for metric in board.metrics)]
     lines = [heads, ["---"] * len(heads)]
     for name in board.rows:
-        lines.append([_plain(name).replace("|", "\\|"), *describe_row(board, name, "**{}**")])
+        lines.append([_label(board, name).replace("|", "\\|"), *describe_row(board, name, "**{}**")])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{table}\n\n{_note(board, '**bold**')}\n"
 
@@ -222,14 +226,14 @@ def _to_csv(board: Leaderboard) -> str:
     box = io.StringIO()
     writer = csv.writer(box, lineterminator="\n")
     parts = ("", "_low", "_high", "_best")
-    writer.writerow(["run", *(f"{metric.name}{part}" for metric in board.metrics for part in parts)])
+    writer.writerow(["run", *(f"{metric.name}{part}" for metric in board.metrics for part in parts), "remark"])
     for name, cells in board.rows.items():
         values = [
             text
             for cell in cells
             for text in (*map(_number, (cell.value, cell.interval.low, cell.interval.high)), int(cell.is_best))
         ]
-        writer.writerow([escape_formula(name), *values])
+        writer.writerow([escape_formula(name), *values, board.remarks.get(name, "")])
     return box.getvalue()
 
 
@@ -242,7 +246,9 @@ def _to_latex(board: Leaderboard) -> str:
     shown = [_latex(head) for head in heads]
     for word, sign in arrows.items():
         shown = [head.replace(f" {word}", f" {sign}") for head in shown]
-    rows = [" & ".join([_latex(_plain(name)), *describe_row(board, name, r"\textbf{{{}}}")]) for name in board.rows]
+    rows = [
+        " & ".join([_latex(_label(board, name)), *describe_row(board, name, r"\textbf{{{}}}")]) for name in board.rows
+    ]
     body = "".join(f"{row} \\\\\n" for row in rows)
     return (
         f"% {_note(board, 'bold')}\n\\begin{{tabular}}{{l{'r' * len(board.metrics)}}}\n\\hline\n"
@@ -282,8 +288,9 @@ def _number(value: float) -> str:
     return "" if math.isnan(value) else repr(value)
 
 
-def _plain(name: str) -> str:
-    return " ".join(name.split())
+def _label(board: Leaderboard, name: str) -> str:
+    remark = f" ({board.remarks[name]})" if name in board.remarks else ""
+    return " ".join(f"{name}{remark}".split())
 
 
 def _latex(text: str) -> str:

@@ -25,6 +25,7 @@ from eval.data.samples import Sample, Turn, turn_order
 from eval.data.writers import write_samples
 from eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 from eval.runs.output_folder import lock_folder
+from eval.runs.provenance import describe_questions
 
 VIDEO_NAME: Final = "video.mp4"
 SESSION_NAME: Final = "session.unfinished"
@@ -159,6 +160,8 @@ def _complete(path: Path) -> Sample | None:
         return None
     task, questions = _read_session(path / SESSION_NAME)
     settings = folder.settings() or {}
+    if questions:
+        folder.write_settings({**settings, "asked_in_run": describe_questions(questions)})
     asked = [Turn(time_s=turn.time_s, role="user", text=turn.text) for turn in questions]
     sample = Sample(
         video_id=video_id,

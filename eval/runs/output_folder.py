@@ -62,6 +62,8 @@ class RunSettings(BaseModel):
     """Name and settings of the model of a recorded run; None for any other run."""
     signals: Annotated[list[SignalSpec], AfterValidator(check_signals)] = []
     """Descriptions of the named signals of the outputs, in the order of their lanes."""
+    asked_in_run: str = ""
+    """Number and times of the questions that a user asked in the run."""
     has_states: bool | None = None
     """Whether the outputs hold states of the steps; None: not in an imported run, in any other."""
     versions: dict[str, str] = {}

@@ -4,14 +4,17 @@ It is read from ``run.json`` and ``metrics.json``; fields that an older or impor
 contains it, as columns of a CSV row or as a JSON object.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any, Final, Self
 
 from engine.config import StreamConfig, name_thresholds
 from engine.decisions.policies import POLICIES, DecisionPolicy
+from engine.dialogue import format_clock
 from engine.io.files import to_json
+from engine.plurals import format_count
+from engine.records import UserTurn
 
 PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
     "run": "Name of the run folder, or digest of a run that was made on the page.",
@@ -21,6 +24,7 @@ PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
     "speak_threshold": "The assistant speaks when speak_prob is greater.",
     "update_threshold": "The assistant updates the state when update_prob is greater.",
     "text_encoder": "Sentence encoder of the scores, with version and digest.",
+    "asked_in_run": "Questions of the user in the run, which change what follows and so its scores.",
     "settings": "All other settings, as JSON.",
 }
 """The columns of ``Provenance.columns``, with their definitions."""
@@ -40,6 +44,8 @@ class Provenance:
     hardware_decoding: str = ""
     """Kind of device that decoded the videos; empty if it was none."""
     split: str = ""
+    asked_in_run: str = ""
+    """Questions that a user asked in the run, as ``describe_questions`` returns them: they change what follows."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the stream, named as in ``StreamConfig``."""
     text_encoder: str = ""
@@ -71,6 +77,11 @@ class Provenance:
         details = ", ".join(filter(None, (self.text_encoder_version, self.text_encoder_digest)))
         return f"{self.text_encoder} ({details})" if details else self.text_encoder
 
+    @property
+    def asked_label(self) -> str:
+        """The remark beside the scores of a run with questions; empty without."""
+        return f"asked in the run: {self.asked_in_run}" if self.asked_in_run else ""
+
     def threshold(self, name: str) -> float | None:
         """Return the threshold ``speak`` or ``update``, in [0, 1]; None if the run lacks it."""
         value = self.config.get(f"{name}_threshold")
@@ -97,6 +108,7 @@ class Provenance:
             "speak_threshold": self.threshold("speak"),
             "update_threshold": self.threshold("update"),
             "text_encoder": self.encoder_label,
+            "asked_in_run": self.asked_in_run,
             "settings": to_json(rest),
         }
 
@@ -107,6 +119,7 @@ class Provenance:
         changed = {name: value for name, value in others.items() if defaults.get(name) != value}
         rows = [
             ("run", self.run),
+            ("asked in the run", self.asked_in_run),
             ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
             ("heads", self.heads_digest),
             ("device", self.device),
@@ -127,6 +140,7 @@ class Provenance:
         """The most important part in one line."""
         words = [
             f"run {self.run}",
+            self.asked_label,
             f"split {PurePath(self.split).name}" if self.split else "",
             f"model {self.model_digest[:12] or self.checkpoint or 'unknown'}",
             self.device,
@@ -135,6 +149,12 @@ class Provenance:
             f"text encoder {self.text_encoder}" if self.text_encoder else "",
         ]
         return " · ".join(filter(None, words))
+
+
+def describe_questions(questions: Iterable[UserTurn]) -> str:
+    """Return the number and times of questions, such as ``2 questions at 0:09.5, 0:31.0``; empty without any."""
+    times = [format_clock(turn.time_s, digits=1) for turn in questions]
+    return f"{format_count(len(times), 'question')} at {', '.join(times)}" if times else ""
 
 
 def _join(values: Mapping[str, Any]) -> str:

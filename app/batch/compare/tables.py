@@ -148,6 +148,7 @@ def _list_origins(a: Provenance, b: Provenance) -> Iterator[tuple[str, str, str]
     """Yield name and both values of the model, the device, and each further setting; unset ones have their default."""
     yield "model", a.model_digest[:12] or "unknown", b.model_digest[:12] or "unknown"
     yield "heads", a.heads_digest[:12] or "of the model", b.heads_digest[:12] or "of the model"
+    yield "asked in the run", a.asked_in_run or "nothing", b.asked_in_run or "nothing"
     yield "device", a.device or "unknown", b.device or "unknown"
     yield "hardware decoding", a.hardware_decoding or "off", b.hardware_decoding or "off"
     if a.config and b.config:  # an imported run has none

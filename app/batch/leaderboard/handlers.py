@@ -155,7 +155,8 @@ def _table(batches: BatchContext, board: Leaderboard | None) -> dict[str, Any]:
     rows = []
     for name in board.rows:
         cells = describe_row(board, name, BEST)
-        rows.append([name, _origin(batches, name), *(cells[place] for place in shown)])
+        origin = ", ".join(filter(None, (_origin(batches, name), board.remarks.get(name))))
+        rows.append([name, origin, *(cells[place] for place in shown)])
     return {"headers": [*HEADERS, *heads], "data": rows}
 
 

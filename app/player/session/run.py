@@ -18,7 +18,7 @@ from eval.metrics.score import VideoAnalysis, analyze_video
 from eval.metrics.videollm_online import LiveCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.folder import has_states, read_signal_specs
-from eval.runs.provenance import Provenance
+from eval.runs.provenance import Provenance, describe_questions
 
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
 """Score settings of runs that are started on the page."""
@@ -100,6 +100,8 @@ class Run:
         """Provenance of the outputs and scores; an imported run has no settings of a stream."""
         config = {} if "imported" in self.settings else asdict(self.config)
         settings = {**self.settings, "model_digest": self.model_digest, "config": config}
+        if self.task.questions:
+            settings["asked_in_run"] = describe_questions(self.task.questions)
         return Provenance.of_settings(self.name or self.digest, settings)
 
     def above(self, other: "Run | None") -> "Run":

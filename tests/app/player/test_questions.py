@@ -64,6 +64,9 @@ def test_a_finished_run_is_streamed_again_with_the_question(
     assert outputs_of(again)[7] is not None
     assert again.run.task.questions == (UserTurn(time_s=3.5, text="What is next?"),)
     assert again.run.is_finished
+    mark = "asked in the run: 1 question at 0:03.5"
+    assert mark in json.loads(last.player)["origin"]["summary"], "its scores are not those of a run without questions"
+    assert not finished.run.provenance.asked_label
     assert len(again.run.outputs) == len(finished.run.outputs)
     assert (3.5, "What is next?") in user_turns(last)
     assert again.run.digest != finished.run.digest

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -12,6 +14,7 @@ from eval.data.loading import read_split
 from eval.matching.text_encoder import TextEncoder
 from eval.recorder import RunRecorder
 from eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard, sort_leaderboard
+from eval.reports.table_formats import TableFormat
 from tests.support.data.batches import SCORING
 from tests.support.streams.fakes import count_letters
 
@@ -103,6 +106,15 @@ def test_a_delay_is_best_by_its_distance_from_0_and_its_test_is_of_the_distance(
     assert table.startswith("| run | dst_delay_s →0 |\n| --- | --- |\n| early | -1.000 ")
     assert "| late | 1.062 " in table
     assert find_best("early", "late", "exact")[1] == ["exact"]
+
+
+def test_a_run_with_questions_is_marked_in_each_format(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    asked, settings = "2 questions at 0:09.5, 0:31.0", tmp_path / "silent" / "run.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "asked_in_run": asked}))
+    found = board(tmp_path, "twin", "silent")
+    for table_format in get_args(TableFormat):
+        assert format_leaderboard(found, table_format).count(f"asked in the run: {asked}") == 1
 
 
 def test_each_format_holds_the_scores_and_escapes_names(folder: Path) -> None:

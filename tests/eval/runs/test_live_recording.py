@@ -28,6 +28,7 @@ from eval.data.loading import read_split
 from eval.runs.folder import RunFolder, VideoRecord
 from eval.runs.live_recording import SESSION_NAME, LiveRecording, RecordingError, recover_recording
 from eval.runs.output_folder import FolderRefusedError
+from eval.runs.traces import read_provenance
 from tests.support.paths import ROOT
 
 SESSION = """
@@ -96,6 +97,7 @@ def test_a_killed_session_has_its_video_its_outputs_and_its_questions(
         ("user", "What is next?", 1.5),
         ("assistant", "Attach the wheel.", 1.5),
     ]
+    assert read_provenance(folder).asked_label == "asked in the run: 1 question at 0:01.5"
     assert folder.find_finished(sample) is not None
     assert len(folder.outputs(sample)) == 21
     assert sample.video_path is not None

@@ -197,17 +197,18 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
     if not ids:
         return DstCounts()
     predicted = {output.frame_index: output.dst_state for output in outputs}
-    rows = [
-        [frame in predicted and predicted[frame][step_id] == state[step_id] for step_id in ids]
+    # per frame, the number of steps with the right state; a list of lists would take 300 MB for a day of frames
+    num_right = [
+        sum(predicted[frame][step_id] == state[step_id] for step_id in ids) if frame in predicted else 0
         for frame, state in enumerate(reference_states(sample))
     ]
     starts_s = boundary_delays_s(outputs, sample, reached=STATES[1:]).values()
     completions_s = boundary_delays_s(outputs, sample, reached=STATES[2:]).values()
     return DstCounts(
-        num_frames=len(rows),
-        num_frames_right=sum(all(row) for row in rows),
-        num_cells=len(rows) * len(ids),
-        num_cells_right=sum(sum(row) for row in rows),
+        num_frames=len(num_right),
+        num_frames_right=num_right.count(len(ids)),
+        num_cells=len(num_right) * len(ids),
+        num_cells_right=sum(num_right),
         num_starts=len(starts_s),
         start_delay_sum_s=math.fsum(starts_s),
         num_completions=len(completions_s),

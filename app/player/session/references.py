@@ -13,6 +13,7 @@ from pathlib import Path
 from app.formatting import format_clock
 from app.videos import Clip
 from engine.plurals import format_count
+from engine.records import frame_at
 from engine.video.track import EPSILON_S
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
@@ -35,9 +36,11 @@ def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
 
 
 def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
-    """Return an upload with its reference from a file, and the reference.
+    """Return an upload with its reference from a file, and the reference with the length that the file states.
 
-    The reference is the only record of the file, or the record whose ``video_id`` or file name matches the upload.
+    That of the upload ends with the video, or with its last turn, whatever length the file states. The reference is the
+    only record of the file, or the record whose ``video_id`` or file name matches the upload.
+
     Raises ``ValueError`` with the file, record, field and remedy.
     """
     check_size(path)
@@ -45,14 +48,21 @@ def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
     if reason := explain_no_reference(sample):
         raise ValueError(f"{path}: the video {sample.video_id} {reason}")
     num_frames = max(1, math.ceil((clip.duration_s - EPSILON_S) * sample.fps))
+    clip = replace(clip, fps=sample.fps, num_frames=num_frames)
+    last_turn = max((frame_at(turn.time_s, sample.fps) for turn in sample.turns), default=0)
     own = replace(
         sample,
         video_id=clip.video_id,
         video_path=None,
-        num_frames=max(sample.num_frames, num_frames),
+        num_frames=max(num_frames, min(sample.num_frames, find_max_frames(clip)), last_turn + 1),
         start_s=None,  # the reference is about the whole upload
     )
-    return replace(clip, sample=own, fps=sample.fps, num_frames=num_frames), own
+    return replace(clip, sample=own), sample
+
+
+def find_max_frames(clip: Clip) -> int:
+    """Return the frames of a clip, with those of ``MAX_MISSING_S`` after its end: lengths of one video may differ."""
+    return clip.num_frames + math.ceil(MAX_MISSING_S * clip.fps)
 
 
 def digest_reference(clip: Clip) -> str:

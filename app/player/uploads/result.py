@@ -11,7 +11,7 @@ from app.formatting import as_sentence, format_clock, name_files
 from app.player.context import AppContext
 from app.player.handlers import cancel_run, read_task, set_reference
 from app.player.session.live_run import LiveRun
-from app.player.session.references import check_size
+from app.player.session.references import check_size, find_max_frames
 from app.player.session.run import Run
 from app.player.uploads.rule import read_rule
 from app.player.uploads.video import CheckedReference, is_running
@@ -151,7 +151,8 @@ def _read(
     """Return the results of a file as a run, and its damaged lines. Raises ``ValueError`` with file, field and cure."""
     check_size(path, limit=MAX_RESULT_BYTES)
     sample = clip.sample or _without_reference(clip, typed)
-    named = replace(sample, video_path=Path(clip.name))
+    # a reference may have a turn hours after the end of the video
+    named = replace(sample, video_path=Path(clip.name), num_frames=min(sample.num_frames, find_max_frames(clip)))
     found = read_result(path, named, rule=rule)
     systems = ", ".join(found.settings["missing"])
     run = Run(

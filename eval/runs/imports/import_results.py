@@ -17,7 +17,7 @@ from engine.dialogue import initial_state
 from engine.io.files import load_json, read_text, strip_text
 from engine.plurals import format_count
 from engine.records import FrameOutput
-from eval.data.json_fields import Fields
+from eval.data.json_fields import MAX_SAMPLE_FRAMES, Fields
 from eval.data.samples import Sample, Split, describe_early_end
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from eval.runs.imports import minicpm, minicpm_stream, mmduet, per_second, proassist, videollm_online
@@ -121,12 +121,19 @@ def import_results(
 def _read_all(found: FoundResults, split: Split) -> dict[str, _Read | str]:
     """Return the results of each sample that has a file, or the error of the file."""
     results: dict[str, _Read | str] = {}
+    num_without_entry = 0
     for sample in split.samples:
         if sample.video_id not in found.by_video:
             continue
         result, form = found.by_video[sample.video_id]
         try:
             system_output = form.read(result.fields, sample)
+            num_without_entry += system_output.num_without_entry
+            if num_without_entry > MAX_SAMPLE_FRAMES:  # a split of some kB can state many days
+                raise ValueError(
+                    f"leaves {system_output.num_without_entry} frames of {sample.video_id} without an entry; all files "
+                    f"together may leave at most {MAX_SAMPLE_FRAMES}; check num_frames and fps of the split"
+                )
             results[sample.video_id] = _Read(system_output, form, _outputs(system_output, sample))
         except ValueError as error:
             results[sample.video_id] = f"{result.path}: {error}"
@@ -301,6 +308,7 @@ def _outputs(system_output: SystemOutput, sample: Sample) -> tuple[FrameOutput, 
             "give the results of this video, at its frame rate"
         )
     state = initial_state(sample.steps, sample.initial_state)
+    silent: Mapping[str, float] = {}
     return tuple(
         FrameOutput(
             frame_index=index,
@@ -309,11 +317,11 @@ def _outputs(system_output: SystemOutput, sample: Sample) -> tuple[FrameOutput, 
             update_prob=math.nan,
             response=system_output.texts.get(index),
             updates=(),
-            dst_state=dict(state),
+            dst_state=state,  # shared, as is `silent`: a form without an end has a record for each frame of the split
             cache_tokens=system_output.cache_tokens.get(index, 0),
             refreshed=False,
             latency_ms=1000 * system_output.costs_s.get(index, math.nan),
-            signals=system_output.signals.get(index, {}),
+            signals=system_output.signals.get(index, silent),
             state=system_output.states.get(index),
         )
         for index in range(system_output.num_frames)

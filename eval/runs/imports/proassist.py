@@ -51,7 +51,7 @@ def _read(content: Fields, sample: Sample) -> SystemOutput:
             raise frame.error("gen", "must be text")
         if text.strip() not in _SILENCE:
             texts[last] = text.strip()
-    return SystemOutput(num_frames=last + 1, texts=texts)
+    return SystemOutput(num_frames=last + 1, texts=texts, num_entries=len(frames))
 
 
 def check_rate(fields: Fields, name: str, sample: Sample) -> None:

@@ -28,6 +28,14 @@ class SystemOutput:
     states: Mapping[int, str] = field(default_factory=dict)
     """State labels of the assistant."""
     cache_tokens: Mapping[int, int] = field(default_factory=dict)
+    num_entries: int = 0
+    """Entries of the file, if it has one for each frame, also for silent ones."""
+
+    @property
+    def num_without_entry(self) -> int:
+        """The number of frames about which the file says nothing."""
+        known = (self.texts, self.costs_s, self.signals, self.states)
+        return self.num_frames - max(self.num_entries, *map(len, known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,3 +161,13 @@ def test_a_result_file_keeps_the_typed_task(context: AppContext, clip: Clip) -> 
     assert [view.clip.goal, view.clip.steps, view.clip.user_turns] == [gr.skip()] * 3
     task = view.buttons.live.run.task
     assert (task.goal, [step.name for step in task.steps]) == ("Make tea", ["boil the water"])
+
+
+def test_a_reference_of_a_day_is_as_long_as_its_video(context: AppContext, clip: Clip, tmp_path: Path) -> None:
+    turn = {"role": "assistant", "text": "The kettle boils now.", "time_s": 5.0}
+    video = {"video_id": "kettle", "fps": 30, "num_frames": 86_400 * 30, "goal": "tea", "steps": [], "turns": [turn]}
+    (tmp_path / "day.json").write_text(json.dumps({"videos": [video]}))
+    reference = CheckedReference(path=str(tmp_path / "day.json"))
+    view = results.show_reference(context, None, clip, reference, CheckedResult(path=DATA / "kettle.json"))
+    run = view.buttons.live.run
+    assert run.clip.sample.num_frames == len(run.outputs) == 330, "the video of 10 s, and one second"

@@ -246,3 +246,16 @@ def test_an_import_that_is_stopped_is_begun_again(
     split, out = write_split(tmp_path, video("boat")), tmp_path / "run"
     assert main(["import", "a.json", "--split", str(split), "--out", str(out)]) == 130
     assert capfd.readouterr().err == f"stopped; {out} is not complete; remove it and import again\n"
+
+
+def test_a_split_of_many_days_is_not_filled_with_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval.runs.imports.import_results.MAX_SAMPLE_FRAMES", 40)
+    reply = {"role": "assistant", "time": 1.0, "content": "Hi."}
+    replies = [{"question_id": f"v{number}", "model_response_list": [reply]} for number in range(3)]
+    run, _ = imported(tmp_path, replies, *[video(f"v{number}") for number in range(3)])
+    errors = [record.error for record in map(run.record, ("v0", "v1", "v2")) if record is not None]
+    assert errors[:2] == ["", ""]
+    assert errors[2].endswith(
+        "leaves 19 frames of v2 without an entry; all files together may leave at most 40; "
+        "check num_frames and fps of the split"
+    )

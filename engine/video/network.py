@@ -22,12 +22,12 @@ from engine.video.track import reason_of
 SCHEMES: Final = ("rtsp", "rtsps", "http", "https")
 OPEN_TIMEOUT_S: Final = 10.0
 READ_TIMEOUT_S: Final = 10.0
-_PROTOCOLS: Final = "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy,crypto,hls"
-"""Without ``file``: a playlist must not read files of this machine."""
+_PROTOCOLS: Final = "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy"
+"""Without ``file``: a redirect must not read files of this machine."""
 _PROBE_US: Final = "1000000"
 """Time to find the format of a camera, in microseconds; FFmpeg's default of 5 s delays the first picture."""
-_FORMATS: Final = (*FORMATS, "hls", "rtsp", "mpjpeg", "mjpeg", "image2pipe", "jpeg_pipe")
-"""Formats of ``FORMATS`` and those of cameras. Playlists of HLS are read: their time is limited, and no file is one."""
+_FORMATS: Final = (*FORMATS, "rtsp", "mpjpeg", "mjpeg", "image2pipe", "jpeg_pipe")
+"""Formats of ``FORMATS`` and those of cameras. No playlist: FFmpeg opens the playlists in one without a limit."""
 MAX_URL_CHARS: Final = 2048
 _SECRET_NAME: Final = re.compile("pass|pwd|token|key|secret|auth|sig", re.IGNORECASE)
 
@@ -115,7 +115,9 @@ def open_url(url: str) -> NetworkStream:
     try:
         container = av.open(url, timeout=(OPEN_TIMEOUT_S, READ_TIMEOUT_S), options=options, metadata_errors="replace")
     except av.error.ArgumentError:  # FFmpeg's reason for a format that is not among ``_FORMATS``
-        raise VideoError(f"{mask_password(url)}: has no format of a video or a camera; check the address") from None
+        raise VideoError(
+            f"{mask_password(url)}: is no video or camera, and playlists such as m3u8 are not opened; check the address"
+        ) from None
     except (av.error.FFmpegError, OSError) as error:
         raise VideoError(
             f"{mask_password(url)}: cannot be opened ({reason_of(error)}); check address and camera"

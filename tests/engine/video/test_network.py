@@ -102,3 +102,24 @@ def test_a_video_over_http_is_read_at_its_own_speed_and_ends(address: str) -> No
     assert len(pictures) == 5
     assert not source.is_endless
     assert clock.now() - began >= 0.35, "the last picture is at 0.4 s"
+
+
+def test_a_playlist_that_names_itself_is_refused_at_its_first_request() -> None:
+    num_requests = 0
+
+    class Playlists(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            nonlocal num_requests
+            num_requests += 1
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f"#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n{num_requests}.m3u8\n".encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Playlists) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(VideoError, match="playlists such as m3u8 are not opened"):
+            open_url(f"http://127.0.0.1:{server.server_port}/0.m3u8")
+        server.shutdown()
+    assert num_requests <= 3

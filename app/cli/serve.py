@@ -153,6 +153,7 @@ def serve(options: PageOptions) -> None:
             quiet=True,
             max_threads=MAX_ACTIVE_EVENTS,
             prevent_thread_lock=True,
+            _frontend=False,  # whose only effect is a request that must be answered within 3 s, even on a busy machine
         )
         print(*filter(None, messages), sep="\n", flush=True)
         _prepare_opening(context)

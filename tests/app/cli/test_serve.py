@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gradio import Blocks, networking
 
 from app.batch.context import BatchContext
 from app.batch.new_run.form import make_work
@@ -19,6 +20,7 @@ from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from engine.config import StreamConfig
 from tests.support.pages.benches import run_views, views
+from tests.support.pages.browser import free_port
 
 SETTINGS: dict[str, Any] = {
     "speak_threshold": 0.3,
@@ -128,3 +130,12 @@ def test_the_path_of_the_page_has_no_slash_at_its_end(monkeypatch: pytest.Monkey
     assert [read_root_path(path) for path in ("/a/b/", "/a", "/", "")] == ["/a/b", "/a", "", ""]
     monkeypatch.setenv("GRADIO_ROOT_PATH", "/user/ann")
     assert (read_root_path(""), read_root_path("/a")) == ("/user/ann", "/a")
+
+
+def test_a_page_that_does_not_answer_its_own_request_in_time_is_served(
+    tiny_folder: Path, demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(networking, "url_ok", lambda _: False)
+    monkeypatch.setattr(Blocks, "block_thread", Blocks.close)
+    own = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
+    assert main(["demo", *own, "--port", str(free_port())]) == 0

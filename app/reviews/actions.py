@@ -176,5 +176,5 @@ def from_body(body: Mapping[str, Any]) -> dict[str, Any]:
     if correction is not None:
         correction = Correction(**{**correction, "turn": TurnName(**correction["turn"])})
     event = body["event"] and Event(**body["event"])
-    paired = Event(**body["paired"]) if body.get("paired") else None  # schemas before 0003 have no pairs
+    paired = body["paired"] and Event(**body["paired"])
     return {**body, "event": event, "paired": paired, "tags": tuple(body["tags"]), "correction": correction}

@@ -1,12 +1,9 @@
 """The schema of the store, and its migrations; the version of a store is its alembic revision.
 
-A store with an unknown revision comes from a newer version and is refused. An older store is migrated; an SQLite file
-is backed up beside it first. Opening a store takes the write lock only if there is something to migrate.
+A store with an unknown revision comes from a newer version and is refused. Opening a store takes the write lock only if
+there is something to migrate.
 """
 
-import sqlite3
-from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +27,6 @@ from sqlalchemy import (
 )
 
 from engine.errors import EngineError
-from engine.io.files import atomic_write
 
 VERSION_TABLE: Final = "review_schema"
 ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server
@@ -59,18 +55,15 @@ class StoreError(EngineError):
     """A store of reviews that cannot be opened, read or written."""
 
 
-def prepare_schema(engine: Engine) -> Path | None:
-    """Migrate a store to the current schema; return the backup of an older SQLite file, or None.
-
-    Raises ``StoreError`` for a store with a newer schema.
-    """
+def prepare_schema(engine: Engine) -> None:
+    """Migrate a store to the current schema. Raises ``StoreError`` for a store with a newer schema."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     script = ScriptDirectory.from_config(config)
     head = script.get_current_head()
     with engine.connect() as connection:
         if _revision(connection) == head:
-            return None
+            return
     with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
@@ -81,24 +74,10 @@ def prepare_schema(engine: Engine) -> Path | None:
                 f"the store {engine.url.render_as_string()} has the schema {revision}; this version of StepScope "
                 f"supports schemas up to {head}: update StepScope, or use another store"
             )
-        if revision == head:
-            return None
-        backup = None if revision is None else _back_up(engine.url.database, revision)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-        return backup
+        if revision != head:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
 
 
 def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
-
-
-def _back_up(database: str | None, revision: str) -> Path | None:
-    """Copy an SQLite file including its write-ahead log; return None for other databases."""
-    source = Path(database or "")
-    if not source.is_file():
-        return None
-    path = source.with_name(f"{source.name}.schema-{revision}.{datetime.now(UTC):%Y%m%dT%H%M%S}.bak")
-    with closing(sqlite3.connect(source)) as reader, atomic_write(path, binary=True) as file:
-        file.write(reader.serialize())
-    return path

@@ -4,7 +4,6 @@ When ``append`` returns, the action is on disk. Its number is larger than all ea
 above the last one misses nothing. Any number of threads and processes may write concurrently; writes are serialised.
 """
 
-import glob
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -43,23 +42,18 @@ class ReviewStore:
     """An open store; ``with open_store(...) as store`` closes it."""
 
     engine: Engine
-    backup: Path | None = None
-    """Backup of an SQLite file that was migrated when the store was opened."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files with review data: an SQLite file, its log files, and backups of older schemas."""
+        """Files with review data: an SQLite file and its log files."""
         if (path := _sqlite_file(self.engine.url)) is None:
             return ()
         path = path.resolve()
-        beside = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
-        return (*beside, *path.parent.glob(f"{glob.escape(path.name)}.*.bak"))
+        return tuple(path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal"))
 
     @property
     def notice(self) -> str:
         """A notice to show before reviewing starts; empty if there is none."""
-        if self.backup is not None:
-            return f"The store of reviews was migrated; the backup is {self.backup}."
         with _translate(self.engine.url), self.engine.connect() as connection:
             is_empty = connection.execute(select(ACTIONS.c.number).limit(1)).first() is None
         place = _sqlite_file(self.engine.url) or self.engine.url.render_as_string()
@@ -135,7 +129,7 @@ def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, 
 
 
 def open_store(where: str | Path) -> ReviewStore:
-    """Open a store; create it if it does not exist, and migrate an older one.
+    """Open a store; create it if it does not exist.
 
     It is the path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``. Raises
     ``StoreError`` for a store with a newer schema, and if the database cannot be reached.
@@ -148,7 +142,8 @@ def open_store(where: str | Path) -> ReviewStore:
     with _translate(url):
         engine = _create(url)
         try:
-            return ReviewStore(engine, prepare_schema(engine))
+            prepare_schema(engine)
+            return ReviewStore(engine)
         except BaseException:
             engine.dispose()
             raise

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.reviews.actions import VERDICTS, Action, Event, Verdict, from_body, to_body
+from app.reviews.actions import VERDICTS, Action, Event, Verdict
 from app.reviews.events import reference_event
 from app.reviews.review import Review, count_once, find_movable, fold_actions, review_agreement, review_disagreements
 from eval.annotations.corrections import Correction, TurnName
@@ -205,11 +205,3 @@ def test_a_disagreement_on_a_pair_is_listed_once() -> None:
 def test_what_is_no_pair_is_refused(event: Event, paired: Event, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         act(kind="verdict", event=event, paired=paired, verdict="correct")
-
-
-def test_actions_without_a_pair_are_read_as_they_were_kept_before() -> None:
-    body = to_body(judge(SAID, "correct"))
-    assert body.pop("paired") is None
-    assert from_body(body)["paired"] is None
-    pair = judge_pair(SAID, "correct")
-    assert from_body(to_body(pair))["paired"] == WANTED

@@ -68,7 +68,6 @@ def test_an_action_comes_back_as_it_was_with_its_number(where: str) -> None:
     with open_store(where) as store:
         assert [store.append(action).number for action in actions] == [1, 2, 3, 4]
     with open_store(where) as store:
-        assert store.backup is None
         assert store.read() == tuple(actions)
         assert [action.number for action in store.read()] == [1, 2, 3, 4]
         assert store.read(video_id="car") == (actions[1],)
@@ -221,52 +220,9 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_as_it_is(where: str) -> N
     set_schema(where, "UPDATE review_schema SET version_num = '9999'")
     for _ in range(2):
         with pytest.raises(
-            StoreError, match=r"has the schema 9999; this version of StepScope supports schemas up to 0003: update Step"
+            StoreError, match=r"has the schema 9999; this version of StepScope supports schemas up to 0001: update Step"
         ):
             open_store(where)
-
-
-OLDER = ("DROP INDEX review_actions_by_video", "UPDATE review_schema SET version_num = '0001'")
-
-
-def test_an_older_store_is_migrated_and_keeps_its_actions(where: str) -> None:
-    action = judge()
-    with open_store(where) as store:
-        store.append(action)
-    set_schema(where, *OLDER)
-    with open_store(where) as store:
-        assert store.read() == (action,)
-        assert (store.backup is not None) == ("://" not in where)
-        with store.engine.connect() as connection:
-            assert connection.exec_driver_sql("SELECT version_num FROM review_schema").scalar() == "0003"
-
-
-def test_a_copy_of_an_older_file_lies_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "reviews.sqlite"
-    with open_store(path) as store:
-        store.append(judge())
-    set_schema(str(path), *OLDER)
-    with open_store(path) as store:
-        backup, notice = store.backup, store.notice
-    assert backup is not None
-    assert notice == f"The store of reviews was migrated; the backup is {backup}."
-    assert (backup.parent, backup.name[:27]) == (tmp_path, "reviews.sqlite.schema-0001.")
-    copy = sqlite3.connect(backup)
-    assert copy.execute("SELECT version_num FROM review_schema").fetchone() == ("0001",)
-    assert copy.execute("SELECT count(*) FROM review_actions").fetchone() == (1,)
-    copy.close()
-
-
-def test_an_older_store_that_several_open_at_once_is_migrated_once(where: str) -> None:
-    set_schema(where, *OLDER)
-
-    def open_and_close(_: int) -> Path | None:
-        with open_store(where) as store:
-            return store.backup
-
-    with ThreadPoolExecutor(5) as pool:
-        backups = list(pool.map(open_and_close, range(5)))
-    assert sum(backup is not None for backup in backups) == ("://" not in where)
 
 
 def test_what_is_no_store_is_one_clear_sentence(tmp_path: Path) -> None:

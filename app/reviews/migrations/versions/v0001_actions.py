@@ -1,4 +1,4 @@
-"""Create the table of actions."""
+"""Create the table of actions, and its index: the page reads the actions of one video at a time."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Create the table."""
+    """Create the table and the index."""
     op.create_table(
         "review_actions",
         sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
@@ -25,3 +25,4 @@ def upgrade() -> None:
         sa.Column("playhead_s", sa.Float(53)),
         sa.Column("body", sa.JSON, nullable=False),
     )
+    op.create_index("review_actions_by_video", "review_actions", ["video_id", "number"])

@@ -94,7 +94,7 @@ def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates
 def fill_legality(
     outputs: Sequence[FrameOutput], initial: Mapping[str, str], *, illegal: IllegalUpdates = "apply"
 ) -> tuple[FrameOutput, ...]:
-    """Return the outputs of a whole video with the legality of every update, which earlier versions did not store.
+    """Return the outputs of a whole video with the legality of every update, which files of other programs may lack.
 
     Args:
         outputs: The outputs from the first frame on.

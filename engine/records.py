@@ -110,16 +110,15 @@ class FrameOutput:
     first_token_ms: Amount | None = None
     """Milliseconds from the decision to write to the first token of this frame; None when nothing was written."""
     legality: tuple[UpdateLegality, ...] | None = None
-    """Whether each update was legal, illegal or malformed in the state that it met. None in files of earlier versions;
-    ``engine.dialogue.fill_legality`` fills it in."""
+    """Whether each update was legal, illegal or malformed in the state that it met. None if another program wrote the
+    file without it; ``engine.dialogue.fill_legality`` fills it in."""
     signals: Mapping[str, FiniteOrNan] = field(default_factory=dict)
     """Further values of the frame by name, described in the run's ``SignalSpec`` records; nan if unknown."""
     state: str | None = None
     """State of the assistant at this frame, such as silent, standby, respond or delegate; None if it has none. At an
     instant of a live session without a decision the reason: dropped, no picture or not reached."""
     forgotten: Forgotten | None = None
-    """The part of the context that was dropped before this frame; None if none was, and in files of earlier versions,
-    where a refresh dropped all of it."""
+    """The part of the context that was dropped before this frame; None if none was, or if it is unknown."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if the legality of some updates is missing."""

@@ -150,8 +150,7 @@ def open_page(
 
     A link (see ``linkedMoment`` in the player, and ``app.player.session.places``) has a bundled video or an upload,
     thresholds, a context strategy, a time to which the player seeks, and a run. The run is restored if this server has
-    kept it or if it is the saved one, and run again otherwise. A link of an earlier version may have no strategy: that
-    of this server then applies. ``other`` is the run to show below it.
+    kept it or if it is the saved one, and run again otherwise. ``other`` is the run to show below it.
     """
     if not {"video", "upload"} & set(link):
         return choose_bundled(context, live, chosen)

@@ -57,7 +57,7 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
     if live.run is None or not live.ended.is_set():
         return RequestView(rerun=begin())  # it waits until the queued or streaming run is shown
     if live.run.model_digest != context.checkpoint.digest:
-        problem = "this run was made with a different checkpoint or an older version"
+        problem = "this run was made with a different checkpoint"
         return RequestView(_refuse(context, live, live.run, problem))
     if requested == live.run.thresholds:
         return RequestView(show_status(f"The run already has these thresholds: {_words(live.run, requested)}."))
@@ -75,7 +75,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
     run, requested = live.run, live.requested
     try:
         if run.model_digest != context.checkpoint.digest:
-            raise ValueError("this run was made with a different checkpoint or an older version")
+            raise ValueError("this run was made with a different checkpoint")
         began, pace = time.perf_counter(), Pace(UPDATE_INTERVAL_S, due_at_once=False)
         again, recording, steps = _start(context, live, run, requested)
         outputs: list[FrameOutput] = []

@@ -161,15 +161,6 @@ def digest_encoder(folder: Path, config: "SmolVLMConfig") -> str:
     return _digest(chain([_canonical({**vision, "scale_factor": config.scale_factor})], values))
 
 
-def digest_stored_encoder(folder: Path) -> str:
-    """Return the encoder's digest over the stored bytes, as in feature files that record no normalisation."""
-    digest = hashlib.sha256()
-    for name, tensor in _stored(folder, *_ENCODER_PARTS):
-        digest.update(name.encode())
-        digest.update(_bytes(tensor))
-    return digest.hexdigest()[:16]
-
-
 def _tensor_parts(tensors: Iterable[tuple[str, Tensor]]) -> Iterator[str | memoryview]:
     for name, tensor in tensors:
         yield from (name, str(tensor.dtype), str(list(tensor.shape)), _bytes(tensor))

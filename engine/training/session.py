@@ -255,5 +255,4 @@ class Session(Generic[B]):
             raise ValueError(f"{self._folder} was trained with {changes}; continue with equal settings")
         self._trainer.load_state(load_file(self._path), content["trainer"])
         log = content["log"]
-        curve = LossCurve(**log.pop("curve", {}))  # a state of an earlier version has none
-        self.log = SessionLog(**log, curve=curve)
+        self.log = SessionLog(**{**log, "curve": LossCurve(**log["curve"])})

@@ -183,7 +183,7 @@ class Trainer(Generic[B]):
         self._watch.first = list(values["watch"]["first"])
         self._watch.recent = deque(values["watch"]["recent"], maxlen=_NUM_WATCHED)
         self.num_steps_done = int(values["step"])
-        self.objective.load_state(values.get("objective", {}))  # a state of an earlier version has none
+        self.objective.load_state(values["objective"])
 
     def _trained(self) -> dict[str, nn.Parameter]:
         return {name: one for name, one in self.model.named_parameters() if one.requires_grad}

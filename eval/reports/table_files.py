@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from engine.io.files import open_text, unescape_formula
 from engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
 
 Row = Mapping[str, str | float]
 _TEXT_COLUMNS: Final = ("video_id", "error", "warning")
-_OLD_COLUMNS: Final = {"remark": "warning"}
-"""Columns of files of older versions, with their present names."""
 Head = Literal["speak", "update"]
 
 
@@ -34,7 +32,7 @@ class _Metrics(BaseModel):
     intervals: dict[str, _Interval]
     num_undefined: dict[str, Count] = {}
     errors: dict[str, str]
-    warnings: dict[str, str] = Field(default={}, validation_alias=AliasChoices("warnings", "remarks"))
+    warnings: dict[str, str] = {}
     text_problem: str | None = None
 
 
@@ -90,8 +88,8 @@ class _SignalCharts(BaseModel):
 
 class _Charts(BaseModel):
     precision_recall: dict[Head, list[_CurvePoint]]
-    roc: dict[Head, list[_RocPoint]] = {}
-    operating_points: dict[Head, _OperatingPoint] = {}
+    roc: dict[Head, list[_RocPoint]]
+    operating_points: dict[Head, _OperatingPoint]
     reliability: dict[Head, list[_ReliabilityBin]]
     leads_s: dict[Head, list[_Lead]]
     failures: dict[str, Count]
@@ -106,7 +104,7 @@ def read_metrics(folder: Path) -> Mapping[str, Any]:
 
 
 def read_charts(folder: Path) -> Mapping[str, Any]:
-    """Read ``charts.json``; see ``eval.reports.charts``. Parts that older versions did not write are empty."""
+    """Read ``charts.json``; see ``eval.reports.charts``."""
     return read_record(_Charts, folder / "charts.json").model_dump()
 
 
@@ -117,8 +115,7 @@ def read_video_rows(folder: Path) -> Sequence[Row]:
         reader = csv.DictReader(file, strict=True)
         if not {"video_id", "error"} <= set(reader.fieldnames or ()):
             raise ValueError("the columns video_id and error are missing")
-        names = {column: _OLD_COLUMNS.get(column, column) for column in reader.fieldnames or ()}
-        return [{name: _value(name, row[column]) for column, name in names.items()} for row in reader]
+        return [{name: _value(name, row[name]) for name in reader.fieldnames or ()} for row in reader]
 
 
 def _value(name: str, cell: str | None) -> str | float:

@@ -71,7 +71,7 @@ class VideoRecord(Outcome):
     fps: Amount | None = None
     """Frames per second of a recorded video; None if they are those of the split."""
     undecided: Mapping[GapReason, Count] | None = None
-    """Instants of a live session without a decision, by reason; None if it is not one, or of an earlier version."""
+    """Instants of a live session without a decision, by reason; None if it is not one."""
 
 
 class RunFolder(OutputFolder):

@@ -2,7 +2,7 @@
 
 Each file in such a folder is written atomically, and a video counts once its last file exists. A killed program can
 therefore be resumed. Only one program at a time can write a folder. A folder with different settings, or with content
-of a different kind, is refused. A setting that a folder of an older version lacks has its default there.
+of a different kind, is refused. A setting that a folder lacks has its default there.
 """
 
 import errno
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
 from filelock import FileLock, Timeout
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from engine.config import StreamConfig
 from engine.decisions.signals import SignalSpec, check_signals
@@ -40,7 +40,7 @@ def _check_config(config: dict[str, Any]) -> dict[str, Any]:
 
 
 class RunSettings(BaseModel):
-    """Schema of the settings of a run; one of a different version may lack some, or have additional ones."""
+    """Schema of the settings of a run; one of another program may lack some, or have additional ones."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -76,8 +76,8 @@ class Outcome:
     video_id: str
     source: str
     """Digest of its sample; see ``eval.runs.folder.digest_sample``."""
-    warning: Annotated[str, Field(validation_alias=AliasChoices("warning", "remark"))] = ""
-    """A problem that did not stop it, such as damage to the file; ``remark`` in files of older versions."""
+    warning: str = ""
+    """A problem that did not stop it, such as damage to the file."""
     error: str = ""
     """Why it failed; empty if it is finished."""
 
@@ -238,12 +238,7 @@ def describe_changes(names: Sequence[str], found: Mapping[str, Any], settings: M
 def _describe_model_change(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Describe the parts of the model that differ, as far as both runs record them."""
     old, new = found.get("model_parts"), wanted.get("model_parts")
-    if not isinstance(new, dict) or found.get("model_digest") is None:
+    if not isinstance(old, dict) or not isinstance(new, dict):
         return f"another model ({found.get('model_digest')}; now {wanted.get('model_digest')})"
-    if not isinstance(old, dict):
-        return (
-            f"a model of which an older version recorded only the weights ({found.get('model_digest')}), so that its "
-            "config, tokenizer, chat template and preprocessor cannot be compared"
-        )
     changed = [name.replace("_", " ") for name, digest in new.items() if old.get(name) != digest]
     return f"another model (changed: {', '.join(changed)})"

@@ -14,13 +14,14 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
+from engine.decisions.policies import find_policy
 from engine.decisions.signals import SignalSpec
 from engine.io.files import Cell, write_csv, write_json
 from engine.io.json_records import Count, Finite, FiniteOrNan, short_repr
 from eval.metrics.counts import Counts
 from eval.metrics.score import VideoCounts
 from eval.metrics.values import Values
-from eval.runs.folder import output_path, read_policy
+from eval.runs.folder import output_path
 from eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores
 
@@ -32,7 +33,7 @@ _MAX_NUMBER: Final = 1e15
 
 
 def _read_runs(content: Any) -> tuple[VideoCounts, ...]:
-    """Return the counts of runs. Raises ``ValueError`` for invalid counts, and for those of an older version."""
+    """Return the counts of runs. Raises ``ValueError`` for invalid counts."""
     if not isinstance(content, list):
         raise ValueError("runs must be a list")
     return tuple(_read_value(VideoCounts(), run, f"runs[{n}]", names=_KEPT) for n, run in enumerate(content))
@@ -147,7 +148,7 @@ def read_sweep(folder: Path) -> GridScores:
 
 
 def _grid_scores(content: Mapping[str, Any]) -> GridScores:
-    for name in _OF_SPLIT:
+    for name in (*_OF_SPLIT, "decision_policy"):
         if name not in content:
             raise ValueError(f"{name} is missing")
     for name in _THRESHOLDS:
@@ -156,9 +157,7 @@ def _grid_scores(content: Mapping[str, Any]) -> GridScores:
     pairs = [tuple(point[name] for name in _THRESHOLDS) for point in content["points"]]
     speak, update = (tuple(sorted({pair[axis] for pair in pairs if not math.isnan(pair[axis])})) for axis in (0, 1))
     specs = {f"{decides}_spec": SignalSpec(**spec) for decides, spec in content.get("signals", {}).items()}
-    named = content.get("decision_policy")  # a folder of an older version has it in the settings of the run alone
-    policy = read_policy(content["settings"]) if named is None else read_policy({"config": {"decision_policy": named}})
-    grid = Grid(speak=speak, update=update, policy=policy, **specs)
+    grid = Grid(speak=speak, update=update, policy=find_policy(content["decision_policy"]), **specs)
     if not np.array_equal(pairs, list(grid.pairs()), equal_nan=True):
         raise ValueError("its points are not those of a grid, in order")
     points = [{name: point[name] for name in point if name in SWEEP_METRICS} for point in content["points"]]

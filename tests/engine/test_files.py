@@ -1,6 +1,5 @@
 """Records, settings and features on disk: written whole, read back equal, refused in one line."""
 
-import json
 import resource
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,15 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from engine.config import StreamConfig, read_config
 from engine.errors import FeatureError
 from engine.io.files import atomic_write
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
-from engine.model.identity import digest_stored_encoder
 from engine.model.preprocessing import Normalization
 from engine.records import FrameOutput, read_outputs, write_outputs
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
@@ -201,26 +197,6 @@ def test_features_of_otherwise_normalised_images_are_refused(tmp_path: Path, che
     (tmp_path / "v.mp4").write_bytes(b"1")
     kept = {feature_path(tmp_path, tmp_path / "v.mp4", feature_info(c, fps=2.0)) for c in (checkpoint, other)}
     assert len(kept) == 2
-
-
-def older(path: Path, checkpoint: Checkpoint) -> None:
-    """Rewrite a feature file as older versions wrote it: without normalisation, with the digest of stored bytes."""
-    with safe_open(path, framework="pt") as file:
-        info = json.loads(file.metadata()["stepscope_features"])
-        tensors = {name: file.get_tensor(name) for name in ("features", "times_s")}
-    del info["normalization"]
-    info["encoder_digest"] = digest_stored_encoder(checkpoint.folder)
-    save_file(tensors, path, metadata={"stepscope_features": json.dumps(info)})
-
-
-def test_features_of_an_older_version_are_taken_with_a_warning(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    path = tmp_path / "f.safetensors"
-    write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
-    older(path, checkpoint)
-    with pytest.warns(UserWarning, match="does not record its image normalisation"):
-        assert len(list(read_features(path, checkpoint, fps=2.0))) == 3
-    with pytest.raises(FeatureError, match="was made with encoder_digest"):
-        read_features(path, tiny_checkpoint(tmp_path / "other", seed=1), fps=2.0)
 
 
 def test_an_array_is_taken_by_its_shape(tmp_path: Path, checkpoint: Checkpoint) -> None:

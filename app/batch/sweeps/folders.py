@@ -276,7 +276,7 @@ def _size(settings: Mapping[str, Any]) -> int | None:
     """Return the size of a sweep's grid, one of ``GRID_SIZES``; None for any other grid."""
     speak, update = settings.get("speak"), settings.get("update")
     sizes = (size for size in GRID_SIZES if speak == list(make_axis(size)) and update in ([], speak))
-    return next(sizes, None)  # a sweep of an earlier version has both axes, also without updates
+    return next(sizes, None)
 
 
 def _find_same(batches: BatchContext, wanted: Mapping[str, Any]) -> Path | None:

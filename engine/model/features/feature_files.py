@@ -8,7 +8,6 @@ frames from disk.
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.arrow_features import open_arrow
 from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.files.checkpoint_files import open_tensors, write_tensors
-from engine.model.identity import digest_stored_encoder
 from engine.records import Excerpt
 
 FEATURE_SUFFIXES = (".safetensors", ".npy", ".arrow")
@@ -46,14 +44,7 @@ class FeatureInfo:
     """Tokens that represent a frame: ``mean``, ``first``, ``none``, or such as ``cls+3x3``."""
     fps: float
     hardware_decoding: HardwareDecoding = "off"
-    """Kind of device that decoded the video; ``off`` is not written."""
-
-    def metadata(self) -> dict[str, Any]:
-        """Return the metadata of a file."""
-        fields = asdict(self)
-        if self.hardware_decoding == "off":
-            del fields["hardware_decoding"]
-        return fields
+    """Kind of device that decoded the video."""
 
 
 def feature_info(checkpoint: Checkpoint, *, fps: float, hardware: HardwareDecoding = "off") -> FeatureInfo:
@@ -70,9 +61,8 @@ def feature_info(checkpoint: Checkpoint, *, fps: float, hardware: HardwareDecodi
 
 def feature_path(folder: Path, video: Path, info: FeatureInfo, *, excerpt: Excerpt | None = None) -> Path:
     """Return the cache path of the features of a video or an excerpt; its key digests the content and ``info``."""
-    origin = f"{digest_file(video)} {info.encoder_digest} {info.normalization} {info.pooling} {info.fps!r}"
-    if info.hardware_decoding != "off":
-        origin += f" {info.hardware_decoding}"
+    named = f"{info.encoder_digest} {info.normalization} {info.pooling} {info.fps!r} {info.hardware_decoding}"
+    origin = f"{digest_file(video)} {named}"
     if excerpt is not None:
         origin += f" {excerpt.start_s!r} {excerpt.num_frames}"
     return folder / f"{video.stem}.{hashlib.sha256(origin.encode()).hexdigest()[:16]}.safetensors"
@@ -87,7 +77,7 @@ def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInf
         "features": torch.stack([features for _, features in kept]),
         "times_s": torch.tensor([time_s for time_s, _ in kept], dtype=torch.float64),
     }
-    write_tensors(path, tensors, {_METADATA: json.dumps(info.metadata()), "remark": remark})
+    write_tensors(path, tensors, {_METADATA: json.dumps(asdict(info)), "remark": remark})
     return len(kept)
 
 
@@ -177,23 +167,13 @@ def _open_safetensors(path: Path, checkpoint: Checkpoint, fps: float) -> Feature
 
 
 def _check_origin(path: Path, metadata: Mapping[str, Any], checkpoint: Checkpoint, fps: float) -> None:
-    """Raise ``FeatureError`` for features of a different origin; accept files of older versions with a warning."""
-    wanted = feature_info(checkpoint, fps=fps).metadata()
-    is_older = "normalization" not in metadata
-    if is_older:
-        wanted |= {"normalization": None, "encoder_digest": digest_stored_encoder(checkpoint.base or checkpoint.folder)}
-    for name, value in wanted.items():
-        if name != "encoder" and metadata.get(name) != value:
+    """Raise ``FeatureError`` for features of a different origin."""
+    for name, value in asdict(feature_info(checkpoint, fps=fps)).items():
+        if name not in ("encoder", "hardware_decoding") and metadata.get(name) != value:
             raise FeatureError(
                 f"{path} was made with {name} {metadata.get(name)!r}, but {checkpoint.name} needs {value!r}; "
                 "encode the video with this checkpoint and rate"
             )
-    if is_older:
-        warnings.warn(
-            f"{path} was written by an older version and does not record its image normalisation; if the "
-            "checkpoint's preprocessor_config.json has changed since then, encode the video again",
-            stacklevel=2,
-        )
 
 
 def _open_npy(path: Path, fps: float) -> FeatureFile:

@@ -167,18 +167,6 @@ def test_corrections_have_their_order_their_time_and_whether_they_are_in_force()
     assert [row.status for row in bare] == ["", "", "", "undone"], "without a reference nothing is known of the others"
 
 
-def test_corrections_of_a_version_without_a_status_are_read(tmp_path: Path) -> None:
-    write_csv_tables(tmp_path, Tables())
-    columns = [
-        field.name for field in fields(CorrectionRow) if field.name not in ("order", "at", "status", "new_end_s")
-    ]
-    cells = {"time_s": "1.5", "number": "0", "new_time_s": ""}
-    lines = ",".join(columns), ",".join(cells.get(name, "x") for name in columns)
-    (tmp_path / "corrections.csv").write_text("\r\n".join([*lines, ""]), encoding="utf-8")
-    (row,) = read_csv_tables(tmp_path).corrections
-    assert (row.time_s, row.order, row.at, row.status) == (1.5, 0, "", "")
-
-
 def test_a_video_without_run_reference_or_review_has_no_rows_and_others_are_left_out() -> None:
     bare = replace(reviewed_video(MOVED), video_id="car", outputs=(), sample=None)
     assert build_tables([bare]) == Tables()
@@ -206,22 +194,6 @@ def test_a_csv_that_is_no_table_of_ours_is_refused(tmp_path: Path, content: str 
     path.write_text(path.read_text() + "v,many\r\n" if content is None else content)
     with pytest.raises(ValueError, match=reason):
         read_csv_tables(tmp_path)
-
-
-def test_verdicts_of_a_version_without_pairs_are_read(tmp_path: Path) -> None:
-    write_csv_tables(tmp_path, Tables())
-    columns = [field.name for field in fields(VerdictRow) if field.name != "judged_with"]
-    cells = {
-        "event_time_s": "1.5",
-        "tags": '["late"]',
-        "speak_threshold": "",
-        "update_threshold": "0.5",
-        "playhead_s": "2.0",
-    }
-    line = ",".join('"' + cells.get(name, "x").replace('"', '""') + '"' for name in columns)
-    (tmp_path / "verdicts.csv").write_text(",".join(columns) + "\r\n" + line + "\r\n", encoding="utf-8")
-    (verdict,) = read_csv_tables(tmp_path).verdicts
-    assert (verdict.event_time_s, verdict.tags, verdict.playhead_s, verdict.judged_with) == (1.5, ("late",), 2.0, "")
 
 
 def test_states_of_the_steps_that_are_not_known_have_no_rows() -> None:

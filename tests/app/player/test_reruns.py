@@ -170,7 +170,7 @@ def test_a_run_of_another_checkpoint_keeps_its_thresholds_and_the_page_says_so(
     foreign = LiveRun.finished(run, other=replace(run, name="second"))
     view = ask(context, foreign, 0.0, 1.0, ticket=3)
     assert view.status.value == (
-        "⚠ this run was made with a different checkpoint or an older version. It keeps speak 0.5, update 0.5; "
+        "⚠ this run was made with a different checkpoint. It keeps speak 0.5, update 0.5; "
         "press Run to run the video again."
     )
     shown = json.loads(view.player)

@@ -115,7 +115,7 @@ def test_illegal_updates_are_counted_as_the_run_took_them(tmp_path: Path) -> Non
     (sample,) = split.samples
     states = {"apply": ("completed", "in_progress"), "refuse": ("not_started", "in_progress")}
     for illegal, (first, second) in states.items():
-        silent = [replace(output, legality=None) for output in silent_outputs(3)]  # as earlier versions wrote them
+        silent = [replace(output, legality=None) for output in silent_outputs(3)]  # as other programs may write them
         outputs = [
             replace(silent[0], updates=("S1->complete",), dst_state={"S1": first}),
             replace(silent[1], updates=("S1->start",), dst_state={"S1": second}),

@@ -84,14 +84,6 @@ def test_a_record_comes_back_equal(finished: Path) -> None:
     assert folder.outputs(SAMPLE) == tuple(outputs(3))
 
 
-def test_a_record_of_an_older_version_with_its_remark_is_read(finished: Path) -> None:
-    path = next(finished.glob("*.record.json"))
-    content = json.loads(path.read_text())
-    content["remark"] = content.pop("warning")
-    path.write_text(json.dumps(content))
-    assert RunFolder(finished).find_finished(SAMPLE) == RECORD
-
-
 def test_a_video_is_finished_only_with_the_same_sample_and_all_its_outputs(finished: Path) -> None:
     folder, path = RunFolder(finished), output_path(finished, SAMPLE.video_id)
     assert folder.find_finished(replace(SAMPLE, goal="another")) is None
@@ -145,14 +137,6 @@ def test_a_run_of_another_model_names_the_parts_that_changed(tmp_path: Path) -> 
         settings = {**SETTINGS, "model_digest": "b", "model_parts": {**parts, **changed}}
         with pytest.raises(ValueError, match=reason), RunFolder.open(run_dir, settings, resume=True):
             pass
-
-
-def test_a_run_that_recorded_the_weights_alone_opens_and_says_why_it_cannot_be_continued(finished: Path) -> None:
-    assert RunFolder(finished).find_finished(SAMPLE) == RECORD
-    settings = {**SETTINGS, "model_digest": "b", "model_parts": {"weights": "1"}}
-    reason = r"a model of which an older version recorded only the weights \(a\), .*; name a new folder$"
-    with pytest.raises(ValueError, match=reason), RunFolder.open(finished, settings, resume=True):
-        pass
 
 
 def test_a_run_without_a_finished_video_may_change_its_settings(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from engine.errors import VideoError
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import feature_info
 from engine.video import hardware
 from engine.video.reader import Frame, read_frames
 from eval.data.loading import read_split
@@ -77,8 +76,6 @@ def test_kept_features_are_of_one_way_to_decode(checkpoint: Checkpoint, split: S
     software = find_features(checkpoint, sample, folder=tmp_path)
     assert software == find_features(checkpoint, sample, folder=tmp_path, hardware="off")
     assert software != find_features(checkpoint, sample, folder=tmp_path, hardware="cuda")
-    assert "hardware_decoding" not in feature_info(checkpoint, fps=2).metadata(), "as older versions wrote it"
-    assert feature_info(checkpoint, fps=2, hardware="cuda").metadata()["hardware_decoding"] == "cuda"
 
 
 def test_a_run_is_resumed_with_the_same_way_to_decode_only(
@@ -88,7 +85,7 @@ def test_a_run_is_resumed_with_the_same_way_to_decode_only(
     off = build_run_settings(split, make_worker_config(tiny_folder), specs)
     on = build_run_settings(split, work, specs)
     assert on == {**off, "hardware_decoding": "cuda"}
-    assert "hardware_decoding" not in off, "as older versions wrote it"
+    assert "hardware_decoding" not in off
     with RunFolder.open(tmp_path / "run", off):
         (tmp_path / "run" / "v0.record.json").write_text("{}")
     with pytest.raises(FolderRefusedError, match=r"hardware_decoding \(off; now cuda\)"):

@@ -130,17 +130,6 @@ def test_the_best_point_is_compared_with_the_run_on_the_grid_or_off_it(
     assert star["customdata"] == [list(view.best.thresholds)], "the chart marks the point of the sentence"
 
 
-def test_a_video_of_an_older_version_with_its_remark_is_read(runs: Path) -> None:
-    folder = SweepFolder(runs / SWEEPS_FOLDER / FOLDER)
-    path = folder.path / "a.sweep.json"
-    content = json.loads(path.read_text())
-    assert content.pop("warning") == ""
-    path.write_text(json.dumps({**content, "remark": "odd"}))
-    found = folder.video("a", num_points=len(GRID))
-    assert found is not None
-    assert (found.warning, found.error) == ("odd", "")
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -225,7 +214,7 @@ def test_a_bad_video_of_a_sweep_is_named_and_the_others_are_scored(
 
 
 def without_count(path: Path, group: str, name: str) -> list[dict[str, Any]]:
-    """Return the runs of a video's file as an older version wrote them, without a count."""
+    """Return the runs of a video's file without a count."""
     runs: list[dict[str, Any]] = json.loads(path.read_text())["runs"]
     for run in runs:
         del run[group][name]

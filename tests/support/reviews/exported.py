@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ def read_csv_tables(folder: Path) -> Tables:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
             found = reader.fieldnames or []
-            if found != [column for column in types if column in found or column not in _later_columns(row)]:
+            if found != list(types):
                 raise ValueError(f"{path} must have the columns {', '.join(types)}")
             try:
                 cells = [{column: _from_cell(cell, types[column]) for column, cell in line.items()} for line in reader]
@@ -35,11 +34,6 @@ def read_csv_tables(folder: Path) -> Tables:
                 raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
         tables[name] = tuple(row(**values) for values in cells)
     return Tables(**tables)
-
-
-def _later_columns(row: type[Any]) -> set[str]:
-    """Return the columns with a default, which files of earlier versions may lack."""
-    return {field.name for field in fields(row) if field.default is not MISSING}
 
 
 def read_json_tables(path: Path) -> Tables:

@@ -67,7 +67,6 @@ export function prepareRun(data) {
   Object.assign(data, { num_dropped: 0, begin_s: 0, progress: null }); // frames that a live session has dropped from the start, and their time
   for (const name of SERIES) data[name] = decodeFloats(data[name]);
   prepareSignals(data);
-  data.forgotten ??= []; // published by an earlier version
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
   data.failures.forEach((failure) => { failure.time = timeOf(data, failure.frame); });
   data.turns.forEach((turn) => setTurnTime(data, turn));
@@ -76,7 +75,6 @@ export function prepareRun(data) {
   data.referenceDialogue = data.references.filter((turn) => turn.role === "assistant" || turn.role === "user" && !turn.is_given);
   data.referenceTurns = data.references.filter((turn) => turn.role === "assistant");
   data.isReferenceAlone = data.has_reference && !data.times.length && (data.events ?? []).length > 0; // no run is there
-  data.has_states ??= data.policy.has_updates; // published by an earlier version
   data.differences = data.steps.map((_, step) => (data.has_states ? stateDifferences(data, step) : []));
   data.rows = transcriptRows(data);
   assignEventKeys(data);

@@ -55,6 +55,8 @@ def packed_run(num_frames: int, **parts: Any) -> dict[str, Any]:
         "events": [],
         "other": None,
         "refreshed": [],
+        "forgotten": [],
+        "has_states": True,
     } | parts
 
 

@@ -13,7 +13,7 @@ demo: .venv/.demo
 	$(BIN)/stepscope demo
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: .venv/.dev
 	$(BIN)/ruff check .

@@ -14,12 +14,7 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 from engine.cli.program import Command, Group, run_program
 
 COMMANDS = {
-    "run": Command(
-        "stream and score a split",
-        "eval.cli.options:RunOptions",
-        "eval.cli.run_command:run",
-        prepare="eval.runs.pools.preload:start_server_early",
-    ),
+    "run": Command("stream and score a split", "eval.cli.options:RunOptions", "eval.cli.run_command:run"),
     "train": Command("train on a split", "eval.training.options:TrainOptions", "eval.cli.train_command:train"),
     "sweep": Command(
         "score a split over a grid of thresholds", "eval.cli.options:SweepOptions", "eval.cli.sweep_command:sweep"

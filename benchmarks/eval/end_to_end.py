@@ -35,7 +35,6 @@ from eval.matching.sentence_encoders import load_encoder
 from eval.matching.text_encoder import TextEncoder
 from eval.matching.turns import DEFAULT_ENCODER
 from eval.metrics.text import TextScorer
-from eval.reports.early_scoring import EarlyScoring
 from eval.reports.scoring import ScoreSettings, score_run, write_tables
 from eval.runs.batch import parse_devices
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample
@@ -142,16 +141,12 @@ def run_batches(
 
 
 def run_and_score(split: Split, results: Results, out: Path, encoder: TextEncoder) -> None:
-    """Write a run folder with its tables; a thread analyses the videos that have ended, as in ``stepscope eval``."""
+    """Write a run folder with its tables, as ``stepscope eval`` does."""
     settings = ScoreSettings(text_encoder=DEFAULT_ENCODER)
-    samples = {sample.video_id: sample for sample in split.samples}
     with RunFolder.open(out, {"split": str(split.path.resolve())}) as folder, TextScorer(java=NO_JAVA) as scorer:
-        with EarlyScoring(out, settings, scorer, load=lambda _: encoder) as scoring:
-            for result in results:
-                folder.save_video(result.record, result.outputs)
-                scoring.add(samples[result.record.video_id])
-            _, analyses = scoring.finish()
-        run = score_run(out, split, settings, encode=encoder.encode, scorer=scorer, analyses=analyses)
+        for result in results:
+            folder.save_video(result.record, result.outputs)
+        run = score_run(out, split, settings, encode=encoder.encode, scorer=scorer)
         write_tables(out, run, {})
 
 

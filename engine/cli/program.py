@@ -48,8 +48,6 @@ class Command:
     """A subclass of ``Options``."""
     function: str
     """Takes the options; returns the exit code, or None for success."""
-    prepare: str = ""
-    """``module:name`` of a function that takes the arguments before they are parsed; its own module imports little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +104,6 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
     options = Options()
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
-        if command.prepare:
-            load_object(command.prepare)(words)
         options = parse(load_object(command.options), words, prog=prog)
         function = load_object(command.function)
         with handle_interrupts():

@@ -1,12 +1,12 @@
 """``stepscope eval``: runs a split and scores it.
 
-This process leads: workers stream the videos, and a process of its own embeds their texts. So neither the model nor the
-sentence encoder is imported here, which takes seconds.
+Workers stream the videos, so the model is not imported here. METEOR and the sentence encoder start beside them.
 """
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
 
@@ -18,10 +18,9 @@ from eval.cli.tables import BAR_DELAY_S, make_score_settings, write_scores
 from eval.cli.worker_config import make_worker_config
 from eval.data.loading import read_split
 from eval.data.samples import Split
+from eval.matching.text_encoder import import_encoder
 from eval.metrics.score import list_references
 from eval.metrics.text import TextScorer
-from eval.reports.early_scoring import EarlyScoring
-from eval.reports.encoder_process import EncoderProcess
 from eval.reports.scoring import score_run
 from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.estimate import estimate_run
@@ -44,17 +43,12 @@ def run(options: RunOptions) -> int:
     events = run_batch(
         split, worker_config, out=out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
     )
-    samples = {sample.video_id: sample for sample in split.samples}
-    encoders = EncoderProcess()
-    with (
-        TextScorer(references=list_references(split.samples)) as scorer,
-        EarlyScoring(out, scoring, scorer, load=encoders.load) as early,
-        encoders,  # ends first after an error, since the threads of ``early`` wait for it
-    ):
+    with TextScorer(references=list_references(split.samples)) as scorer, ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(import_encoder, scoring.text_encoder)  # its library takes seconds to import
         with closing(events):
-            _show_progress(_forward_finished(events, lambda video_id: early.add(samples[video_id])))
-        encoder, analyses = early.finish()
-        scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer, analyses=analyses)
+            _show_progress(events)
+        encoder = loading.result()
+        scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
         return 1 if write_scores(out, scored, encoder).errors else 0
 
 
@@ -90,16 +84,6 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
-
-
-def _forward_finished(
-    events: Iterable[FinishedVideo | Progress], add: Callable[[str], None]
-) -> Iterator[FinishedVideo | Progress]:
-    """Call ``add`` with the id of each finished video."""
-    for event in events:
-        if isinstance(event, FinishedVideo) and not event.record.error:
-            add(event.record.video_id)
-        yield event
 
 
 def _show_progress(events: Iterable[FinishedVideo | Progress]) -> None:

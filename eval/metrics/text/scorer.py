@@ -107,16 +107,6 @@ class TextScorer:
         counts = iter(self._count([pair for of_video in pairs for pair in of_video]))
         return tuple(Pool(list(islice(counts, len(of_video))), TextCounts).total() for of_video in pairs)
 
-    def prepare(self, videos: Sequence[TextPairs]) -> None:
-        """Run the Java programs on the texts of some videos; a later ``count`` of them need not.
-
-        Without effect if Java fails, which ``count`` reports.
-        """
-        with suppress(JavaError):
-            pairs = self._tokenize_pairs(videos)
-            self._wait_for_start()
-            self._read_statistics([pair for of_video in pairs for pair in of_video])
-
     def summarize(self, counts: TextCounts) -> dict[str, float]:
         """Return the scores of counted texts: Bleu_1..Bleu_4, CIDEr, METEOR."""
         if not counts.num_pairs:

@@ -1,7 +1,4 @@
-"""The server that processes of the evaluation are forked from. This module imports no library, so that it starts first.
-
-The server imports the libraries of a worker, which takes seconds, while the leading process imports its own.
-"""
+"""The server that workers are forked from, which has imported their libraries."""
 
 import multiprocessing
 import os
@@ -9,7 +6,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from multiprocessing import forkserver
 from multiprocessing.process import parent_process
 from typing import Final, NoReturn
@@ -19,16 +15,6 @@ CONTEXT: Final = multiprocessing.get_context("forkserver")
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 """Time that a process has to end by itself."""
 _LIBRARIES: Final = "eval.runs.pools.worker_libraries"
-
-
-def start_server_early(arguments: Sequence[str]) -> None:
-    """Start the server before the arguments of a command are parsed.
-
-    Not for ``--help``, nor for a Ray cluster, whose workers run elsewhere.
-    """
-    words = [*arguments, *(word.removeprefix("--devices=") for word in arguments)]
-    if not any(word in ("-h", "--help") or word.startswith("ray") for word in words):
-        start_server()
 
 
 def start_server() -> None:

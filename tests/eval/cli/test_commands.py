@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from app.cli.stepscope import main
-from tests.support.data.batches import SHORT, LetterEncoder, copies, no_java, write_split
+from tests.support.data.batches import SHORT, copies, load_letters, no_java, write_split
 from tests.support.streams.published import write_online
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of settings; texts are embedded by their letters, and there is no Java."""
-    monkeypatch.setattr("eval.cli.run_command.EncoderProcess", LetterEncoder)
+    monkeypatch.setattr("eval.cli.run_command.import_encoder", load_letters)
     monkeypatch.setattr("eval.cli.run_command.TextScorer", no_java)
-    monkeypatch.setattr("eval.cli.sweep_command.import_encoder", LetterEncoder().load)
+    monkeypatch.setattr("eval.cli.sweep_command.import_encoder", load_letters)
     path = tmp_path / "settings.yaml"
     path.write_text(
         f"speak_threshold: 0.9\nupdate_threshold: 0.8\nmax_new_tokens: {SHORT.max_new_tokens}\nseed: 7\nfps: 5\n"

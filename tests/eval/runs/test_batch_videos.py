@@ -24,8 +24,8 @@ from eval.runs.progress import Progress, WorkerStatus
 from eval.runs.worker_messages import WorkerSpec
 from tests.conftest import Uploads
 from tests.support.data.batches import (
-    LetterEncoder,
     copies,
+    load_letters,
     make_worker_config,
     no_java,
     run_to_end,
@@ -92,7 +92,7 @@ def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("eval.cli.run_command.TextScorer", no_java)
-    monkeypatch.setattr("eval.cli.run_command.EncoderProcess", LetterEncoder)
+    monkeypatch.setattr("eval.cli.run_command.import_encoder", load_letters)
     out = tmp_path / "run"
     options = ["--out", str(out), "--checkpoint", str(tiny_folder), "--devices", "cpu:2"]
     assert main(["run", str(bad_split), *options]) == 1

@@ -2,16 +2,14 @@
 
 The docstring of an options class describes its command, those of the fields describe the options.
 
-Exit codes: 0 success; 1 finished with problems, a line for each; 2 usage or environment error, with one line of
-explanation; 130 or 143 interrupted by Ctrl-C or SIGTERM.
+Exit codes: 0 success; 1 finished with problems, a line for each; 2 usage or environment error, with the reason in one
+line, or in the box that tyro prints for wrong options; 130 or 143 interrupted by Ctrl-C or SIGTERM.
 """
 
-import io
 import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
 from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -81,30 +79,27 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     Stream settings in a field ``stream`` come from the file of ``--config`` unless an argument gives them.
 
     Raises:
-        ValueError: The arguments are wrong, or the file of ``--config`` is.
-        SystemExit: ``--help`` was printed.
+        ValueError: A threshold is wrong, or the file of ``--config`` is.
+        SystemExit: The help was printed, or, with code 2, the reason why other arguments are wrong.
     """
-    words, box = _normalise(arguments), io.StringIO()
+    words = _normalise(arguments)
     default = _read_defaults(options, words)
     # A file can switch a flag on: only then is there a --no-FLAG.
     markers = (*_MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else _MARKERS
-    try:
-        with redirect_stderr(box), collection_paused():
-            # tyro parses the source of the options for their help. In Python before 3.11.8 a collection in the middle
-            # of ``ast.parse`` can make it fail. **Source**: CPython issue 106905.
-            parsed: T = tyro.cli(options, prog=prog, args=words, default=default, config=markers)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise ValueError(f"{_first_message(box.getvalue())}; see {prog} --help") from None
-    return parsed
+    with collection_paused():
+        # tyro parses the source of the options for their help. In Python before 3.11.8 a collection in the middle of
+        # ``ast.parse`` can make it fail. **Source**: CPython issue 106905.
+        return tyro.cli(options, prog=prog, args=words, default=default, config=markers)
 
 
 def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
     options = Options()
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
-        options = parse(load_object(command.options), words, prog=prog)
+        try:
+            options = parse(load_object(command.options), words, prog=prog)
+        except SystemExit as stop:
+            return int(stop.code or 0)
         function = load_object(command.function)
         with handle_interrupts():
             return function(options) or 0
@@ -163,14 +158,3 @@ def _read_defaults(options: Any, words: Sequence[str]) -> Any:
         if field.default is MISSING and field.default_factory is MISSING
     }
     return options(**required, stream=read_config(Path(paths[-1])))
-
-
-def _first_message(box: str) -> str:
-    """Return the message in the first box that tyro printed, as one line: the text above its first rule."""
-    words = []
-    for line in box.splitlines()[1:]:
-        text = line.strip("│| ")
-        if not text or (text.startswith(("─", "╰", "-")) and not text.strip("─╰╯-")):
-            break
-        words.append(text)
-    return " ".join(words) or "the arguments are wrong"

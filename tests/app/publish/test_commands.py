@@ -54,7 +54,6 @@ def test_a_video_that_failed_is_left_out_with_a_line(
     ("more", "problem"),
     [
         (["--video", "ship"], "has no video ship; check --video"),
-        (["--videos", "some"], "see stepscope publish --help"),
         (["--data", "/gone/split.json"], "/gone/split.json"),
     ],
 )

@@ -22,6 +22,7 @@ from app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SWEEP_CHARTS
 from app.figures.charts.sweep_curves import SweepData
 from app.figures.paper import FORMATS
 from app.player.figures import FigureView
+from eval.data.samples import Split
 from eval.reports.compare_runs import ComparedVideo
 from eval.reports.results import Results
 from eval.reports.table_files import Row
@@ -87,7 +88,8 @@ def test_a_chart_that_cannot_be_written_is_a_problem_in_the_status_line(
 def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     points = tuple({"num_failures": value, "F1": value / 10} for value in (4.0, 3.0, 2.0, 1.0))
     scores = GridScores(split="val.json", is_exact=True, grid=GRID, points=points, num_videos=1, errors={})
-    found = FoundSweep(data=SweepData(scores=scores), settings={}, run="first", exact_sizes=())
+    split = Split(path=Path("val.json"), entries=())
+    found = FoundSweep(data=SweepData(scores=scores), settings={}, run="first", split=split, exact_sizes=())
     monkeypatch.setattr(sweeping, "find_sweep", lambda batches, name, size, signals: found)
     draw = partial(sweeping.draw_sweep_chart, batches)
     view, content = read(write_chart(draw, "first", "recommended", 5, None, "heat_map", "180mm", "dark", "csv"))

@@ -14,7 +14,7 @@ from app.formatting import format_clock
 from engine.errors import VideoError
 from engine.io.files import digest_file
 from engine.records import Excerpt
-from engine.video.reader import find_cut, probe
+from engine.video.reader import find_cut, find_damage, probe
 from engine.video.track import EPSILON_S
 from eval.data.loading import read_samples, read_split
 from eval.data.samples import Sample, Split
@@ -47,6 +47,8 @@ class Clip:
     """Start of the clip within the file, in seconds; None if the clip is the whole file."""
     cut_s: float | None = None
     """Time in seconds at which an upload is cut off; None for a whole file."""
+    damaged_s: float | None = None
+    """Time in seconds of the first damaged packet of an upload, as far as is known before it is decoded."""
 
     @property
     def excerpt(self) -> Excerpt | None:
@@ -157,6 +159,7 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
         duration_s=duration_s,
         content_digest=digest,
         cut_s=cut_s,
+        damaged_s=find_damage(path) if cut_s is None else None,
     )
 
 

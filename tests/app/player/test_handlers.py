@@ -22,6 +22,7 @@ from engine.video.reader import probe
 from eval.data.samples import Turn
 from tests.conftest import Uploads
 from tests.support.pages.benches import make_context, open_upload, run_views, views
+from tests.support.paths import REAL_VIDEOS
 from tests.support.streams.videos import write_plain
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -181,6 +182,14 @@ def test_a_damaged_upload_is_streamed_as_far_as_it_can_be_read(context: AppConte
     assert "damaged.mkv: damaged, could be read up to 3.00 s" in last.status.value
     assert live.run is not None
     assert len(live.run.outputs) == 6
+
+
+def test_damage_is_named_at_the_upload(context: AppContext) -> None:
+    path = REAL_VIDEOS / "corrupted.mp4"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    _, status = upload(context, path)
+    assert "The file is damaged at 0:03.0: pictures near it and after it may be missing." in status
 
 
 def test_a_video_that_browsers_do_not_play_is_converted_once(

@@ -10,7 +10,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.video.reader import Frame, VideoWarning, probe, read_frames
+from engine.video.reader import Frame, VideoWarning, find_damage, probe, read_frames
 from engine.video.writer import write_h264
 from tests.support.paths import REAL_VIDEOS
 from tests.support.streams.videos import level_of, write_at
@@ -241,6 +241,24 @@ def test_the_real_damaged_file_gives_its_readable_frames_and_one_warning() -> No
     assert len(caught) == 1
     assert len(frames) == 6  # 28 pictures at 10 a second: 0, 0.5 .. 2.5 s
     assert [frame.time_s for frame in frames] == pytest.approx(expected_times(real("corrupted.mp4"), fps=2), abs=1e-3)
+
+
+def test_a_damaged_packet_is_found_without_decoding_the_pictures(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "late.mp4", [n / 25 for n in range(50)])
+    assert find_damage(path) is None
+    with av.open(str(path)) as container:
+        packet = next(packet for packet in container.demux(video=0) if packet.pts and packet.pts * packet.time_base > 1)
+        position, time_s = packet.pos, float(packet.pts * packet.time_base)
+    content = bytearray(path.read_bytes())
+    content[position : position + 4] = b"\xff" * 4  # the length of the first part of the picture
+    path.write_bytes(content)
+    assert find_damage(path) == pytest.approx(time_s)
+
+
+def test_the_damage_of_the_real_file_is_found_and_whole_files_have_none() -> None:
+    assert find_damage(real("corrupted.mp4")) == pytest.approx(3.0)
+    for name in ("av1_video.mkv", "h265_video.mp4", "nasa_13013.mp4", "video_0.mov", "video_90.mov"):
+        assert find_damage(real(name)) is None
 
 
 def test_probe_of_the_real_files() -> None:

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.config import StreamConfig
-from engine.control.context import EVICTING
+from engine.control.context import EVICTING, keeps_head
 from engine.control.prompt_codec import PromptCodec
 from engine.control.task import Task
 from engine.dialogue import initial_state
 from engine.plurals import format_count
-from engine.records import Forgotten, FrameOutput, frame_at
+from engine.records import FrameOutput, frame_at
 
 ContextPiece = int | str
 """A token id, or the content digest of a picture."""
@@ -75,6 +75,7 @@ def render_run(
     outputs: Sequence[FrameOutput],
     *,
     config: StreamConfig,
+    tokens_per_frame: int,
     digests: Sequence[str],
 ) -> tuple[ContextPiece, ...]:
     """Return the context of a run after its last output: schema prompt, user turns, frames, updates and responses.
@@ -86,6 +87,7 @@ def render_run(
         task: The task of the run.
         outputs: The outputs up to the playhead, from frame 0.
         config: Settings of the run.
+        tokens_per_frame: Tokens of a picture.
         digests: Content digest of each frame.
 
     Raises:
@@ -94,57 +96,49 @@ def render_run(
     if len(digests) < len(outputs):
         raise ValueError(f"the video has only {format_count(len(digests), 'frame')} now; the run has {len(outputs)}")
     state: Mapping[str, str] = initial_state(task.steps, task.initial_state)
-    texts: defaultdict[int, list[str]] = defaultdict(list)
-    for turns in (task.user_turns, task.questions):
-        for turn in sorted(turns, key=lambda turn: turn.time_s):
-            texts[frame_at(turn.time_s, config.fps)].append(turn.text)
-    user_ids = {frame: codec.user_turns(turns) for frame, turns in texts.items()}
+    user_ids = _list_user_turns(codec, task, fps=config.fps)
+    first_question = min(user_ids, default=None)
     end = _end_of_turn(codec)
-    prompt = codec.schema(goal=task.goal, steps=task.steps, state=state)
-    frames: dict[int, list[ContextPiece]] = {}  # the pieces of each frame in the context
+    max_fed = (
+        None if codec.feeds_eos else config.max_new_tokens - 1
+    )  # the last token of a reply at its limit is not fed
+    # one entry per token: a picture is its digest and Nones, so that a cut through it leaves Nones only
+    context: list[ContextPiece | None] = [*codec.schema(goal=task.goal, steps=task.steps, state=state)]
+    head = 0 if config.context_strategy == "drop-all" else len(context)  # tokens before a part that is dropped
     num_tokens = 0
     for output, digest in zip(outputs, digests, strict=False):
         if output.refreshed:
-            waiting = _waiting_ids(frames, num_tokens, output.forgotten)
-            frames = _keep_frames(frames, output.forgotten, config)
-            if config.context_strategy == "drop-all":
-                prompt = waiting
-            elif config.context_strategy not in EVICTING:
-                summary = None if output.forgotten is None else output.forgotten.summary
-                prompt = codec.schema(goal=task.goal, steps=task.steps, state=state, summary=summary)
+            forgotten = output.forgotten
+            if forgotten is not None and config.context_strategy in (*EVICTING, "drop-all"):
+                # counted from the end, since texts with other tokens than those of the stream shift the beginning
+                num_last = num_tokens - forgotten.tokens - head
+                del context[head : len(context) - num_last]
+            else:
+                summary = None if forgotten is None else forgotten.summary
+                context = [*codec.schema(goal=task.goal, steps=task.steps, state=state, summary=summary)]
         question = user_ids.get(output.frame_index, ())
-        pieces = frames[output.frame_index] = list[ContextPiece]()
-        pieces += [digest] if codec.answers_user_turns else [*question, digest]
+        picture = [digest, *[None] * (tokens_per_frame - 1)]
+        context += picture if codec.answers_user_turns else [*question, *picture]
         for update in output.updates:
-            pieces += [*codec.update_opening, *codec.words(update), *end]
+            context += [*codec.update_opening, *codec.words(update), *end]
         if output.response is not None:
             opening = (codec.answers_user_turns and question) or codec.response_opening
-            pieces += [*opening, *codec.words(output.response), *end, *codec.stream_opening]
+            context += [*opening, *codec.words(output.response)[:max_fed], *end, *codec.stream_opening]
         else:
-            pieces += codec.frame_separator
+            context += codec.frame_separator
         state, num_tokens = output.dst_state, output.cache_tokens
-    return (*prompt, *(piece for pieces in frames.values() for piece in pieces))
+        if output.frame_index == first_question and keeps_head(num_tokens, config, tokens_per_frame=tokens_per_frame):
+            head = len(context)
+    return tuple(piece for piece in context if piece is not None)
 
 
-def _waiting_ids(
-    frames: Mapping[int, list[ContextPiece]], num_tokens: int, forgotten: Forgotten | None
-) -> tuple[int, ...]:
-    """Return the last ids that were not fed when a context was cut, such as ``<eos>``; ``drop-all`` keeps them."""
-    last = [*frames.values()][-1] if frames else []
-    count = 0 if forgotten is None else num_tokens - forgotten.tokens
-    return tuple(piece for piece in last[-count:] if isinstance(piece, int)) if count > 0 else ()
-
-
-def _keep_frames(
-    frames: Mapping[int, list[ContextPiece]], forgotten: Forgotten | None, config: StreamConfig
-) -> dict[int, list[ContextPiece]]:
-    """Return the frames that an evicting strategy kept whole; no frame for all other strategies."""
-    if config.context_strategy not in EVICTING or forgotten is None:
-        return {}
-    if forgotten.first_frame is None or forgotten.last_frame is None:
-        return dict(frames)
-    first, last = forgotten.first_frame, forgotten.last_frame
-    return {frame: pieces for frame, pieces in frames.items() if not first <= frame <= last}
+def _list_user_turns(codec: PromptCodec, task: Task, *, fps: float) -> dict[int, tuple[int, ...]]:
+    """Return the ids of the user turns and questions of a task by frame."""
+    texts: defaultdict[int, list[str]] = defaultdict(list)
+    for turns in (task.user_turns, task.questions):
+        for turn in sorted(turns, key=lambda turn: turn.time_s):
+            texts[frame_at(turn.time_s, fps)].append(turn.text)
+    return {frame: codec.user_turns(turns) for frame, turns in texts.items()}
 
 
 def _end_of_turn(codec: PromptCodec) -> tuple[int, ...]:

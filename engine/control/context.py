@@ -23,6 +23,15 @@ EVICTING: Final[frozenset[ContextStrategy]] = frozenset({"drop-middle", "sink-wi
 """The strategies that keep a part of the KV cache."""
 
 
+def keeps_head(num_tokens: int, config: StreamConfig, *, tokens_per_frame: int) -> bool:
+    """Return whether ``drop-middle`` keeps the ``num_tokens`` up to the end of the first frame with a user turn.
+
+    Without room for the last tokens and an image beside them, it keeps the system prompt only.
+    """
+    num_kept = num_tokens + config.kept_tokens + tokens_per_frame
+    return config.context_strategy == "drop-middle" and num_kept < config.shorten_at
+
+
 class StreamContext:
     """The tokens of a stream's present context.
 
@@ -72,12 +81,11 @@ class StreamContext:
         self._images.append((frame, self.num_fed - self._tokens_per_frame))
 
     def end_frame(self, *, has_user_turn: bool) -> None:
-        """Record the end of a frame: drop-middle keeps all up to the end of the first frame with a user turn."""
+        """Record the end of a frame, also if tokens of it wait for the next pass."""
         if has_user_turn and not self._has_user_turn:
             self._has_user_turn = True
-            is_short = self.num_fed + self._config.kept_tokens + self._tokens_per_frame < self._config.shorten_at
-            if self._config.context_strategy == "drop-middle" and is_short:
-                self._head = self.num_fed
+            if keeps_head(self.num_tokens, self._config, tokens_per_frame=self._tokens_per_frame):
+                self._head = self.num_tokens
 
     def begin(
         self, state: Mapping[str, str], *, summary: str | None = None, forgotten: Forgotten | None = None
@@ -127,10 +135,11 @@ class StreamContext:
         self._draft_buffer.start_context(start, is_traced=self._is_traced)
 
     def _evict(self, limit: int, *, renumbers: bool) -> Generator[Request | FrameOutput, Answer, Forgotten]:
-        most = max(0, limit - self._head - len(self.pending_ids))
-        tail = min(self._config.kept_tokens, most, self.num_fed - self._head)
-        eviction = EvictRequest(num_cached=self.num_fed, head=self._head, tail=tail, renumbers=renumbers)
-        dropped = range(self._head, self.num_fed - tail)
+        head = min(self._head, self.num_fed)  # its last tokens may be pending
+        most = max(0, limit - head - len(self.pending_ids))
+        tail = min(self._config.kept_tokens, most, self.num_fed - head)
+        eviction = EvictRequest(num_cached=self.num_fed, head=head, tail=tail, renumbers=renumbers)
+        dropped = range(head, self.num_fed - tail)
         forgotten = self._describe(dropped)
         kept = [(frame, first) for frame, first in self._images if not self._overlaps(first, dropped)]
         self._images = [(frame, first - len(dropped) * (first >= dropped.stop)) for frame, first in kept]

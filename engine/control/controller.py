@@ -147,9 +147,9 @@ class StreamController:
             assert image.decision is not None
             decision = image.decision
             turn, response = yield from self.generate_turn(frame, image)
-            self.context.end_frame(has_user_turn=frame in self.user_ids)
             if response is None:
                 self.context.pending_ids += self.codec.frame_separator
+            self.context.end_frame(has_user_turn=frame in self.user_ids)
             yield FrameOutput(
                 frame_index=frame,
                 time_s=time_s,

@@ -53,7 +53,8 @@ def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, liv
             None,
         )
     outputs, codec = run.outputs[: frame + 1], context.checkpoint.prompt
-    base = render_run(codec, run.task, outputs, config=run.config, digests=encoded.digests)
+    size = context.checkpoint.model.tokens_per_frame
+    base = render_run(codec, run.task, outputs, config=run.config, tokens_per_frame=size, digests=encoded.digests)
     pieces = render_conversation(codec, window.branches.shown.conversation, base=base)
     yield ChatPrompt(pieces=pieces, features=encoded.features)
 

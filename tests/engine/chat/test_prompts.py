@@ -1,57 +1,101 @@
 """Prompts of questions: the context of a run, and conversations."""
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
-from engine.chat.prompts import ChatTurn, Conversation, render_conversation, render_run
+from engine.chat.prompts import ChatTurn, ContextPiece, Conversation, render_conversation, render_run
 from engine.config import ContextStrategy, StreamConfig
 from engine.control.controller import StreamController
-from engine.control.requests import Image
+from engine.control.requests import Answer, EvictRequest, ForwardRequest, FrameTimesRequest, Image
 from engine.control.task import Task
-from engine.records import UserTurn
-from tests.support.streams.fakes import EOS, RESPONSE, STEPS, CharacterCodec, ScriptedRunner
+from engine.inference.readout import make_readout_spec
+from engine.inference.runner import Runner, forward_batch
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.records import FrameOutput
+from tests.support.streams.fakes import EOS, RESPONSE, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
+from tests.support.streams.published import write_online, write_proassist
+from tests.support.streams.published_loop import TASK, settings
 
 CODEC = CharacterCodec()
 
 
-class SeparatingCodec(CharacterCodec):
-    """A codec with tokens between frames and after responses."""
+FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
+    "smolvlm": lambda folder: tiny_checkpoint(folder, pooling="none", is_terse=True),
+    "videollm-online": lambda folder: load_model(write_online(folder, terse=True), device="cpu"),
+    "proassist": lambda folder: load_model(write_proassist(folder, grid=2, terse=True), device="cpu"),
+}
 
-    frame_separator, stream_opening = (4,), (5, 6)
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """Return a tiny model whose texts are their ids, since random ids are no tokens of any text."""
+    checkpoint = FAMILIES[request.param](tmp_path_factory.mktemp("tiny"))
+    prompt: Any = checkpoint.prompt
+    words = prompt.words
+    prompt.text = lambda ids: " ".join(["ids", *map(str, ids)])
+    prompt.words = lambda text: tuple(map(int, text.split()[1:])) if text.startswith("ids") else words(text)
+    return checkpoint
 
 
-@pytest.mark.parametrize("strategy", ["refresh", "drop-all", "none"])
-@pytest.mark.parametrize("codec", [CODEC, SeparatingCodec()], ids=["plain", "separating"])
-def test_the_rendered_context_is_the_one_that_the_stream_fed(codec: CharacterCodec, strategy: ContextStrategy) -> None:
-    task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=1.0, text="and now?"),))
-    turns = {
-        index: ((("S1->start",), "Begin."), ((), "Next."), (("S1->complete", "S2->start"), None), ((), None))[index % 4]
-        for index in range(40)
-    }
-    config = StreamConfig(
-        max_new_tokens=8, max_update_tokens=12, max_seq_len=230, reserved_seq_len=100, context_strategy=strategy
-    )
-    if strategy == "none":
-        config = replace(config, max_seq_len=4096)
-    digests = [f"frame {index}" for index in range(40)]
-    num_cuts = 0
-    for num_frames in range(1, 41):
-        controller = StreamController(task, config=config, codec=codec, tokens_per_frame=1, is_traced=True)
-        outputs = ScriptedRunner(turns, num_frames=num_frames, codec=codec).drive(controller.run())
-        num_cuts += outputs[-1].refreshed
-        items = [computed.item.piece for computed in controller.draft_buffer.trace.contexts[-1]]
-        fed = [f"frame {piece.frame_index}" if isinstance(piece, Image) else piece for piece in items]
-        rendered = list(render_run(codec, task, outputs, config=config, digests=digests))
-        assert rendered == [*fed, *controller.context.pending_ids]
-    assert bool(num_cuts) == (strategy != "none")
+@pytest.mark.parametrize("strategy", get_args(ContextStrategy))
+def test_the_rendered_context_is_the_one_of_the_stream(checkpoint: Checkpoint, strategy: ContextStrategy) -> None:
+    size = checkpoint.model.tokens_per_frame
+    config = replace(settings(checkpoint), context_strategy=strategy, kept_tokens=25 + size, max_summary_tokens=3)
+    if strategy in ("none", "summarize-and-drop"):
+        config = replace(config, max_seq_len=4000 if strategy == "none" else config.max_seq_len + 40)
+    outputs: list[FrameOutput] = []
+    for output, context in stream_contexts(checkpoint, config.frame_by_frame()):
+        outputs.append(output)
+        pieces = render_run(
+            checkpoint.prompt, TASK, outputs, config=config, tokens_per_frame=size, digests=list(map(str, range(40)))
+        )
+        rendered = [token for piece in pieces for token in [piece] * (size if isinstance(piece, str) else 1)]
+        assert rendered == [token for token in context if isinstance(token, int) or context.count(token) == size]
+    assert any(output.refreshed for output in outputs) == (strategy != "none")
+    assert sum(output.response is not None for output in outputs) > 4
+
+
+def stream_contexts(checkpoint: Checkpoint, config: StreamConfig) -> Iterator[tuple[FrameOutput, list[ContextPiece]]]:
+    """Yield each output with the tokens of the KV cache and those that wait; a picture is its frame at each token."""
+    codec, size = checkpoint.prompt, checkpoint.model.tokens_per_frame
+    controller = StreamController(TASK, config=config, codec=codec, tokens_per_frame=size)
+    spec = make_readout_spec(checkpoint, config.policy)
+    runner = Runner(checkpoint.model, config, features=list(random_frames(checkpoint, 40)), readout_spec=spec)
+    cached: list[ContextPiece] = []
+
+    def answer(request: object) -> Answer:
+        if isinstance(request, FrameTimesRequest):
+            return runner.fetch_frame_times(request)
+        if isinstance(request, EvictRequest):
+            runner.evict(request)
+            del cached[request.head : request.num_cached - request.tail]
+        if isinstance(request, ForwardRequest):
+            del cached[request.num_cached :]
+            for piece in request.inputs:
+                cached.extend([str(piece.frame_index)] * size if isinstance(piece, Image) else [piece])
+            return forward_batch([runner], [runner.gather_inputs(request.inputs)], [request], graph_runner=None)[0]
+        return None
+
+    loop = controller.run()
+    message = next(loop)
+    with suppress(StopIteration):
+        while True:
+            if isinstance(message, FrameOutput):
+                yield message, cached + controller.context.pending_ids
+            message = loop.send(answer(message))
 
 
 def test_a_video_that_lost_frames_is_refused() -> None:
     controller = StreamController(Task(), config=StreamConfig(), codec=CODEC, tokens_per_frame=1)
     outputs = ScriptedRunner({}, num_frames=3).drive(controller.run())
     with pytest.raises(ValueError, match="only 2 frames"):
-        render_run(CODEC, Task(), outputs, config=StreamConfig(), digests=["a", "b"])
+        render_run(CODEC, Task(), outputs, config=StreamConfig(), tokens_per_frame=1, digests=["a", "b"])
 
 
 def test_a_turn_is_question_pictures_answer() -> None:

@@ -38,7 +38,8 @@ class Talk:
     def prompt(self, talk: Conversation, *, frame: int = NUM_FRAMES - 1) -> ChatPrompt:
         codec = self.checkpoint.prompt
         outputs = self.recording.outputs[: frame + 1]
-        base = render_run(codec, TASK, outputs, config=self.recording.config, digests=self.digests)
+        size, config = self.checkpoint.model.tokens_per_frame, self.recording.config
+        base = render_run(codec, TASK, outputs, config=config, tokens_per_frame=size, digests=self.digests)
         return ChatPrompt(pieces=render_conversation(codec, talk, base=base), features=self.features)
 
     def ask(self, talk: Conversation, *, frame: int = NUM_FRAMES - 1) -> tuple[Conversation, int]:

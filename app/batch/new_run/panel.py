@@ -88,7 +88,7 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
             info="a second pass that computes the scores of VideoLLM-online",
             elem_id="batch_live",
         )
-        name = gr.Textbox(label="Name (optional)", placeholder="default: the time, or the same run", elem_id="run_name")
+        name = gr.Textbox(label="Name (optional)", placeholder="default: split and time", elem_id="run_name")
         start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
         problem = make_status_line("start_problem")
         with gr.Accordion("Results of another system", open=False, elem_id="other_results"):

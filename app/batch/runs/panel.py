@@ -56,7 +56,7 @@ def make_video_table() -> Any:
         headers=HEADERS,
         datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
         interactive=False,
-        max_height=560,
+        max_height=900,
         show_search="search",
         elem_id="videos",
         label="Click a row to open the video at its worst moment",

@@ -104,7 +104,6 @@ def prepare(
     method: Method,
     *,
     rank: int = 16,
-    alpha: int = 32,
     silent_token: str | None = None,
 ) -> Adaptation:
     """Choose the trained parameters of a model, in place, and return how to save them.
@@ -127,7 +126,7 @@ def prepare(
     if method == "lora":
         from engine.model.files.adapters import add_adapter  # noqa: PLC0415 - peft takes seconds to import
 
-        adapter = add_adapter(model.vlm, rank=rank, alpha=alpha, base=_name_base(checkpoint), new_tokens=new)
+        adapter = add_adapter(model.vlm, rank=rank, base=_name_base(checkpoint), new_tokens=new)
         model.to(model.dst_update_head.weight.device)
     for part in (model.vision_projector, model.speaking_decision_head, model.dst_update_head):
         part.requires_grad_(True)

@@ -29,7 +29,6 @@ class TrainConfig:
     """Weight of frames with a turn in the losses of the decisions."""
     negative_rate: float = 1.0
     """Fraction of the frames without a turn that these losses count, in (0, 1]."""
-    clip_norm: float = 1.0
     seed: int = 0
     micro_batch_size: int | None = None
     """Sequences per forward pass; gradients of a batch are accumulated. None for the whole batch."""

@@ -20,6 +20,7 @@ from engine.training.processes import ALONE, Processes
 _NUM_WATCHED = 10
 """Steps over which the loss is averaged to find a divergence."""
 _STATE_NAMES = ("exp_avg", "exp_avg_sq", "step")
+_MAX_GRADIENT_NORM = 1.0
 B = TypeVar("B")
 B_contra = TypeVar("B_contra", contravariant=True)
 
@@ -142,7 +143,7 @@ class Trainer(Generic[B]):
         losses = self.objective.backward(batch, seed=(config.seed << 32) + number, processes=self._processes)
         self._processes.add_gradients(self.model)
         self._watch.add(losses.total, number + 1)
-        nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
+        nn.utils.clip_grad_norm_(self.model.parameters(), _MAX_GRADIENT_NORM)
         self._optimizer.step()
         self._schedule.step()
         self.num_steps_done += 1

@@ -92,7 +92,6 @@ class TrainingJob:
             self._checkpoint,
             options.method,
             rank=options.lora_rank,
-            alpha=options.lora_alpha,
             silent_token=options.silent_token,
         )
         if options.decisions == "silent-token":
@@ -227,7 +226,7 @@ class TrainingJob:
                 checkpoint=self._checkpoint,
                 worker_config=self._worker,
                 samples=samples,
-                encode=load_encoder(options.encoder).encode,
+                encode=load_encoder().encode,
                 metrics=options.metric,
                 processes=self._processes,
             )
@@ -260,7 +259,6 @@ class TrainingJob:
             self._checkpoint,
             batch_size=options.batch_size,
             seed=options.train.seed,
-            mid_start_rate=options.mid_start_rate,
             refresh_at=self._stream.refresh_at,
             first_step=first_step,
         )

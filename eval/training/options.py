@@ -8,7 +8,6 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from engine.cli.options import DeviceOptions
 from engine.training.config import Decisions, Method, Schedule, TrainConfig
-from eval.matching.turns import DEFAULT_ENCODER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +22,6 @@ class TrainOptions(DeviceOptions):
     """Validation split: the checkpoint with the best score on it is kept (default: the last checkpoint)."""
     metric: tuple[str, ...] = ("F1", "dst_f1")
     """Scores of docs/metrics.md whose mean is the validation score."""
-    encoder: str = DEFAULT_ENCODER
-    """Text encoder of the validation scores."""
     resume: bool = False
     """Continue the run in --out, whose settings and data must be equal."""
     dry_run: bool = False
@@ -44,9 +41,7 @@ class TrainOptions(DeviceOptions):
     """full: text model and heads; lora: an adapter and heads; heads: heads alone; auto: lora from 500 M parameters on,
     else full."""
     lora_rank: int = 16
-    """Rank of the adapter."""
-    lora_alpha: int = 32
-    """The adapter is scaled by lora_alpha / lora_rank."""
+    """Rank of the adapter, which is scaled by 2."""
     decisions: Decisions = "heads"
     """Train the two heads, or the streaming-EOS loss of the silent token, without updates."""
     silent_token: str | None = None
@@ -57,8 +52,6 @@ class TrainOptions(DeviceOptions):
     """Begin with a new projector for stored features of this width, such as 2048."""
     batch_size: int = 8
     """Contexts in one step."""
-    mid_start_rate: float = 0.3
-    """Fraction of contexts that begin at a random frame, as after a refresh."""
     max_seq_len: int = 4096
     """Longest context, in tokens; a longer clip is split as the stream refreshes."""
     reserved_seq_len: int = 512

@@ -23,20 +23,19 @@ _TOKEN_PART = "token_adapter"
 
 
 def add_adapter(
-    vlm: SmolVLMForConditionalGeneration, *, rank: int, alpha: int, base: str, new_tokens: tuple[int, ...] = ()
+    vlm: SmolVLMForConditionalGeneration, *, rank: int, base: str, new_tokens: tuple[int, ...] = ()
 ) -> PeftModel:
     """Add a LoRA adapter to all linear layers of the text model, in place; only the adapter requires a gradient.
 
     Args:
         vlm: The model, whose modules are replaced in place.
         rank: Rank of the change of each layer.
-        alpha: The change is scaled by ``alpha / rank``.
         base: Recorded name of the base, a folder or a hub id.
         new_tokens: Token ids whose embeddings are trained too; the heads file stores them.
     """
     config = LoraConfig(
         r=rank,
-        lora_alpha=alpha,
+        lora_alpha=2 * rank,
         target_modules=_TARGETS,
         trainable_token_indices={"embed_tokens": list(new_tokens)} if new_tokens else None,
     )

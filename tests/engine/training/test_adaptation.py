@@ -24,7 +24,7 @@ CLIP = TrainingClip(
 
 def test_a_merged_adapter_equals_the_unmerged_one(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path / "base")
-    prepared = prepare(checkpoint, "lora", rank=4, alpha=8)
+    prepared = prepare(checkpoint, "lora", rank=4)
     before = {
         name: one.detach().clone() for name, one in checkpoint.smolvlm.named_parameters() if not one.requires_grad
     }

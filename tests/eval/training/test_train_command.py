@@ -35,7 +35,7 @@ from tests.support.streams.fakes import count_letters, tiny_model
 @pytest.fixture
 def split(demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a split of two videos; texts are embedded by their letters."""
-    monkeypatch.setattr("eval.training.job.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters))
+    monkeypatch.setattr("eval.training.job.load_encoder", lambda: TextEncoder(name="letters", encode=count_letters))
     (tmp_path / "data").mkdir()
     return write_split(tmp_path / "data", *copies(demo_manifest, tmp_path / "data", 2))
 
@@ -194,7 +194,7 @@ def test_a_clip_learned_by_heart_is_reproduced_word_for_word(demo_manifest: Path
     )
     shutil.copy(bundled / record["video_path"], tmp_path)
     (tmp_path / "one.json").write_text(json.dumps({"videos": [record]}))
-    options = ["--num-steps", "60", "--batch-size", "1", "--learning-rate", "5e-4", "--mid-start-rate", "0"]
+    options = ["--num-steps", "60", "--batch-size", "1", "--learning-rate", "5e-4"]
     out = tmp_path / "out"
     words = ["--checkpoint", str(ROOT / "assets" / "checkpoint"), "--device", "cpu", "--out", str(out)]
     assert main(["train", str(tmp_path / "one.json"), *words, *options, "--interval", "60"]) == 0

@@ -89,7 +89,8 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     with collection_paused():
         # tyro parses the source of the options for their help. In Python before 3.11.8 a collection in the middle of
         # ``ast.parse`` can make it fail. **Source**: CPython issue 106905.
-        return tyro.cli(options, prog=prog, args=words, default=default, config=markers)
+        parsed: T = tyro.cli(options, prog=prog, args=words, default=default, config=markers)
+    return parsed
 
 
 def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:

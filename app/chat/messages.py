@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from app.chat.conversation.pictures import check_num_pictures, encode_pictures
+from app.chat.conversation.pictures import check_num_pictures, check_pictures, encode_pictures
 from app.chat.conversation.prompts import DEFAULT_SYSTEM, free_codec
 from engine.chat.prompts import ChatTurn, Conversation, render_conversation
 from engine.chat.worker import ChatPrompt
@@ -148,6 +148,7 @@ def build_prompt(checkpoint: Checkpoint, messages: Sequence[Message]) -> ChatPro
     system, pictures = _split_content(messages[0]) if has_system else (DEFAULT_SYSTEM, ())
     if pictures:
         raise ValueError("a system message has no pictures")
+    check_pictures([image for message in messages for image in _split_content(message)[1]])
     turns: list[ChatTurn] = []
     features: dict[str, Tensor] = {}
     talk = messages[has_system:]

@@ -1,15 +1,14 @@
 """The live session of a browser window, and the registry by which its script finds it."""
 
 import base64
-import io
 import secrets
 from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
+from app.chat.conversation.pictures import read_picture
 from app.player.session.live_run import Cancellable
 from app.player.session.model_use import ModelUse
 from engine.config import StreamConfig
@@ -18,9 +17,8 @@ from engine.live.session import LiveSession
 from engine.live.sources import LiveSource, PushedSource
 from engine.video.pictures import encode_jpeg
 
-MAX_PIXELS: Final = 4096 * 2304
 MAX_BYTES: Final = 4 * 2**20
-"""Maximum size of a pushed picture."""
+"""Maximum length of a pushed picture in base64."""
 DISCONNECTED: Final = "disconnected"
 """The problem of a camera that the browser has lost."""
 
@@ -100,13 +98,10 @@ class LiveWindows:
 
 
 def decode_picture(data: object) -> np.ndarray | None:
-    """Return a picture, uint8 [H, W, 3] RGB, from base64 of a JPEG; None for other data and above the limits."""
+    """Return a picture, uint8 [H, W, 3] RGB, from a file in base64; None for other data and above the limits."""
     if not isinstance(data, str) or len(data) > MAX_BYTES:
         return None
     try:
-        with Image.open(io.BytesIO(base64.b64decode(data, validate=True)), formats=["JPEG"]) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                return None
-            return np.asarray(picture.convert("RGB"))
-    except (ValueError, OSError, UnidentifiedImageError):
+        return read_picture(base64.b64decode(data, validate=True))
+    except ValueError:
         return None

@@ -1,7 +1,8 @@
 """Pictures that users and programs send: files to pixels, and pixels to the embeddings of a prompt."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,9 @@ from engine.model.features.frame_encoder import encode_images
 MAX_PICTURES: Final = 64
 """Maximum number of pictures in a conversation."""
 MAX_PIXELS: Final = 2**24
+"""Maximum number of pixels of a picture."""
+MAX_ALL_PIXELS: Final = 2**28
+"""Maximum number of pixels of all pictures of a message: 22 photos of 12 megapixels, which are decoded in seconds."""
 MAX_PICTURE_BYTES: Final = 32 * 2**20
 """Maximum size of a picture file."""
 ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp")
@@ -28,13 +32,32 @@ def read_picture(content: bytes) -> NDArray[np.uint8]:
     Raises:
         ValueError: An unknown or damaged file, or more than ``MAX_PIXELS`` or ``MAX_PICTURE_BYTES``.
     """
+    with _open_picture(content) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def check_pictures(files: Sequence[Callable[[], bytes]]) -> None:
+    """Raise ``ValueError`` for pictures of too many pixels together, and as ``read_picture``; none is decoded."""
+    num_pixels = 0
+    for read in files:
+        with _open_picture(read()) as image:
+            num_pixels += image.width * image.height
+        if num_pixels > MAX_ALL_PIXELS:
+            raise ValueError(
+                f"the pictures of a message have at most {MAX_ALL_PIXELS} pixels together; send fewer or smaller ones"
+            )
+
+
+@contextmanager
+def _open_picture(content: bytes) -> Iterator[Image.Image]:
+    """Open a picture file within the limits, and translate the errors of opening and decoding it."""
     if len(content) > MAX_PICTURE_BYTES:
         raise ValueError(f"a picture file has at most {MAX_PICTURE_BYTES // 2**20} MiB; save it smaller")
     try:
         with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"a picture has at most {MAX_PIXELS} pixels; got {image.width} x {image.height}")
-            return np.asarray(image.convert("RGB"))
+            yield image
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError("a picture cannot be read; send PNG, JPEG or WebP") from error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from app.chat.conversation.encoded_clips import EncodedClip, EncodedClips
-from app.chat.conversation.pictures import MAX_PICTURE_BYTES, check_num_pictures, encode_pictures
+from app.chat.conversation.pictures import MAX_PICTURE_BYTES, check_num_pictures, check_pictures, encode_pictures
 from app.chat.conversation.window import ChatWindow
 from app.formatting import format_clock
 from app.player.context import AppContext
@@ -101,6 +101,7 @@ def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> 
         if window.new.files:
             yield f"Encoding {format_count(len(window.new.files), 'picture')}."
         files = [partial(_read_file, file) for file in window.new.files]
+        check_pictures(files)
         digests, features = encode_pictures(context.checkpoint, files)
         window.features |= features
         window.files |= dict(zip(digests, window.new.files, strict=True))

@@ -53,6 +53,15 @@ def test_pictures_are_counted_before_one_is_decoded(checkpoint: Checkpoint, monk
     assert decoded == []
 
 
+def test_the_pixels_of_all_pictures_are_counted_before_one_is_decoded(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages_module, "encode_pictures", lambda *_: pytest.fail("it was decoded"))
+    message = {"role": "user", "content": [picture_part(large_png())] * 17}
+    with pytest.raises(ValueError, match="at most 268435456 pixels together"):
+        build_prompt(checkpoint, [Message.model_validate(message)])
+
+
 @pytest.mark.slow
 def test_64_large_pictures_need_the_memory_of_one(checkpoint: Checkpoint) -> None:
     content = large_png()

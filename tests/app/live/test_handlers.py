@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -240,8 +241,15 @@ def test_questions_reach_the_player_with_their_frames(context: AppContext) -> No
 
 
 @pytest.mark.parametrize("data", [None, 3, "", "!", base64.b64encode(b"GIF89a").decode(), "A" * 5_000_000])
-def test_only_small_jpegs_are_decoded(data: object) -> None:
+def test_only_small_pictures_are_decoded(data: object) -> None:
     assert decode_picture(data) is None
+
+
+def test_a_pushed_picture_of_huge_dimensions_is_not_decoded() -> None:
+    content = base64.b64decode(jpeg(90))
+    large = content.replace(struct.pack(">HH", 24, 32), struct.pack(">HH", 30_000, 30_000))
+    assert large != content
+    assert decode_picture(base64.b64encode(large).decode()) is None
 
 
 def test_a_pushed_picture_arrives_unchanged() -> None:

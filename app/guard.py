@@ -9,8 +9,9 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
@@ -24,6 +25,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from app.failures import INVALID, log_failure
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -31,6 +35,10 @@ MAX_BODY_BYTES: Final = 32 * 2**20
 """Maximum body of a request other than an upload, in bytes."""
 MAX_UPLOADS_BYTES: Final = 16 * 2**30
 """Maximum size of all files that the page keeps for its windows, in bytes; they are removed after a day."""
+MAX_REQUESTS: Final = (256, 768)
+"""Maximum number of simultaneous requests of one address, and of all. An open window keeps up to three."""
+MAX_SOCKETS: Final = (32, 128)
+"""Maximum number of simultaneous WebSockets of one address, and of all. Each may keep tens of MiB."""
 MAX_FAILURES: Final = 10
 """Failed logins per address within ``FAILURE_WINDOW_S``; the limit over all addresses is ten times as high."""
 FAILURE_WINDOW_S: Final = 300.0
@@ -136,23 +144,56 @@ class Throttle:
         self._attempts = [(time_s, None if who == address else who) for time_s, who in self._attempts]
 
 
+class Connections:
+    """Count what is open at a time: at most ``limits`` of one address and of all."""
+
+    def __init__(self, limits: tuple[int, int]) -> None:
+        self._limits = limits
+        self._open = Counter[str]()
+
+    @contextmanager
+    def hold(self, address: str) -> Iterator[bool]:
+        """Count one more for the duration of a ``with`` block; yield whether it is within the limits."""
+        self._open[address] += 1
+        try:
+            yield self._open[address] <= self._limits[0] and self._open.total() <= self._limits[1]
+        finally:
+            self._open[address] -= 1
+            self._open += Counter()  # without the addresses that have none
+
+
 class RequestGuard:
     """ASGI middleware that refuses requests by ``HostRules``, with the reason in the response."""
 
     def __init__(self, app: ASGIApp, *, rules: HostRules) -> None:
         self._app, self._rules = app, rules
         self._throttle = Throttle()
+        self._open = {"http": Connections(MAX_REQUESTS), "websocket": Connections(MAX_SOCKETS)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to the app, or refuse it."""
-        if scope["type"] == "websocket":
-            await self._connect(scope, receive, send)
-            return
-        if scope["type"] != "http":
+        if scope["type"] not in self._open:
             await self._app(scope, receive, send)
             return
+        is_socket = scope["type"] == "websocket"
+        with self._open[scope["type"]].hold(_address(scope)) as is_allowed:
+            try:
+                if not is_allowed:
+                    refusal = _refuse(429, "too many connections are open; close some, or try again later")
+                    await (
+                        WebSocket(scope, receive, send).send_denial_response(refusal)
+                        if is_socket
+                        else refusal(scope, receive, send)
+                    )
+                else:
+                    await (self._connect if is_socket else self._answer)(scope, receive, send)
+            except ClientDisconnect:  # the window was closed during its request
+                pass
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward an HTTP request to the app, or refuse it."""
         headers, path = Headers(scope=scope), scope["path"].rstrip("/")
-        address = scope["client"][0] if scope.get("client") else ""
+        address = _address(scope)
         is_login = path.endswith("/login") and scope["method"] == "POST"
         began = time.monotonic()
         wait_s = self._throttle.wait_s(address, now=began) if is_login else 0.0
@@ -186,8 +227,12 @@ class RequestGuard:
         except BodyTooLargeError:
             if not is_started:
                 await _refuse(413, reason)(scope, receive, send)
-        except ClientDisconnect:  # the window was closed during its request
-            pass
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # values that a route does not expect
+            log_failure(error)
+            if not is_started:
+                await _refuse(400, INVALID.removesuffix("."))(scope, receive, send)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a WebSocket to the app, or refuse it before it opens; browsers always name the page it comes from."""
@@ -237,6 +282,10 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
     if has_body and content_type not in expected:
         return 415, f"the content type of this request must be {expected[0]}; got {content_type or 'none'}"
     return None
+
+
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _has_passed_proxy(headers: Headers) -> bool:

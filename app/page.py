@@ -5,9 +5,11 @@ Texts of the model, of dialogues and of file names are only shown in text boxes 
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.utils import get_upload_folder
 
 from app.batch import saved_runs as saved
 from app.batch.context import BatchContext
@@ -21,11 +23,13 @@ from app.controls.widgets import (
     MODEL_QUEUE,
     PREVIEW_THRESHOLDS_JS,
     drop_hidden_progress,
+    has_events,
     list_waiting,
     make_status_line,
     wire,
 )
 from app.endpoints.wiring import make_endpoints
+from app.failures import report_failures
 from app.live.tab import make_live_tab
 from app.player import handlers, reruns, streaming
 from app.player.context import AppContext
@@ -41,6 +45,7 @@ from app.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload
 from app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
 from app.review_tab.api import answer
 from app.review_tab.tab import make_review_tab
+from app.unused_uploads import UnusedUploads
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "for example:\nS1: attach the wheel\nS2: put on the roof"
@@ -119,6 +124,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             make_review_tab(context, batches, reviews, **shared, here=review_tab)
         _wire_previews(tab)
     drop_hidden_progress(page)
+    report_failures(page)
     context.model_use.list_waiting = partial(list_waiting, page)
     return page
 
@@ -224,8 +230,14 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
 def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
     live, run_view, buttons = tab.buttons.live, list(tab.run), tab.buttons
+    uploads = UnusedUploads(
+        Path(get_upload_folder()),
+        is_busy=lambda: bool(batches.jobs.active_jobs()) or has_events(page),
+        is_used=context.recent.has_run,
+    )
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
+        uploads.open(request.session_hash)
         link = dict(request.query_params)
         if "saved" in link:
             view = saved.open_linked(context, batches, live, chosen, link)
@@ -243,6 +255,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         closed = windows[request.session_hash].get(live._id) if request.session_hash in windows else None
         if closed is not None:
             context.recordings.release(closed)
+        uploads.close(request.session_hash)
 
     wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
     wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **AT_ONCE)

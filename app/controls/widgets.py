@@ -108,6 +108,12 @@ def list_waiting(page: gr.Blocks) -> list[str]:
     return [event.session_hash for event in tuple(queue.queue)] if queue is not None else []
 
 
+def has_events(page: gr.Blocks) -> bool:
+    """Return whether an event of a page waits or runs."""
+    queue = page._queue
+    return any(queue.active_jobs) or any(one.queue for one in queue.event_queue_per_concurrency_id.values())
+
+
 def list_components(view: tuple[Any, ...]) -> list[Any]:
     """Return the components of a view, with those of its inner views. None marks a component that a page lacks."""
     parts = (list_components(part) if isinstance(part, tuple) else [part] for part in view if part is not None)

@@ -1,6 +1,7 @@
 """Uploads have a total limit, and a window that closes during its upload leaves no traceback."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from app import guard
+from app import guard, unused_uploads
 from app.guard import HostRules, RequestGuard
+from app.unused_uploads import UnusedUploads
 
 
 async def read_body(scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,3 +54,32 @@ def test_uploads_beyond_the_total_limit_are_refused_in_a_sentence(
 def test_a_client_that_leaves_during_its_upload_raises_nothing() -> None:
     body = {"type": "http.request", "body": bytes(60), "more_body": True}
     assert upload(body, {"type": "http.disconnect"}) == []
+
+
+def test_unused_uploads_are_removed_with_the_last_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unused_uploads, "GRACE_S", 0)
+    jobs: list[str] = []
+    files = [tmp_path / (letter * 64) / "a.mp4" for letter in "abc"]
+    copy = tmp_path / "shared" / "house.mp4"
+    for file in (*files, copy):
+        file.parent.mkdir()
+        file.write_bytes(b"x")
+    uploads = UnusedUploads(tmp_path, is_busy=lambda: bool(jobs), is_used=files[1:].__contains__)
+
+    def close(window: str) -> list[bool]:
+        """Close a window; return which files still exist when all timers have ended."""
+        uploads.close(window)
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join()
+        return [file.exists() for file in (*files, copy)]
+
+    uploads.open("first")
+    uploads.open("second")
+    assert close("first") == [True] * 4, "the second window may use any of them"
+    jobs.append("import")
+    assert close("second") == [True] * 4, "a job may use any of them"
+    jobs.clear()
+    uploads.open("third")
+    assert close("third") == [False, True, True, True]
+    assert not files[0].parent.exists()

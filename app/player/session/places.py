@@ -6,6 +6,7 @@ this server: ``RecentSessions`` keeps them up to a limit.
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from pathlib import Path
 from threading import Lock
 from typing import Final, TypeVar
 
@@ -113,6 +114,7 @@ class RecentSessions:
         self._clips = OrderedDict[str, Clip]()
         self._runs = OrderedDict[str, Run]()
         self._references = OrderedDict[tuple[str, str], Sample]()
+        self._run_files = set[Path]()
         self._lock = Lock()
 
     def keep_clip(self, clip: Clip) -> None:
@@ -129,11 +131,17 @@ class RecentSessions:
 
     def keep_run(self, run: Run) -> None:
         """Keep a run unless it can be reproduced."""
+        if run.clip.content_digest:
+            self._run_files.add(run.clip.path.resolve())
         if run.outputs and not has_own_task(run):
             with self._lock:
                 _keep(self._runs, run.digest, run)
                 while len(self._runs) > 1 and sum(len(kept.outputs) for kept in self._runs.values()) > MAX_FRAMES:
                     self._runs.popitem(last=False)
+
+    def has_run(self, path: Path) -> bool:
+        """Return whether an upload was run, or shown with results."""
+        return path in self._run_files
 
     def find_clip(self, video_id: str) -> Clip:
         """Return an upload. Raises ``ValueError`` if it is no longer on this server."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
+from app import guard
 from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from engine.chat.pool import WorkerPool
 from engine.chat.worker import ChatWorker
@@ -202,3 +203,17 @@ def test_a_page_with_a_login_asks_programs_for_it(pool: WorkerPool[ChatWorker]) 
         assert client.get("/cache", headers=cookie).status_code == 200
         with client.websocket_connect("/ws/streaming/a", headers=cookie) as socket:
             prefill(socket, ASK)
+
+
+def test_a_websocket_beyond_the_limit_is_refused_in_a_sentence(
+    pool: WorkerPool[ChatWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MAX_SOCKETS", (1, 1))
+    with TestClient(make_app(pool)) as client:
+        with client.websocket_connect("/ws/streaming/a"):
+            with pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/ws/streaming/b"):
+                pass
+            assert refused.value.status_code == 429
+            assert refused.value.json()["detail"].startswith("Too many connections are open")
+        with client.websocket_connect("/ws/streaming/c"):
+            pass

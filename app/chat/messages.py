@@ -14,6 +14,7 @@ from engine.chat.prompts import ChatTurn, Conversation, render_conversation
 from engine.chat.worker import ChatPrompt
 from engine.io.files import load_json
 from engine.model.checkpoint import Checkpoint
+from engine.model.prompt import MAX_TEXT_CHARS
 
 MAX_MESSAGES: Final = 4000
 """Maximum number of messages of a conversation."""
@@ -133,6 +134,10 @@ def check_conversation(messages: Sequence[Message]) -> None:
     if len(messages) > MAX_MESSAGES:
         raise ValueError(f"a conversation has at most {MAX_MESSAGES} messages; got {len(messages)}")
     _check_num_parts(len(parts) + sum(isinstance(message.content, str) for message in messages))
+    texts = [message.content for message in messages if isinstance(message.content, str)]
+    texts += [part.text for part in parts if isinstance(part, TextPart)]
+    if (number := sum(map(len, texts))) > MAX_TEXT_CHARS:
+        raise ValueError(f"the texts of a conversation have at most {MAX_TEXT_CHARS} characters; got {number}")
     check_num_pictures(sum(isinstance(part, ImagePart) for part in parts))
 
 

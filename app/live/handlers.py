@@ -21,7 +21,7 @@ from app.live.views import LiveView, show_message, show_status, with_buttons
 from app.live.window import LiveWindow, LiveWindows
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
+from app.player.session.run import Run, check_task_text
 from app.player.views import PlayerView, status_line
 from app.videos import Clip
 from engine.config import StreamConfig, read_threshold
@@ -71,6 +71,7 @@ def queue_session(
             context_strategy=read_strategy(strategy, context.config.context_strategy),
             max_seq_len=min(context.config.max_seq_len, context.checkpoint.model.max_context),
         )
+        check_task_text(goal or "", steps or "")
         task = Task(goal=strip_text(replace_surrogates(goal or "")), steps=parse_steps(replace_surrogates(steps or "")))
         Streamer(context.checkpoint, config)  # refuses settings that the model cannot have
         source = _open_source(context, kind, bundled=bundled, upload=upload, url=url, fps=config.fps)

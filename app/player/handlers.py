@@ -18,7 +18,7 @@ from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference, describe_reference
-from app.player.session.run import Run
+from app.player.session.run import Run, check_task_text
 from app.player.views import (
     UNCHANGED_CLIP,
     Buttons,
@@ -291,6 +291,7 @@ def finish_run(live: LiveRun | None) -> Buttons:
 def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: str | None) -> Task:
     """Return the task in the boxes; None counts as empty. Raises ``ValueError`` with the invalid line."""
     goal, steps, user_turns = (replace_surrogates(text or "") for text in (goal, steps, user_turns))
+    check_task_text(goal, steps, user_turns)
     parsed = parse_steps(steps)
     turns = tuple(parse_user_turn(line) for line in user_turns.splitlines() if strip_text(line))
     for turn in turns:

@@ -5,18 +5,20 @@ assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, ContextError
 from engine.io.files import replace_surrogates
 from engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"
+MAX_TEXT_CHARS: Final = 2**20
+"""Maximum length of a text that is split into tokens, which takes about 1 s and 300 MB; no context has room for it."""
 _SYSTEM, _USER = ("\ue000", "\ue001")  # private-use characters as placeholders while the template is rendered
 
 
@@ -52,6 +54,13 @@ def find_token(tokenizer: PreTrainedTokenizerBase, token: str) -> int | None:
     """Return the id of a token; None if the tokenizer lacks it."""
     token_id = tokenizer.convert_tokens_to_ids(token)
     return token_id if isinstance(token_id, int) and token_id != tokenizer.unk_token_id else None
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, **options: bool) -> tuple[int, ...]:
+    """Return the ids of a text. Raises ``ContextError`` for more than ``MAX_TEXT_CHARS``."""
+    if len(text) > MAX_TEXT_CHARS:
+        raise ContextError(f"a text has at most {MAX_TEXT_CHARS} characters; got {len(text)}; shorten it")
+    return tuple(tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"]) if text else ()
 
 
 def _one_line(text: str) -> str:
@@ -150,6 +159,4 @@ class Prompt:
         return self._ids(before) + self.words(text) + self._ids(after)
 
     def _ids(self, text: str, **options: bool) -> tuple[int, ...]:
-        if not text:
-            return ()
-        return tuple(self.tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"])
+        return encode_text(self.tokenizer, text, **options)

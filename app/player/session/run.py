@@ -20,6 +20,8 @@ from eval.reports.scoring import ScoreSettings
 from eval.runs.folder import has_states, read_signal_specs
 from eval.runs.provenance import Provenance, describe_questions
 
+MAX_TASK_CHARS: Final = 200_000
+"""Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
 """Score settings of runs that are started on the page."""
 
@@ -33,6 +35,12 @@ class TaskText:
     """One per line."""
     user_turns: str
     """One per line."""
+
+
+def check_task_text(*texts: str) -> None:
+    """Raise ``ValueError`` if the texts of the task boxes have more than ``MAX_TASK_CHARS`` together."""
+    if (number := sum(map(len, texts))) > MAX_TASK_CHARS:
+        raise ValueError(f"goal, steps and user turns have at most {MAX_TASK_CHARS} characters; got {number}")
 
 
 def write_task(task: Task) -> TaskText:

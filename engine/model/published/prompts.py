@@ -10,8 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from engine.control.prompt_codec import SUMMARY_REQUEST
 from engine.errors import CheckpointError
-from engine.io.files import replace_surrogates
-from engine.model.prompt import find_token
+from engine.model.prompt import encode_text, find_token
 from engine.model.published.layout import EOS_TOKEN
 from engine.records import Step
 
@@ -56,10 +55,7 @@ class _LlamaPrompt:
 
     def ids(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text; special tokens in it are split into ordinary ones."""
-        if not text:
-            return ()
-        encoded = self.tokenizer(replace_surrogates(text), add_special_tokens=False, split_special_tokens=True)
-        return tuple(encoded["input_ids"])
+        return encode_text(self.tokenizer, text, split_special_tokens=True)
 
 
 class VideoLLMOnlinePrompt(_LlamaPrompt):

@@ -16,6 +16,7 @@ from app.chat.conversation import pictures
 from app.chat.conversation.pictures import encode_pictures, read_picture
 from app.chat.messages import MAX_CHARS, Message, Prefill, build_prompt, read_message
 from engine.model.checkpoint import Checkpoint
+from engine.model.prompt import MAX_TEXT_CHARS
 from tests.support.chat_socket import ASK, generate, prefill, receive
 
 TEXT_PART = {"type": "text", "text": ""}
@@ -164,3 +165,10 @@ def test_an_error_of_the_encoder_ends_the_question_and_not_the_connection(
         assert prefill(socket, ASK)["message_count"] == 1
         socket.send_json({"type": "stop"})
         receive(socket, "done")
+
+
+def test_texts_that_no_context_can_hold_are_refused_before_they_are_split_into_tokens(checkpoint: Checkpoint) -> None:
+    halves = [TEXT_PART | {"text": "a" * (MAX_TEXT_CHARS // 2)}] * 2
+    message = Message.model_validate({"role": "user", "content": [*halves, TEXT_PART | {"text": "a"}]})
+    with pytest.raises(ValueError, match="at most 1048576 characters; got 1048577"):
+        build_prompt(checkpoint, [message])

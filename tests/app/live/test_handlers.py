@@ -190,6 +190,7 @@ def test_waiting_events_are_found_in_the_queue_of_the_page() -> None:
         (URL, {"url": ""}, "there is no address; type one such as"),
         (URL, {"url": "file:///etc/passwd"}, "a live source is a URL such as"),
         (FILE, {"bundled": None}, "there is no video"),
+        (FILE, {"goal": "a" * 200_001}, "at most 200000 characters"),
         (FILE, {"strategy": "short"}, "the context must be one of refresh"),
         (FILE, {"speak": 2}, "the speak threshold must be a number from 0 to 1"),
         (WEBCAM, {"steps": "S1: a\nS1: b"}, "step ids must differ"),

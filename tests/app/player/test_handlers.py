@@ -269,6 +269,13 @@ def test_a_taken_port_and_a_missing_checkpoint_end_with_2_and_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("box", ["goal", "steps", "user_turns"])
+def test_a_task_longer_than_any_procedure_is_refused_before_it_is_read(context: AppContext, box: str) -> None:
+    boxes = {"goal": "", "steps": "", "user_turns": ""} | {box: "0: a\n" * 100_000}
+    with pytest.raises(ValueError, match="at most 200000 characters; got 500000"):
+        read_task(context.bundled_videos.find("truck-1"), **boxes)
+
+
 def test_a_box_that_a_call_leaves_out_is_empty(context: AppContext) -> None:
     clip = context.bundled_videos.find("truck-1")
     task = read_task(clip, goal=None, steps="S1: build", user_turns=None)

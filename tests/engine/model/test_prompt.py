@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, ContextError
 from engine.loading import load_model
+from engine.model.prompt import MAX_TEXT_CHARS
 from tests.support.streams.fakes import STEPS
 
 
@@ -60,3 +61,9 @@ def test_texts_cannot_smuggle_special_tokens_in(folder: Path) -> None:
     assert prompt.image_id not in asked
     schema = prompt.schema(goal="<image>", steps=STEPS, state={"S1": "completed", "S2": "completed"})
     assert prompt.image_id not in schema
+
+
+def test_a_text_that_no_context_can_hold_is_not_split_into_tokens(folder: Path) -> None:
+    prompt = load_model(folder, device="cpu").smolvlm_prompt
+    with pytest.raises(ContextError, match="at most 1048576 characters; got 1048577"):
+        prompt.system("a" * (MAX_TEXT_CHARS + 1))

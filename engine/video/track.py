@@ -280,8 +280,8 @@ def _read_pixel_aspect(stream: VideoStream, orientation: Orientation) -> float:
 def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: float) -> float | None:
     """Return the end of the stream on the file's clock according to its header, in seconds.
 
-    Returns None if the header stores none, or one that is too short for its number of pictures. For example, 300
-    pictures at 30 fps need 10 s; a stored duration of 4 s is not trusted.
+    Returns None if the header stores none, or one that does not fit its number of pictures. For example, 300 pictures
+    at 30 fps need 10 s; a stored duration of 4 s is not trusted.
     """
     if container.format.name not in STORES_DURATION:
         return None
@@ -289,6 +289,10 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
         duration_s = seconds_of(stream.duration, stream)
         if container.format.name == _MP4 and not stream.frames:
             return duration_s  # of fragments FFmpeg gives the end of the last one, which includes the delay
+        if container.format.name == _MP4 and start_s > 0:
+            num_shown = sum(not entry.is_discard for entry in stream.index_entries)
+            if num_shown < stream.frames:  # an edit list delays and cuts the stream: FFmpeg's length includes the delay
+                return None
         needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0
         is_too_short = needed_s > duration_s + max(0.25, 2.5 * needed_s / max(1, stream.frames))
         return None if is_too_short else start_s + duration_s  # the stored value excludes the delay

@@ -25,6 +25,7 @@ from tests.support.paths import SHARED
 from tests.support.streams.odd import (
     MATRICES,
     append,
+    delay_and_cut,
     delay_fragments,
     write_hdr,
     write_interlaced,
@@ -225,6 +226,13 @@ def test_late_fragments_end_with_their_last_picture(
     assert len(frames) == num_frames
     assert probe(path).duration_s == pytest.approx(num_frames / 2)
     assert frames[-1].image.mean() == pytest.approx(20 + 35 * 5, abs=2)
+
+
+def test_an_edit_list_that_delays_and_cuts_is_no_damage(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "a.mp4", levels=range(20, 60))
+    delay_and_cut(path, delay_s=2, length_s=2)
+    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
+    assert (len(frames), probe(path).duration_s) == (8, pytest.approx(4.0, abs=0.25))
 
 
 def test_opencv_refuses_interlaced_pictures_which_it_leaves_empty(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Odd files: display matrices, recordings that follow each other in one file, and HDR."""
 
+import struct
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -124,3 +125,19 @@ def write_hdr(path: Path, colours: Sequence[tuple[int, int, int]], *, transfer: 
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
+
+
+def delay_and_cut(path: Path, *, delay_s: int, length_s: int) -> None:
+    """Replace the edit list of an mp4: nothing for ``delay_s``, then the first ``length_s`` of the pictures."""
+    content = bytearray(path.read_bytes())
+    clock = int.from_bytes(content[content.index(b"mvhd") + 16 :][:4], "big")
+    edits = struct.pack(">4sIIIiIIiI", b"elst", 0, 2, delay_s * clock, -1, 1 << 16, length_s * clock, 0, 1 << 16)
+    at = content.index(b"elst") - 4
+    old_size = int.from_bytes(content[at : at + 4], "big")
+    new = struct.pack(">I", 4 + len(edits)) + edits
+    content[at : at + old_size] = new
+    for name in (b"edts", b"trak", b"moov"):
+        box = content.rindex(name, 0, at) - 4
+        size = int.from_bytes(content[box : box + 4], "big") + len(new) - old_size
+        content[box : box + 4] = size.to_bytes(4, "big")
+    path.write_bytes(content)

@@ -66,7 +66,7 @@ def main(path: Path) -> None:
         f"{BATCH_SIZE} videos at once": run_together,
         "two workers": run_workers,
     }
-    list(run_workers(checkpoint, split.samples[:1]))  # starts the server that workers are forked from
+    list(run_workers(checkpoint, split.samples[:1]))
     plain_s, reference = list[float](), None
     print(f"{'':22} {'wall':>8} {'CPU':>8} {'/plain':>8} {'/frame':>8}")
     with TemporaryDirectory() as folder:

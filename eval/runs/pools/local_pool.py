@@ -1,19 +1,25 @@
 """Worker processes on this machine, one per device; a back end of ``eval.runs.pools.scheduler``.
 
 The processes end with their parent, however it ends, and leave no partial files unless they receive SIGKILL.
-They are forked from a server that has imported the libraries but run nothing, so a replacement starts at once.
+They are forked from a server that has run nothing: a program with threads, such as the page, cannot be forked safely.
 """
 
+import multiprocessing
+import os
+import signal
+import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.process import BaseProcess, parent_process
+from typing import Final, NoReturn
 
+from engine.imports import import_uncollected
 from eval.data.samples import Sample
-from eval.runs.pools.preload import CONTEXT, SHUTDOWN_TIMEOUT_S, describe_exit, follow_parent, start_server
 from eval.runs.pools.scheduler import (
     MAX_STARTUP_FAILURES,
     Backend,
@@ -22,10 +28,13 @@ from eval.runs.pools.scheduler import (
 )
 from eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
 
+SHUTDOWN_TIMEOUT_S: Final = 10.0
+"""Time that a process has to end by itself."""
+_CONTEXT: Final = multiprocessing.get_context("forkserver")
+
 
 def make_process_pool(worker_config: WorkerConfig, worker_specs: Sequence[WorkerSpec]) -> Backend:
     """Return a back end with one process per ``WorkerSpec``."""
-    start_server()
     return _ProcessPool(worker_config, worker_specs)
 
 
@@ -54,8 +63,8 @@ class _ProcessPool:
         return MAX_STARTUP_FAILURES
 
     def start_worker(self, name: str, spec: WorkerSpec) -> int | None:
-        ours, theirs = CONTEXT.Pipe()
-        process = CONTEXT.Process(
+        ours, theirs = _CONTEXT.Pipe()
+        process = _CONTEXT.Process(
             target=_run_worker, args=(theirs, self._config, spec), name=f"stepscope {name}", daemon=True
         )
         process.start()
@@ -95,7 +104,7 @@ class _ProcessPool:
         worker = self._processes.pop(name)
         worker.process.join()
         worker.connection.close()
-        return WorkerExited(reason=describe_exit(worker.process.exitcode))
+        return WorkerExited(reason=_describe_exit(worker.process.exitcode))
 
 
 def _make_names(worker_specs: Sequence[WorkerSpec]) -> list[str]:
@@ -111,9 +120,9 @@ def _make_names(worker_specs: Sequence[WorkerSpec]) -> list[str]:
 
 def _run_worker(connection: Connection, worker_config: WorkerConfig, spec: WorkerSpec) -> None:
     """Load the checkpoint, then run the samples received until the parent closes the pipe; a process's target."""
-    from eval.runs.pools.worker import Worker  # noqa: PLC0415 - the server has imported it, and its parent need not
-
-    follow_parent()
+    _follow_parent()
+    import_uncollected("eval.runs.pools.worker")  # takes seconds, and the leading process need not
+    from eval.runs.pools.worker import Worker  # noqa: PLC0415
 
     def receive(*, should_wait: bool) -> Sample | None:
         if not should_wait and not connection.poll():
@@ -131,3 +140,32 @@ def _run_worker(connection: Connection, worker_config: WorkerConfig, spec: Worke
         if not isinstance(event, WorkerError):
             for event in worker.run(receive):
                 connection.send(event)
+
+
+def _follow_parent() -> None:
+    """Make this process end after its parent, however that ends, and leave Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_on_signal(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _exit_with_parent() -> None:
+    """End this process after its parent has ended, with the clean-up that SIGTERM starts."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(SHUTDOWN_TIMEOUT_S)
+    os._exit(1)
+
+
+def _describe_exit(exit_code: int | None) -> str:
+    """Return the exit code of a process, or the signal that ended it, in words."""
+    if exit_code is not None and exit_code < 0:
+        hint = "; out of memory, or killed by hand" if exit_code == -signal.SIGKILL else ""
+        return f"signal {-exit_code} ({signal.strsignal(-exit_code)}{hint})"
+    return f"exit code {exit_code}"

@@ -5,10 +5,11 @@ A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors`
 ``engine.model.published.layout``. Pickles are never opened.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import torch
 from transformers import SmolVLMForConditionalGeneration
@@ -30,8 +31,14 @@ from engine.model.published.layout import Layout, find_family, is_published, rea
 from engine.model.smolvlm import Pooling, StreamingModel
 from engine.model.vision_language import VisionLanguageModel
 
-if TYPE_CHECKING:
-    from engine.inference.cuda_graphs import CudaGraphPool
+
+class GraphPool(Protocol):
+    """Captured CUDA graphs of a model, which ``engine.inference`` makes and uses."""
+
+    is_enabled: bool
+
+    def acquire(self, config: StreamConfig, *, num_slots: int) -> AbstractContextManager[Any]:
+        """Provide a runner of the graphs for at most ``num_slots`` streams at once, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +65,7 @@ class Checkpoint:
     """The folder of the weights that an adapter in ``folder`` changes; None if ``folder`` has its own."""
     quantize: Quantization = "none"
     """How many bits the weights of a published assistant's text model have in memory."""
-    graphs: "CudaGraphPool | None" = None
+    graphs: GraphPool | None = None
     """Pool of captured CUDA graphs; None to stream without graphs."""
 
     @cached_property

@@ -150,6 +150,23 @@ class FrameOutput:
         return parse_record(cls, line)
 
 
+def unknown_output(index: int, *, fps: float, dst_state: Mapping[str, str]) -> FrameOutput:
+    """Return the output of a silent frame of which only the state of the steps is known."""
+    return FrameOutput(
+        frame_index=index,
+        time_s=index / fps,
+        speak_prob=math.nan,
+        update_prob=math.nan,
+        response=None,
+        updates=(),
+        dst_state=dst_state,
+        cache_tokens=0,
+        refreshed=False,
+        latency_ms=math.nan,
+        legality=(),
+    )
+
+
 _NAMES = tuple(FrameOutput.__dataclass_fields__)
 
 

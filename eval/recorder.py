@@ -21,7 +21,7 @@ from typing import Any, Self, SupportsFloat
 from engine.decisions.signals import SignalSpec, check_signals
 from engine.dialogue import apply_update, initial_state
 from engine.io.files import atomic_write, to_json
-from engine.records import FrameOutput, Step, frame_at
+from engine.records import FrameOutput, Step, frame_at, unknown_output
 from eval.data.loading import read_split
 from eval.data.own_samples import make_own_sample
 from eval.data.samples import Sample, Turn
@@ -261,20 +261,8 @@ class VideoRecorder:
 
     def _fill(self, end: int) -> None:
         for index in range(self.num_frames, end):
-            output = FrameOutput(
-                frame_index=index,
-                time_s=index / self._sample.fps,
-                speak_prob=math.nan,
-                update_prob=math.nan,
-                response=None,
-                updates=(),
-                dst_state=self._state if self._has_states else {},
-                cache_tokens=0,
-                refreshed=False,
-                latency_ms=math.nan,
-                legality=(),
-            )
-            self._write(output.to_json() + "\n")
+            state = self._state if self._has_states else {}
+            self._write(unknown_output(index, fps=self._sample.fps, dst_state=state).to_json() + "\n")
 
     def _check_updates(self, updates: Sequence[str]) -> Sequence[str]:
         if isinstance(updates, str) or not all(isinstance(text, str) for text in updates):

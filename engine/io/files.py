@@ -16,7 +16,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import BufferedReader, TextIOWrapper
+from io import BufferedReader, FileIO, TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,6 +150,30 @@ def load_json(text: str) -> Any:
         return json.loads(text.removeprefix(_BYTE_ORDER_MARK))
     except RecursionError:
         raise json.JSONDecodeError("it is nested too deep", text[:1], 0) from None
+
+
+def load_json_lines(text: str) -> Iterator[tuple[int, Any, str]]:
+    """Yield the number of each line that is not blank, from 1, its JSON value, and why it is none; empty if it is."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if strip_text(line):
+            value, problem = None, ""
+            try:
+                value = load_json(line)
+            except ValueError as error:
+                problem = str(error)
+            yield number, value, problem
+
+
+def append_whole(file: FileIO, content: bytes) -> None:
+    """Append to an unbuffered file: all, or nothing. Raises ``OSError`` with the file's name if the disk is full."""
+    end = file.seek(0, os.SEEK_END)
+    rest = memoryview(content)
+    try:
+        while rest:  # a write to a disk that becomes full takes a part
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        file.truncate(end)
+        raise OSError(error.errno, error.strerror, Path(file.name).name) from error
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """Records of frames on their way through a live session, and the status of the session."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from engine.model.features.frame_encoder import FrameFeatures
 from engine.plurals import format_count
-from engine.records import FrameOutput, GapReason
+from engine.records import FrameOutput, GapReason, unknown_output
 
 SessionState = Literal["connecting", "running", "reconnecting", "ended", "failed"]
 
@@ -110,17 +109,5 @@ def make_gap(
     index: int, *, fps: float, before: FrameOutput | None, initial: dict[str, str], reason: GapReason = "dropped"
 ) -> FrameOutput:
     """Return the output of an instant without a decision: the steps as before, and the reason as ``state``."""
-    return FrameOutput(
-        frame_index=index,
-        time_s=index / fps,
-        speak_prob=math.nan,
-        update_prob=math.nan,
-        response=None,
-        updates=(),
-        dst_state=dict(before.dst_state) if before else dict(initial),
-        cache_tokens=before.cache_tokens if before else 0,
-        refreshed=False,
-        latency_ms=math.nan,
-        legality=(),
-        state=reason,
-    )
+    state, cache_tokens = (before.dst_state, before.cache_tokens) if before else (initial, 0)
+    return replace(unknown_output(index, fps=fps, dst_state=dict(state)), cache_tokens=cache_tokens, state=reason)

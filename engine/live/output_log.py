@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, overload
 
+from engine.io.files import append_whole
 from engine.records import FrameOutput
 
 KEPT_OUTPUTS: Final = 4096
@@ -35,22 +36,12 @@ class OutputLog(Sequence[FrameOutput]):
         """Append an output. Raises ``OSError`` with the file's name if the disk is full; the log is then unchanged."""
         line = (output.to_json() + "\n").encode()
         with self._lock:
-            self._write(line)
+            append_whole(self._file, line)
             if self._length % _STRIDE == 0:
                 self._offsets.append(self._end)
             self._end += len(line)
             self._length += 1
             self._recent.append(output)
-
-    def _write(self, line: bytes) -> None:
-        rest = memoryview(line)
-        try:
-            while rest:  # a write to a disk that becomes full takes a part
-                rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            self._file.truncate(self._end)
-            self._file.seek(self._end)
-            raise OSError(error.errno, error.strerror, self.path.name) from error
 
     def close(self) -> None:
         """Close the file; the log can still be read."""

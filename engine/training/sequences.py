@@ -50,6 +50,21 @@ class TrainingClip:
     initial_state: Mapping[str, str] = field(default_factory=dict)
     """States of steps at the start; ``not_started`` for the rest."""
 
+    def state_before(self, frame: int) -> Mapping[str, str]:
+        """Return the state of the steps before the updates of a frame."""
+        state: Mapping[str, str] = initial_state(self.steps, self.initial_state)
+        for turn in self.turns:
+            if turn.role == "update" and turn.frame_index < frame:
+                state = apply_update(state, turn.text).state
+        return state
+
+    def list_texts(self) -> defaultdict[tuple[int, str], list[str]]:
+        """Return the texts of the turns by frame and role, in order; an empty list for no turn."""
+        texts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+        for turn in self.turns:
+            texts[turn.frame_index, turn.role].append(turn.text)
+        return texts
+
 
 @dataclass(slots=True, kw_only=True)
 class TrainingSequence:
@@ -95,16 +110,10 @@ def build_sequence(
     The sequence ends after the first frame at which it has ``refresh_at`` tokens or more, where a stream refreshes its
     context (``StreamConfig.refresh_at``); None for the whole rest of the clip.
     """
-    state = initial_state(clip.steps, clip.initial_state)
-    for turn in clip.turns:
-        if turn.role == "update" and turn.frame_index < first_frame:
-            state = dict(apply_update(state, turn.text).state)
     sequence = TrainingSequence()
-    for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=state):
+    for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=clip.state_before(first_frame)):
         sequence.append(token)
-    texts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
-    for turn in clip.turns:
-        texts[turn.frame_index, turn.role].append(turn.text)
+    texts = clip.list_texts()
     for frame in range(first_frame, clip.num_frames):
         for token in chain.from_iterable(map(prompt.user_turn, texts[frame, "user"])):
             sequence.append(token)

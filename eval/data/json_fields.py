@@ -55,6 +55,10 @@ class Fields:
         """Whether the field is present and not null."""
         return self.record.get(name) is not None
 
+    def has_list(self, name: str) -> bool:
+        """Whether the field is a list."""
+        return isinstance(self.record.get(name), list)
+
     def error(self, name: str, rule: str) -> ValueError:
         """Return the error of a field that breaks a rule, such as ``must be text``."""
         return _error(f"{self.path_prefix}{name}", self.record.get(name), rule)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from engine.dialogue import initial_state, parse_update
-from engine.io.files import digest_file, load_json, read_text, strip_text
+from engine.io.files import digest_file, load_json, load_json_lines, read_text
 from engine.records import Step
 from eval.data.clips import Extent, read_extent
 from eval.data.dst_clips import read_clip
@@ -166,18 +166,12 @@ def _read_records(source: Path) -> list[_Record]:
 
 def _parse_lines(text: str) -> list[_Record]:
     """Parse JSON lines. Return an empty list for fewer than two lines, or if the first is not a JSON object."""
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if strip_text(line)]
     records: list[_Record] = []
-    for number, line in lines if len(lines) > 1 else []:
-        value, problem = None, ""
-        try:
-            value = load_json(line)
-        except ValueError as error:
-            problem = str(error)
+    for number, value, problem in load_json_lines(text):
         if not records and not isinstance(value, dict):
             return []
         records.append(_Record(name=f"line {number}", number=number, value=value, problem=problem))
-    return records
+    return records if len(records) > 1 else []
 
 
 def _record(value: object, number: int, *, field: str, is_listed: bool = False) -> _Record:

@@ -18,7 +18,7 @@ _ROUNDING = 1e-6  # of a frame
 
 def is_gold(fields: Fields) -> bool:
     """Whether a record has the form of a gold answer."""
-    return fields.has("question_id") and isinstance(fields.record.get("answer"), list)
+    return fields.has("question_id") and fields.has_list("answer")
 
 
 def read_gold(fields: Fields) -> Sample:

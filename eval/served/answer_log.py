@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from engine.io.files import load_json, open_file, to_json
+from engine.io.files import append_whole, load_json, open_file, to_json
 from engine.io.json_records import Amount, Count, parse_record, reading
 from engine.plurals import format_count
 from eval.runs.folder import output_path
@@ -47,7 +47,7 @@ class AnswerLog:
 
     def add(self, answer: KeptAnswer) -> None:
         """Keep an answer."""
-        self._file.write((to_json(asdict(answer)) + "\n").encode())
+        append_whole(self._file, (to_json(asdict(answer)) + "\n").encode())
         self._kept[answer.frame_index] = answer
 
     def close(self) -> None:

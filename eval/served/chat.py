@@ -25,7 +25,7 @@ _STREAMS: Final = ("ws", "wss")
 _MAX_WAIT_S: Final = 60.0
 _MASK: Final = "***"
 _MAX_SHOWN: Final = 200
-_MAX_BYTES: Final = 2**22
+MAX_BYTES: Final = 2**22
 """Maximum size of a response in bytes, after it is decompressed."""
 
 
@@ -74,6 +74,12 @@ def read_key() -> str:
     if not (key.isascii() and key.isprintable()):
         raise ValueError(f"the key in ${name} has characters that are not printable ASCII; set it again")
     return key
+
+
+def read_authorization() -> dict[str, str]:
+    """Return the header of a request with the key; empty without one."""
+    key = read_key()
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def mask_key(text: str) -> str:
@@ -167,8 +173,7 @@ class ChatClient:
 
         The time limit of httpx is that of one read, which a server that sends a byte now and then never reaches.
         """
-        key = read_key()
-        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})} | _JSON
+        headers = {"Accept-Encoding": "identity", **read_authorization()} | _JSON
         url, content = f"{self.endpoint.url.rstrip('/')}/chat/completions", to_json(body).encode()
         async with (
             asyncio.timeout(self.endpoint.timeout_s),
@@ -188,8 +193,8 @@ async def _read_body(response: httpx.Response) -> bytes:
     parts, size = [], 0
     async for part in response.aiter_raw():
         size += len(part)
-        if size > _MAX_BYTES:
-            raise ServedModelError(f"the endpoint answers with more than {_MAX_BYTES // 2**20} MiB")
+        if size > MAX_BYTES:
+            raise ServedModelError(f"the endpoint answers with more than {MAX_BYTES // 2**20} MiB")
         parts.append(part)
     return b"".join(parts)
 

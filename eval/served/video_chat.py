@@ -17,6 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from engine.io.files import replace_surrogates
 from eval.served.chat import (
+    MAX_BYTES,
     RETRIED_STATUSES,
     Endpoint,
     RequestPace,
@@ -24,7 +25,7 @@ from eval.served.chat import (
     backoff_s,
     hide_key,
     mask_key,
-    read_key,
+    read_authorization,
 )
 from eval.served.prompts import to_base64
 
@@ -115,9 +116,8 @@ def open_video_chat(
 def _connect(endpoint: Endpoint, sleep: Callable[[float], None]) -> ClientConnection:
     """Return a connection, after the retries of the endpoint."""
     url = endpoint.url if urlsplit(endpoint.url).path.strip("/") else f"{endpoint.url.rstrip('/')}{PATH}"
-    key = read_key()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    limits: dict[str, Any] = {"open_timeout": endpoint.timeout_s, "max_size": 2**22}
+    headers = read_authorization()
+    limits: dict[str, Any] = {"open_timeout": endpoint.timeout_s, "max_size": MAX_BYTES}
     attempt = 0
     with _translated():
         while True:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.dialogue import initial_state
-from engine.io.files import load_json, read_text, strip_text
+from engine.io.files import load_json, load_json_lines, read_text
 from engine.plurals import format_count
 from engine.records import FrameOutput
 from eval.data.json_fields import MAX_SAMPLE_FRAMES, Fields
@@ -231,20 +231,20 @@ def _read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, ob
 
 
 def _parse_values(path: Path, text: str, problems: dict[str, str]) -> Iterator[tuple[str, object]]:
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if strip_text(line)]
     try:
         yield from _list_records(path, load_json(text))
         return
     except ValueError as error:
+        lines = list(load_json_lines(text))
         if len(lines) < 2:
             problems[str(path)] = f"{path} cannot be read as JSON: {error}"
             return
-    for number, line in lines:
+    for number, value, problem in lines:
         place = f"{path}, line {number}"
-        try:
-            yield place, load_json(line)
-        except ValueError as error:
-            problems[place] = f"{place} cannot be read as JSON: {error}"
+        if problem:
+            problems[place] = f"{place} cannot be read as JSON: {problem}"
+        else:
+            yield place, value
 
 
 def _group_events(values: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:

@@ -72,14 +72,10 @@ def _read_predictions(content: Fields, sample: Sample) -> SystemOutput:
     return SystemOutput(num_frames=max([sample.num_frames - 1, *texts]) + 1, texts=texts)
 
 
-def _is_list(fields: Fields, name: str) -> bool:
-    return isinstance(fields.record.get(name), list)
-
-
 MMDUET: Final = ResultForm(
     name="MMDuet",
     missing="thresholds, updates and states of the steps, latencies, cache lengths",
-    matches=lambda fields: _is_list(fields, "model_response_list") and _is_list(fields, "debug_data"),
+    matches=lambda fields: fields.has_list("model_response_list") and fields.has_list("debug_data"),
     find_sample=_find_sample,
     read=_read_mmduet,
     deciding=_SCORES,
@@ -87,7 +83,7 @@ MMDUET: Final = ResultForm(
 PREDICTIONS: Final = ResultForm(
     name="ProactiveVideoQA",
     missing="probabilities, states of the steps, latencies, cache lengths, the last frame that was run",
-    matches=lambda fields: _is_list(fields, "model_response_list"),
+    matches=lambda fields: fields.has_list("model_response_list"),
     find_sample=_find_sample,
     read=_read_predictions,
 )

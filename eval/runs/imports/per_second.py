@@ -112,14 +112,9 @@ def _has_rounds(fields: Fields) -> bool:
     return isinstance(output, dict) and any(_ROUND.fullmatch(name) for name in output)
 
 
-def _is_streamo(fields: Fields) -> bool:
-    messages = fields.record.get("messages")
-    return isinstance(messages, list) and bool(messages)
-
-
 def _read_duplex(content: Fields, sample: Sample) -> SystemOutput:
     texts: dict[int, str] = {}
-    name = next(name for name in SEGMENT_LISTS if isinstance(content.record.get(name), list))
+    name = next(filter(content.has_list, SEGMENT_LISTS))
     for segment in content.read_objects(name):
         text, time = _find_field(segment, _TEXTS), _find_field(segment, _TIMES)
         if text is None or not segment.read_text(text, may_be_blank=True).strip():
@@ -162,10 +157,6 @@ def _find_duplex(result: Result, split: Split) -> Sample:
     return find_by_file([result.path.name], split)
 
 
-def _is_duplex(fields: Fields) -> bool:
-    return any(isinstance(fields.record.get(name), list) for name in SEGMENT_LISTS)
-
-
 STREAMO_ROUNDS: Final = ResultForm(
     name="Streamo",
     missing="probabilities, states of the steps, latencies, cache lengths",
@@ -176,14 +167,14 @@ STREAMO_ROUNDS: Final = ResultForm(
 STREAMO: Final = ResultForm(
     name="Streamo or JoyAI-VL",
     missing="probabilities, states of the steps, latencies, cache lengths",
-    matches=_is_streamo,
+    matches=lambda fields: fields.has_list("messages") and bool(fields.record["messages"]),
     find_sample=_find_streamo,
     read=_read_streamo,
 )
 DUPLEX: Final = ResultForm(
     name="Omni-DuplexEval",
     missing="probabilities, states of the steps, latencies, cache lengths, the last frame that was run",
-    matches=_is_duplex,
+    matches=lambda fields: any(map(fields.has_list, SEGMENT_LISTS)),
     find_sample=_find_duplex,
     read=_read_duplex,
 )

@@ -9,12 +9,10 @@ a context, with ``#`` for an image::
     response      ^ start    ^ text     stop ^
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.control.prompt_codec import PromptCodec
-from engine.dialogue import apply_update, initial_state
 from engine.training.sequences import TrainingClip
 
 
@@ -60,15 +58,9 @@ def build_context(
 
     The context is full when it has ``refresh_at`` tokens or more after a frame, as in a stream that refreshes.
     """
-    state = initial_state(clip.steps, clip.initial_state)
-    for turn in clip.turns:
-        if turn.role == "update" and turn.frame_index < first_frame:
-            state = dict(apply_update(state, turn.text).state)
     context = ReferenceContext()
-    context.append(codec.schema(goal=clip.goal, steps=clip.steps, state=state))
-    texts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
-    for turn in clip.turns:
-        texts[turn.frame_index, turn.role].append(turn.text)
+    context.append(codec.schema(goal=clip.goal, steps=clip.steps, state=clip.state_before(first_frame)))
+    texts = clip.list_texts()
     questions: list[str] = []
     for frame in range(first_frame, clip.num_frames):
         questions += texts[frame, "user"]

@@ -1,12 +1,15 @@
 """A recording that fails or is killed keeps its answers, and continues after them."""
 
+import errno
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from app.cli.stepscope import main
 from engine.records import FrameOutput
 from eval.data.loading import read_split
 from eval.runs.folder import RunFolder
+from eval.served.answer_log import KeptAnswer, open_answers
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
 
@@ -155,3 +159,29 @@ def test_a_stopped_program_keeps_its_answers(tmp_path: Path, serve: Serve, numbe
         log.write_bytes(log.read_bytes() + b'{"frame_index": 4, "text": "\xf0\x9f')  # killed while it wrote
         assert main(command(server, out, "--resume")) == 0
     assert outputs(out) == outputs(tmp_path / "whole")
+
+
+class FullDisk(FileIO):
+    """A file whose disk takes 5 more bytes."""
+
+    left = 5
+
+    def write(self, content: Any) -> int:
+        if not self.left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.left, count = 0, self.left
+        return super().write(memoryview(content)[:count])
+
+
+def test_an_answer_that_a_full_disk_takes_in_part_leaves_the_others_readable(tmp_path: Path) -> None:
+    answer = KeptAnswer(frame_index=0, text="Go.", latency_ms=1.0)
+    with open_answers(tmp_path, "v", {}, resume=False) as answers:
+        answers.add(answer)
+        disk, answers._file = answers._file, FullDisk(answers._file.name, "ab")
+        with pytest.raises(OSError, match="No space left"):
+            answers.add(replace(answer, frame_index=1))
+        answers._file.close()
+        answers._file = disk
+        answers.add(replace(answer, frame_index=1))
+    with open_answers(tmp_path, "v", {}, resume=True) as answers:
+        assert len(answers) == 2

@@ -15,7 +15,7 @@ export function runWords(data) {
   const moved = data.times.length ? movedSignals(data) : [];
   const words = moved.map(({ name, title, policy }) => {
     const short = title.length > MOST_LETTERS ? `${title.slice(0, MOST_LETTERS)}…` : title;
-    return data.thresholds[name] === undefined ? `no threshold of ${short}` : `${short} ${thresholdWords(policy, data.thresholds[name])}`;
+    return data.thresholds[name] === undefined ? `an unknown threshold of ${short}` : `${short} ${thresholdWords(policy, data.thresholds[name])}`;
   });
   return words.length ? `run at ${words.join(", ")}` : "";
 }

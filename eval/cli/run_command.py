@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
+from itertools import chain
 
 from tqdm import tqdm
 
@@ -43,10 +44,11 @@ def run(options: RunOptions) -> int:
     events = run_batch(
         split, worker_config, out=out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
     )
-    with TextScorer(references=list_references(split.samples)) as scorer, ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(import_encoder, scoring.text_encoder)  # its library takes seconds to import
-        with closing(events):
-            _show_progress(events)
+    references = list_references(split.samples)
+    with ThreadPoolExecutor(1) as pool, TextScorer(references=references) as scorer, closing(events):
+        first = next(events)  # a refused folder is an error at once, before seconds of imports
+        loading = pool.submit(import_encoder, scoring.text_encoder)
+        _show_progress(chain([first], events))
         encoder = loading.result()
         scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
         return 1 if write_scores(out, scored, encoder).errors else 0

@@ -126,7 +126,7 @@ def test_drop_middle_keeps_all_up_to_the_frame_of_the_first_user_turn() -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=1.0, text="?"), UserTurn(time_s=1.5, text="!")))
     settings = {**FORGETFUL, "kept_tokens": 2, "max_seq_len": 160, "context_strategy": "drop-middle"}
     _, runner = stream({2: ((), "a")}, num_frames=12, task=task, lookahead=1, **settings)
-    assert layout(runner) == "g|S1=not_started,S2=not_started|#0#1<?>#2[A]a#7#8#9#10#11"
+    assert layout(runner) == "g|S1=not_started,S2=not_started|#0#1<?>#2[A]a/#7#8#9#10#11"
 
 
 def test_cache_tokens_count_the_whole_context_of_the_frame() -> None:

@@ -56,6 +56,13 @@ def test_other_widths_are_refused(text: str) -> None:
         parse_width(text)
 
 
+def test_a_width_with_many_spaces_is_refused_in_linear_time() -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match="a width is a number"):
+        parse_width(f"1{' ' * 40_000}x")
+    assert time.process_time() - began < 1, "two groups of spaces took seconds"
+
+
 def test_the_format_is_that_of_the_ending_unless_it_is_given() -> None:
     assert read_format(Path("a.SVG")) == "svg"
     assert read_format(Path("a.dat"), "pdf") == "pdf"

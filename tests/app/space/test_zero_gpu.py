@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,13 @@ def test_an_error_is_a_sentence_and_the_page_goes_on(
     assert live.ended.is_set()
     spaces.refusal = None
     assert len(decisions(run(there))) == 12
+
+
+def test_a_refusal_of_many_angles_is_read_in_linear_time(there: AppContext, spaces: FakeSpaces) -> None:
+    spaces.refusal, began = gr.Error("<" * 100_000), time.process_time()
+    *_, last = run_views(there, there.bundled_videos.find("truck-1"), LiveRun(), goal="build")
+    assert "<<" in last.status.value
+    assert time.process_time() - began < 2, "a search for an end from each angle took seconds"
 
 
 def test_damage_of_the_video_is_reported(there: AppContext, uploads: Uploads) -> None:

@@ -1,6 +1,8 @@
 """docs/result-files.md describes each form of result files by an example that is imported as it says."""
 
+import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,19 @@ def test_the_example_of_a_form_is_read_as_documented(tmp_path: Path, form: Resul
     assert (len(found.outputs), messages) == EXPECTED[form.name]
     assert found.settings["missing"] == {form.name: form.missing}
     assert f"Missing: {form.missing}" in " ".join(section.split()), "the document names what the form lacks"
+
+
+def test_a_text_of_many_openings_is_read_in_linear_time(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```json\n(.*?)```", SECTIONS["VideoLLM-online"], re.DOTALL)
+    content, text = json.loads(example), "(Video Time = " * 40_000
+    for step in content["conversation"]:
+        if step.get("role") == "assistant":
+            step["content"] = text
+    path = tmp_path / "kettle.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    began = time.process_time()
+    assert text.strip() in [output.response for output in read_result(path, KETTLE).outputs]
+    assert time.process_time() - began < 2, "a search for an end from each opening takes 12 s"
 
 
 def test_the_signals_and_states_of_the_examples_are_those_of_the_table(tmp_path: Path) -> None:

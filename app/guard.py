@@ -25,7 +25,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.failures import INVALID, log_failure
 
@@ -187,7 +187,7 @@ class RequestGuard:
                     )
                 else:
                     await (self._connect if is_socket else self._answer)(scope, receive, send)
-            except ClientDisconnect:  # the window was closed during its request
+            except (ClientDisconnect, WebSocketDisconnect):  # the window was closed during its request
                 pass
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -84,7 +84,7 @@ class ChatSocket:
             pass
         finally:
             await self._leave()
-            with suppress(RuntimeError):
+            with suppress(RuntimeError, WebSocketDisconnect):  # the latter if its connection broke
                 await self._socket.close()
 
     def _handle(self, message: Prefill | Generate | Stop, *, num_chars: int) -> None:

@@ -1,5 +1,6 @@
 """The WebSocket for programs: messages, the queue, stop, departures, and who may connect."""
 
+import asyncio
 import base64
 import io
 from collections.abc import Generator
@@ -217,3 +218,23 @@ def test_a_websocket_beyond_the_limit_is_refused_in_a_sentence(
             assert refused.value.json()["detail"].startswith("Too many connections are open")
         with client.websocket_connect("/ws/streaming/c"):
             pass
+
+
+def test_a_connection_that_broke_raises_nothing(pool: WorkerPool[ChatWorker]) -> None:
+    received: list[dict[str, Any]] = [{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1006}]
+    scope: dict[str, Any] = {
+        "type": "websocket",
+        "path": "/ws/streaming/a",
+        "headers": [(b"host", b"testserver")],
+        "client": ("1", 1),
+    }
+
+    async def receive() -> dict[str, Any]:
+        return received.pop(0)
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "websocket.close":
+            raise OSError("the connection broke")  # as uvicorn does
+
+    asyncio.run(make_app(pool)(scope, receive, send))
+    assert received == []

@@ -18,7 +18,7 @@ from app.guard import HostRules, RequestGuard
 
 def test_a_handler_that_meets_null_is_one_sentence_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
     def read_name(value: Any) -> str:
-        return value.name + "\n"
+        return str(value.name)
 
     with gr.Blocks() as page:
         box = gr.JSON()

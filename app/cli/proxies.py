@@ -42,3 +42,9 @@ def trust_proxies(addresses: Sequence[str]) -> None:
                 f"--trusted-proxy must be an address or a network such as 10.0.0.0/8; got {address[:200]!r}"
             ) from error
     os.environ[TRUSTED_VARIABLE] = ",".join(networks)  # Gradio starts uvicorn, and passes no such option
+
+
+def bypass_proxies(host: str) -> None:
+    """Let Gradio, which calls the page once at its start, reach it without the ``HTTP_PROXY`` of the environment."""
+    before = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    os.environ["no_proxy"] = ",".join(filter(None, (before, host, "localhost", "127.0.0.1", "::1")))

@@ -22,7 +22,7 @@ from app.batch.selection.handlers import read_marks
 from app.chat.routes import chat_routes
 from app.chat.workers import open_workers
 from app.cli.options import PageOptions
-from app.cli.proxies import read_root_path, trust_proxies
+from app.cli.proxies import bypass_proxies, read_root_path, trust_proxies
 from app.exports.folder import correct_sample
 from app.exports.options import STORE
 from app.guard import HostRules, RequestGuard, refuse_downloads
@@ -83,6 +83,7 @@ def serve(options: PageOptions) -> None:
     _check_address(options.host, options.port)
     root_path = read_root_path(options.root_path)
     trust_proxies(options.trusted_proxy)
+    bypass_proxies(options.host)
     rules = HostRules.from_options(
         options.host, options.allowed_host, is_proxied=bool(options.root_path or root_path or options.trusted_proxy)
     )

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
-from gradio import Blocks, networking
+from gradio import networking
 
 from app.batch.context import BatchContext
 from app.batch.new_run.form import make_work
 from app.cli import serve
+from app.cli.options import PageOptions
 from app.cli.proxies import read_root_path
 from app.cli.stepscope import main
 from app.live.handlers import URL
@@ -132,10 +134,22 @@ def test_the_path_of_the_page_has_no_slash_at_its_end(monkeypatch: pytest.Monkey
     assert (read_root_path(""), read_root_path("/a")) == ("/user/ann", "/a")
 
 
-def test_a_page_that_does_not_answer_its_own_request_in_time_is_served(
+def test_the_page_starts_with_a_proxy_in_the_environment_and_on_a_slow_machine(
     tiny_folder: Path, demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(networking, "url_ok", lambda _: False)
-    monkeypatch.setattr(Blocks, "block_thread", Blocks.close)
-    own = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
-    assert main(["demo", *own, "--port", str(free_port())]) == 0
+    def stop(page: gr.Blocks) -> None:
+        page.close()
+        raise StoppedError("served")
+
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setattr(networking, "url_ok", lambda _: False)  # as after 3 s
+    with gr.Blocks() as page:
+        pass
+    monkeypatch.setattr(serve, "build_page", lambda *_: page)
+    monkeypatch.setattr(serve, "_prepare_opening", lambda _: None)
+    monkeypatch.setattr(gr.Blocks, "block_thread", stop)
+    options = PageOptions(checkpoint=str(tiny_folder), data=demo_manifest, runs=tmp_path / "runs", port=free_port())
+    with pytest.raises(StoppedError, match="served"):
+        serve.serve(options)

@@ -1,4 +1,4 @@
-"""A player that reviewers use; a module of browser tests writes its ``folder``, or has its own ``address``."""
+"""The page of two drawn videos, and a player that reviewers use, whose ``folder`` a module of browser tests writes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +7,15 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from app.reviews.store import ReviewStore, open_store
-from tests.support.pages.browser import serve_player
+from tests.support.pages.browser import serve, serve_player
 from tests.support.reviews.reviewing import watched_player
+
+
+@pytest.fixture(scope="session")
+def tiny_page(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve the page with the tiny checkpoint, for all tests of a worker that start no batch and keep no review."""
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

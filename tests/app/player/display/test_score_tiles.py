@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from app.player.display.score_tiles import HEADLINES, SPANS, STATES, TEACHER_FORCED, make_tiles
 from app.templates import render
-from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run, serve
+from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run
 
 HOSTILE = "\"><img src=x onerror='window.hacked=1'>&{{1+1}}"
 
@@ -32,19 +31,16 @@ def test_updates_and_reply_spans_have_tiles_where_they_are_known() -> None:
 
 
 @pytest.fixture(scope="module")
-def page(
-    browser: Browser, tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Page]:
+def page(browser: Browser, tiny_page: str) -> Iterator[Page]:
     """Open the page with a run, and add a tile for each score of a teacher-forced pass."""
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as address:
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        open_page(page, address)
-        run(page)
-        page.wait_for_selector(".score")
-        for _ in TEACHER_FORCED:
-            page.evaluate("document.querySelector('.scores').append(document.querySelector('.score').cloneNode(true))")
-        yield page
-        page.close()
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(page, tiny_page)
+    run(page)
+    page.wait_for_selector(".score")
+    for _ in TEACHER_FORCED:
+        page.evaluate("document.querySelector('.scores').append(document.querySelector('.score').cloneNode(true))")
+    yield page
+    page.close()
 
 
 @pytest.mark.slow

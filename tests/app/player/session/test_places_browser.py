@@ -1,6 +1,4 @@
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -12,7 +10,6 @@ from tests.support.pages.browser import (
     inspect,
     open_page,
     run,
-    serve,
     upload,
     wait_for_status,
 )
@@ -20,20 +17,14 @@ from tests.support.pages.browser import (
 pytestmark = NEEDS_CHROMIUM
 
 
-@pytest.fixture(scope="module")
-def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
-        yield url
-
-
 def wait_for_address(page: Page, pattern: str) -> None:
     page.wait_for_function("(pattern) => RegExp(pattern).test(location.search)", arg=pattern)
 
 
 @pytest.mark.slow
-def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, address: str, uploads: Uploads) -> None:
+def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, tiny_page: str, uploads: Uploads) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    open_page(page, address)
+    open_page(page, tiny_page)
     wait_for_address(page, "^.video=truck-1$")
     page.click("#chosen input")
     page.get_by_role("option", name=re.compile("truck-2")).click()
@@ -71,9 +62,9 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, addr
 
 
 @pytest.mark.slow
-def test_a_reload_keeps_the_selected_failure(browser: Browser, address: str) -> None:
+def test_a_reload_keeps_the_selected_failure(browser: Browser, tiny_page: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    open_page(page, address)
+    open_page(page, tiny_page)
     run(page)
     for number in (0, 1):
         page.keyboard.press("n")
@@ -94,9 +85,9 @@ def test_a_reload_keeps_the_selected_failure(browser: Browser, address: str) -> 
 
 
 @pytest.mark.slow
-def test_a_reload_keeps_the_thresholds_of_a_video_without_a_run(browser: Browser, address: str) -> None:
+def test_a_reload_keeps_the_thresholds_of_a_video_without_a_run(browser: Browser, tiny_page: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    open_page(page, address)
+    open_page(page, tiny_page)
     page.fill("#speak_threshold input[type=number]", "0.42")
     page.keyboard.press("Enter")
     page.click("#chosen input")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from engine.decisions.policies import POLICIES
 from engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, serve, upload, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, upload, wait_for_status
 from tests.support.pages.thresholds import choose
 from tests.support.paths import ROOT
 
@@ -20,18 +20,12 @@ DATA = ROOT / "tests" / "data" / "imports"
 SCORES = [entry["informative_score"] for entry in json.loads((DATA / "mmduet.jsonl").read_text())["debug_data"]]
 
 
-@pytest.fixture(scope="module")
-def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
-        yield url
-
-
 @pytest.fixture
-def page(browser: Browser, address: str, tmp_path: Path) -> Iterator[Page]:
+def page(browser: Browser, tiny_page: str, tmp_path: Path) -> Iterator[Page]:
     """Open the page in a new window, and upload a video of 10 s."""
     write_h264(tmp_path / "kettle.mp4", moving_square(100, shade=90), fps=10)
     window = browser.new_page(viewport={"width": 1440, "height": 900})
-    open_page(window, address)
+    open_page(window, tiny_page)
     upload(window, tmp_path / "kettle.mp4", "^kettle.mp4, 0:10. .* then press Run")
     yield window
     window.close()

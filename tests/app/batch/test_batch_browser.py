@@ -64,11 +64,16 @@ def start(page: Page, name: str) -> None:
     page.click("#start")
 
 
-def choose(page: Page, box: str, option: str) -> None:
-    """Choose an option; a list that was open before it came to hold the option is opened again."""
-    for _ in range(5):
+def choose(page: Page, box: str, option: str, *, beside: str = "") -> None:
+    """Choose an option; a list that was open before it came to hold the option is opened again.
+
+    With ``beside``, wait for a list that has this option too: Gradio takes a choice by its place in the list, which a
+    list that comes between the look and the click would give to another option.
+    """
+    for _ in range(20):
         page.click(f"#{box} input")
         with suppress(PlaywrightTimeout):
+            page.get_by_role("option", name=beside or option, exact=True).wait_for(timeout=3000)
             page.get_by_role("option", name=option, exact=True).click(timeout=3000)
             return
         if page.input_value(f"#{box} input") == option:

@@ -63,7 +63,7 @@ def _find_longest_cpu_ms(events: Sequence[Mapping[str, Any]]) -> float:
         if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
     tasks = (event for event in events if event["name"] == "ThreadControllerImpl::RunTask")
-    return max(event["tdur"] / 1000 for event in tasks if (event["pid"], event["tid"]) in is_main)
+    return max(float(event["tdur"]) / 1000 for event in tasks if (event["pid"], event["tid"]) in is_main)
 
 
 def _watch(browser: Browser, page: Page, address: str, seconds: float) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import io
-from collections.abc import Generator
+from collections.abc import Generator, MutableMapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -232,7 +232,7 @@ def test_a_connection_that_broke_raises_nothing(pool: WorkerPool[ChatWorker]) ->
     async def receive() -> dict[str, Any]:
         return received.pop(0)
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "websocket.close":
             raise OSError("the connection broke")  # as uvicorn does
 

@@ -87,7 +87,7 @@ def stream_contexts(checkpoint: Checkpoint, config: StreamConfig) -> Iterator[tu
     with suppress(StopIteration):
         while True:
             if isinstance(message, FrameOutput):
-                yield message, cached + controller.context.pending_ids
+                yield message, [*cached, *controller.context.pending_ids]
             message = loop.send(answer(message))
 
 

@@ -247,8 +247,8 @@ def test_a_damaged_packet_is_found_without_decoding_the_pictures(tmp_path: Path)
     path = write_at(tmp_path / "late.mp4", [n / 25 for n in range(50)])
     assert find_damage(path) is None
     with av.open(str(path)) as container:
-        packet = next(packet for packet in container.demux(video=0) if packet.pts and packet.pts * packet.time_base > 1)
-        position, time_s = packet.pos, float(packet.pts * packet.time_base)
+        timed = ((packet.pos, float((packet.pts or 0) * packet.time_base)) for packet in container.demux(video=0))
+        position, time_s = next((position or 0, time_s) for position, time_s in timed if time_s > 1)
     content = bytearray(path.read_bytes())
     content[position : position + 4] = b"\xff" * 4  # the length of the first part of the picture
     path.write_bytes(content)

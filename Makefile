@@ -21,6 +21,8 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --deny-warnings app/player/static app/publish/static app/live/static
+	$(BIN)/oxfmt --check 'app/**/*.js'
+	! grep -rnE --include='*.js' '^.{121,}' app
 
 bench: .venv/.dev
 	$(BIN)/stepscope bench

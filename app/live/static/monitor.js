@@ -1,26 +1,43 @@
-// The picture of a live session and the answer that is being generated; sends the pictures of a webcam. The value is the
-// session: its key, whether it uses the webcam, and the frames per second.
+// The picture of a live session and the answer that is being generated; sends the pictures of a webcam. The value is
+// the session: its key, whether it uses the webcam, and the frames per second.
 
-const NONE = "The picture of the source appears here.", STARTING = "Starting…";
-const POLL_MS = 400, MAX_WIDTH = 640, JPEG_QUALITY = 0.85, PUSHES_PER_FRAME = 3;
+const NONE = "The picture of the source appears here.",
+  STARTING = "Starting…";
+const POLL_MS = 400,
+  MAX_WIDTH = 640,
+  JPEG_QUALITY = 0.85,
+  PUSHES_PER_FRAME = 3;
 
 const KEPT = "stepscope:recording"; // the name of the recording while its session runs, in the storage of this window
 
 function keptName() {
-  try { return sessionStorage.getItem(KEPT) ?? ""; } catch { return ""; } // the browser forbids storage
+  try {
+    return sessionStorage.getItem(KEPT) ?? "";
+  } catch {
+    return "";
+  } // the browser forbids storage
 }
 
 function keepName(name) {
-  try { sessionStorage.setItem(KEPT, name); } catch { /* the next page cannot name the recording */ }
+  try {
+    sessionStorage.setItem(KEPT, name);
+  } catch {
+    /* the next page cannot name the recording */
+  }
 }
 
 export function mount({ element, props, server, watch }) {
-  const [picture, camera, none, text] = [".live-picture", ".live-camera", ".live-none", ".live-text"].map((name) => element.querySelector(name));
+  const [picture, camera, none, text] = [".live-picture", ".live-camera", ".live-none", ".live-text"].map((name) =>
+    element.querySelector(name),
+  );
   let current = null; // the key of the session that is shown
   let stream = null; // of the webcam
   const listeners = new AbortController();
 
-  const wait = (ms) => new Promise((done) => { setTimeout(done, ms); });
+  const wait = (ms) =>
+    new Promise((done) => {
+      setTimeout(done, ms);
+    });
   const isOver = (key) => current !== key || !element.isConnected;
 
   // The session ends with the page: the browser asks before, and the next page names the recording.
@@ -48,7 +65,11 @@ export function mount({ element, props, server, watch }) {
   async function follow(key) {
     while (!isOver(key)) {
       let seen;
-      try { seen = await server.look({ key }); } catch { seen = undefined; } // asked again
+      try {
+        seen = await server.look({ key });
+      } catch {
+        seen = undefined;
+      } // asked again
       if (isOver(key)) break;
       if (seen === null) return end();
       if (seen?.picture) {
@@ -74,17 +95,23 @@ export function mount({ element, props, server, watch }) {
     camera.srcObject = stream;
     camera.hidden = !(none.hidden = true);
     await camera.play();
-    const canvas = document.createElement("canvas"), [track] = stream.getVideoTracks();
+    const canvas = document.createElement("canvas"),
+      [track] = stream.getVideoTracks();
     while (!isOver(key)) {
-      if (track.readyState === "ended") { // unplugged, or its permission withdrawn; the element keeps the last picture
+      if (track.readyState === "ended") {
+        // unplugged, or its permission withdrawn; the element keeps the last picture
         await server.push({ key, problem: "disconnected" });
         return;
       }
       if (camera.videoWidth && !track.muted) {
         canvas.width = Math.min(MAX_WIDTH, camera.videoWidth);
-        canvas.height = Math.round(canvas.width * camera.videoHeight / camera.videoWidth);
+        canvas.height = Math.round((canvas.width * camera.videoHeight) / camera.videoWidth);
         canvas.getContext("2d").drawImage(camera, 0, 0, canvas.width, canvas.height);
-        try { await server.push({ key, picture: canvas.toDataURL("image/jpeg", JPEG_QUALITY).split(",")[1] }); } catch { /* the next one may arrive */ }
+        try {
+          await server.push({ key, picture: canvas.toDataURL("image/jpeg", JPEG_QUALITY).split(",")[1] });
+        } catch {
+          /* the next one may arrive */
+        }
       }
       await wait(1000 / (PUSHES_PER_FRAME * fps));
     }
@@ -103,7 +130,8 @@ export function mount({ element, props, server, watch }) {
   }
 
   const before = keptName();
-  if (before) none.textContent = `The session ended with its page. It was recorded as ${before}: open it in the tab Batch.`;
+  if (before)
+    none.textContent = `The session ended with its page. It was recorded as ${before}: open it in the tab Batch.`;
   window.addEventListener("beforeunload", askBefore, { signal: listeners.signal });
   watch("value", show);
   show();

@@ -12,7 +12,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
-_IMPORT: Final = re.compile(r'^import \{ ([\w, $]+) \} from "(\.\.?/[\w./]+)\.js";\n', re.MULTILINE)
+_IMPORT: Final = re.compile(r'^import \{([\w,\s$]+?),?\s\} from "(\.\.?/[\w./]+)\.js";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 _LEFT: Final = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
@@ -22,7 +22,7 @@ def imports_of(name: str, source: str) -> dict[str, list[str]]:
 
     The name of a module is its path in the folder: ``lanes/table`` imports ``state/data`` as ``../state/data.js``.
     """
-    return {_resolve(name, path): names.split(", ") for names, path in _IMPORT.findall(source)}
+    return {_resolve(name, path): [word.strip() for word in names.split(",")] for names, path in _IMPORT.findall(source)}
 
 
 def exports_of(source: str) -> list[str]:

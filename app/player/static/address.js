@@ -16,15 +16,25 @@ const TAB_KEYS = ["tab", "view", "shown", "against", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
 const TABS_OF_PAGE = { Live: "live", Chat: "chat", Batch: "batch", Reviews: "reviews" };
 const PAGE_TABS = "#rooms > .tab-wrapper [role=tab]";
-const VIEWS = { batch: "#batch_views > .tab-wrapper [role=tab]", reviews: "#review_views > .tab-wrapper [role=tab]" }; // the tabs of a tab
+// the tabs of a tab
+const VIEWS = { batch: "#batch_views > .tab-wrapper [role=tab]", reviews: "#review_views > .tab-wrapper [role=tab]" };
 const NO_RUN = '{"nothing"';
 const OPENING_MS = 3000; // within this time after a change of video, a change to the player's tab belongs to it
 const SETTLING_MS = 1000; // Gradio may select the first view within this time after it has drawn a tab
 const isInFrame = window.parent !== window; // the address of an embedding page cannot be changed
 const linkAtStart = location.search;
-let chosenAddress = null, lastWriteMs = 0, lastPushMs = -Infinity, linkedEvent = new URLSearchParams(linkAtStart).get("event");
+let chosenAddress = null,
+  lastWriteMs = 0,
+  lastPushMs = -Infinity,
+  linkedEvent = new URLSearchParams(linkAtStart).get("event");
 let wantsScoring = new URLSearchParams(linkAtStart).get("score") === "corrected";
-let wantedTab = null, wantedView = null, viewClickMs = -Infinity, isCompareShown = false, keptFor; // the view of the address until it is open; whether a second run was shown; the run for which Back keeps the video of the address
+let wantedTab = null,
+  wantedView = null,
+  viewClickMs = -Infinity,
+  isCompareShown = false,
+  // the view of the address until it is open; whether a second run was shown; the run for which Back keeps the video of
+  // the address
+  keptFor;
 
 // Receives from the server the address of a video without a run, or a run.
 export function receive(text) {
@@ -34,25 +44,36 @@ export function receive(text) {
   updateAddress(true);
 }
 
-function videoOf(place) { return place.upload ?? place.video ?? null; }
+function videoOf(place) {
+  return place.upload ?? place.video ?? null;
+}
 
 function readAddress() {
   const link = new URLSearchParams(location.search);
   return Object.fromEntries(ADDRESS_KEYS.filter((key) => link.has(key)).map((key) => [key, link.get(key)]));
 }
 
-function tabNamed(tabs, name) { return [...document.querySelectorAll(tabs)].find((tab) => tab.textContent.trim() === name); }
+function tabNamed(tabs, name) {
+  return [...document.querySelectorAll(tabs)].find((tab) => tab.textContent.trim() === name);
+}
 function selectedTab(tabs) {
-  return [...document.querySelectorAll(tabs)].find((tab) => tab.getAttribute("aria-selected") === "true")?.textContent.trim();
+  return [...document.querySelectorAll(tabs)]
+    .find((tab) => tab.getAttribute("aria-selected") === "true")
+    ?.textContent.trim();
 }
 
-function pageTab() { return TABS_OF_PAGE[selectedTab(PAGE_TABS)]; }
-function inputValue(id) { return document.querySelector(`#${id} input`)?.value ?? ""; }
+function pageTab() {
+  return TABS_OF_PAGE[selectedTab(PAGE_TABS)];
+}
+function inputValue(id) {
+  return document.querySelector(`#${id} input`)?.value ?? "";
+}
 
-// The open tab of the page, its view unless it is the first, and the runs that the batch tab shows. Runs of the address that
-// are not shown yet stay.
+// The open tab of the page, its view unless it is the first, and the runs that the batch tab shows. Runs of the address
+// that are not shown yet stay.
 function tabPlace(before) {
-  const tab = pageTab(), place = {};
+  const tab = pageTab(),
+    place = {};
   if (!tab) return place;
   const view = (tab === wantedTab ? wantedView : null) ?? selectedTab(VIEWS[tab]);
   place.tab = tab;
@@ -61,7 +82,8 @@ function tabPlace(before) {
   const [shownRun, against] = [inputValue("batch_runs") || before.shown, inputValue("other")];
   isCompareShown ||= against !== "";
   if (shownRun) place.shown = shownRun;
-  if (view === "Compare" && (isCompareShown ? against : before.against)) place.against = isCompareShown ? against : before.against;
+  if (view === "Compare" && (isCompareShown ? against : before.against))
+    place.against = isCompareShown ? against : before.against;
   return place;
 }
 
@@ -80,12 +102,14 @@ function currentAddress() {
   const video = currentVideo();
   if (!video) return null;
   const before = readAddress();
-  const isKept = !state.data && videoOf(video) === videoOf(before), isLoading = isKept && (before.run ?? before.saved) !== undefined;
+  const isKept = !state.data && videoOf(video) === videoOf(before),
+    isLoading = isKept && (before.run ?? before.saved) !== undefined;
   const place = isLoading ? before : { ...(isKept ? before : {}), ...video };
   if (state.data && ui.video.time >= 0.05) place.t = ui.video.time.toFixed(1);
   Object.assign(place, keptPreview());
   delete place.event;
-  const event = selectedEvent() ?? (isOfLink(place) ? linkedEvent : null); // until its run is shown, the event of the link stays
+  // until its run is shown, the event of the link stays
+  const event = selectedEvent() ?? (isOfLink(place) ? linkedEvent : null);
   if (event) place.event = event;
   delete place.score;
   if (review.wantsCorrected) place.score = "corrected";
@@ -110,16 +134,18 @@ function isOfLink(place) {
   return (link.get("upload") ?? link.get("video")) === videoOf(place);
 }
 
-// Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video or of the page's tab.
+// Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video or of
+// the page's tab.
 export function updateAddress(isNow = false) {
   if (host.settings.hint) return; // the address is that of the page's first player
   const now = performance.now();
   openWantedView(now);
-  if (isInFrame || !isNow && !ui.video.isPaused && now - lastWriteMs < 1000) return;
+  if (isInFrame || (!isNow && !ui.video.isPaused && now - lastWriteMs < 1000)) return;
   lastWriteMs = now;
   const place = currentAddress();
   if (!place) return;
-  const before = readAddress(), address = new URL(location.href);
+  const before = readAddress(),
+    address = new URL(location.href);
   for (const key of ADDRESS_KEYS) address.searchParams.delete(key);
   for (const key in place) address.searchParams.set(key, place[key]);
   if (address.href === location.href) return;
@@ -144,28 +170,43 @@ function openWantedView(now) {
   const tabs = VIEWS[wantedTab];
   if (wantedView === null || pageTab() !== wantedTab || !document.querySelector(tabs)) return;
   const found = tabNamed(tabs, wantedView);
-  if (found && selectedTab(tabs) !== wantedView) { found.click(); viewClickMs = now; }
-  else if (!found || now - viewClickMs > SETTLING_MS) wantedView = null;
+  if (found && selectedTab(tabs) !== wantedView) {
+    found.click();
+    viewClickMs = now;
+  } else if (!found || now - viewClickMs > SETTLING_MS) wantedView = null;
 }
 
-// Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and keeps its inputs.
+// Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and
+// keeps its inputs.
 function onPopState() {
-  const place = readAddress(), now = currentVideo() ?? {};
+  const place = readAddress(),
+    now = currentVideo() ?? {};
   const isSameRun = RUN_KEYS.every((key) => (place[key] ?? null) === (now[key] ?? null));
-  const isSameBatch = place.tab !== "batch" || inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against);
+  const isSameBatch =
+    place.tab !== "batch" ||
+    (inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against));
   keptFor = isSameRun ? undefined : state.data;
-  if (isSameBatch && (isSameRun || place.tab)) openTabsOfAddress(); else location.reload();
+  if (isSameBatch && (isSameRun || place.tab)) openTabsOfAddress();
+  else location.reload();
 }
 
 // The event that keys judge, unless it is the one that follows from the time alone.
 function selectedEvent() {
   if (!state.data) return null;
-  return state.selectedTime !== null || review.current !== (latestEvent(ui.video.time)?.key ?? null) ? review.current : null;
+  return state.selectedTime !== null || review.current !== (latestEvent(ui.video.time)?.key ?? null)
+    ? review.current
+    : null;
 }
 
 function momentLink() {
   const link = new URL(location.pathname, location.origin);
-  const values = { ...state.data.link, run: state.data.run, t: ui.video.time.toFixed(2), ...state.data.thresholds, ...keptPreview() };
+  const values = {
+    ...state.data.link,
+    run: state.data.run,
+    t: ui.video.time.toFixed(2),
+    ...state.data.thresholds,
+    ...keptPreview(),
+  };
   if (selectedEvent()) values.event = selectedEvent();
   if (review.wantsCorrected) values.score = "corrected";
   for (const key in values) link.searchParams.set(key, values[key]);
@@ -173,13 +214,19 @@ function momentLink() {
 }
 
 export async function copyLink() {
-  if (!state.data.link) return setStatus("No link: it can lead only to uploads, saved runs, and videos of a split with the task that belongs to them.");
+  if (!state.data.link)
+    return setStatus(
+      "No link: it can lead only to uploads, saved runs, and videos of a split with the task that belongs to them.",
+    );
   const link = momentLink();
   try {
     await navigator.clipboard.writeText(link);
     const kept = ["upload", "saved", "other", "split"].find((name) => state.data.link[name]);
     const run = host.settings.can_run ? runWords(state.data) : "";
-    setStatus(`Link copied${run ? `, to the ${run}: the preview is no run yet` : ""}.${kept ? ` It works as long as this server has the ${["saved", "other"].includes(kept) ? "run" : kept}.` : ""}`);
+    setStatus(
+      `Link copied${run ? `, to the ${run}: the preview is no run yet` : ""}.` +
+        (kept ? ` It works as long as this server has the ${["saved", "other"].includes(kept) ? "run" : kept}.` : ""),
+    );
   } catch {
     setStatus(`Copy this: ${link}`); // the browser forbids the clipboard
   }
@@ -195,20 +242,26 @@ export function openLinkedMoment() {
 }
 
 // Whether the page was opened by a link to a video, a run or a tab.
-export function isLinkAtStart() { return ADDRESS_KEYS.some((key) => new URLSearchParams(linkAtStart).has(key)); }
+export function isLinkAtStart() {
+  return ADDRESS_KEYS.some((key) => new URLSearchParams(linkAtStart).has(key));
+}
 
 // Returns the linked event and its moment, once, when its video has events and the playhead is still at that moment.
 export function takeLinkedEvent() {
   if (linkedEvent === null || !state.data.events.length) return null;
-  const link = new URLSearchParams(linkAtStart), event = eventByKey(linkedEvent), time = parseTime(link.get("t") ?? "") || 0;
+  const link = new URLSearchParams(linkAtStart),
+    event = eventByKey(linkedEvent),
+    time = parseTime(link.get("t") ?? "") || 0;
   linkedEvent = null;
-  const isThere = (link.get("upload") ?? link.get("video")) === state.data.video_id && Math.abs(ui.video.time - time) < 1;
+  const isThere =
+    (link.get("upload") ?? link.get("video")) === state.data.video_id && Math.abs(ui.video.time - time) < 1;
   return isThere && state.selectedTime === null && event ? { event, time } : null;
 }
 
 // Returns once whether the link of the page scores the run by the corrected reference.
 export function takeLinkedScoring() {
-  const link = new URLSearchParams(linkAtStart), isWanted = wantsScoring;
+  const link = new URLSearchParams(linkAtStart),
+    isWanted = wantsScoring;
   wantsScoring = false;
   return isWanted && (link.get("upload") ?? link.get("video")) === state.data.video_id;
 }

@@ -27,7 +27,11 @@ const KEYS = [
   ["J L", "back forward", "5 s back, forward"],
   ["Home End", "toStart toEnd", "start, end"],
   ["< >", "slower faster", "slower, faster"],
-  ["P N 8", "previousFailure nextFailure onlyThisKind", "previous, next failure of the chosen kinds; choose only the kind of this one, or the others again"],
+  [
+    "P N 8",
+    "previousFailure nextFailure onlyThisKind",
+    "previous, next failure of the chosen kinds; choose only the kind of this one, or the others again",
+  ],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
@@ -45,27 +49,41 @@ const REVIEW_KEYS = [
   ["S", "splitPair", "judge a matched pair as two events, or as one again"],
   ["G M", "tags note", "tags, note of the event; Enter or Esc ends, Shift and Enter is a new line"],
   ["Z X", "undo redo", "undo, redo your last action"],
-  ["E D A", "editText deleteTurn addTurn", "correct the reference: its text, delete or bring back, add at the playhead"],
+  [
+    "E D A",
+    "editText deleteTurn addTurn",
+    "correct the reference: its text, delete or bring back, add at the playhead",
+  ],
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame earlier, later"],
 ];
 // Where E has no text to edit, the keys that follow it at the pace of typing are a text, and must change nothing.
-const TYPING_MS = 700, CHANGES = /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|earlier|later)$/;
+const TYPING_MS = 700,
+  CHANGES = /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|earlier|later)$/;
 let typedAtMs = -Infinity;
 let commandByKey = {}; // by the key in lower case
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
 function keyRows() {
-  const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [keys, names, words.startsWith("verdict") ? words + host.settings.verdicts.join(", ") : words]);
+  const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [
+    keys,
+    names,
+    words.startsWith("verdict") ? words + host.settings.verdicts.join(", ") : words,
+  ]);
   const keys = KEYS.filter(([, names]) => !["inspect", "ask", "speech"].includes(names) || host.settings.can_run);
   return host.settings.can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
 }
 
 function bindKeys() {
-  return Object.fromEntries(keyRows().flatMap(([keys, names]) => {
-    const [all, found] = [keys.split(" "), names.split(" ")];
-    return all.map((key, number) => [key === "Space" ? " " : key.toLowerCase(), found[Math.min(number, found.length - 1)]]);
-  }));
+  return Object.fromEntries(
+    keyRows().flatMap(([keys, names]) => {
+      const [all, found] = [keys.split(" "), names.split(" ")];
+      return all.map((key, number) => [
+        key === "Space" ? " " : key.toLowerCase(),
+        found[Math.min(number, found.length - 1)],
+      ]);
+    }),
+  );
 }
 
 function stepFrame(by) {
@@ -102,7 +120,11 @@ const commands = {
   zoomIn: () => zoom(0.5),
   zoomOut: () => zoom(2),
   fit: () => setView(state.data.begin_s, state.data.duration_s),
-  nextCaptions: () => { const box = find("captions"); box.selectedIndex = (box.selectedIndex + 1) % 3; setCaptions(box.value); },
+  nextCaptions: () => {
+    const box = find("captions");
+    box.selectedIndex = (box.selectedIndex + 1) % 3;
+    setCaptions(box.value);
+  },
   nextTab: () => openTab(nextTab()),
   copyLink,
   inspect: openInspection,
@@ -113,8 +135,14 @@ const commands = {
   nextEvent: () => stepEvent(1),
   nextUnreviewed: () => goToUnreviewed(),
   splitPair,
-  tags: () => { openTab("review"); find("tags").focus(); },
-  note: () => { openTab("review"); find("note").focus(); },
+  tags: () => {
+    openTab("review");
+    find("tags").focus();
+  },
+  note: () => {
+    openTab("review");
+    find("note").focus();
+  },
   undo: () => undoOrRedo("undo"),
   redo: () => undoOrRedo("redo"),
   editText,
@@ -149,7 +177,11 @@ function setLoop(isOn) {
   if (isOn && !shown.region) setRegion(ui.timeline.view.start, ui.timeline.view.end);
   shown.isLooping = isOn;
   find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
-  setStatus(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop. R loops the region again, F clears it.");
+  setStatus(
+    isOn
+      ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}`
+      : "No loop. R loops the region again, F clears it.",
+  );
   requestPaint();
 }
 
@@ -171,13 +203,12 @@ function focusQuestion() {
   if (box?.offsetParent) {
     box.focus({ preventScroll: true });
     box.scrollIntoView({ block: "nearest" }); // no further than needed: the answer is about the video above
-  }
-  else if (box) setStatus("This run was made by a different model, which cannot be asked here.");
+  } else if (box) setStatus("This run was made by a different model, which cannot be asked here.");
   else setStatus("This page answers no questions.");
 }
 
-// Gradio's controls of the video take every key for a click: Tab past them would start playback. Only Enter and Space may
-// press them; all other keys go to the player's own commands.
+// Gradio's controls of the video take every key for a click: Tab past them would start playback. Only Enter and Space
+// may press them; all other keys go to the player's own commands.
 function keepFromVideo(event) {
   if ([" ", "Enter"].includes(event.key) || !event.target.closest?.("#video")) return;
   event.stopPropagation();
@@ -199,14 +230,31 @@ function showHelp() {
   const close = createNode("button", "", "close (Esc)");
   close.addEventListener("click", () => dialog.close());
   const tour = createNode("button", "ss-start-tour", "tour of the page");
-  tour.addEventListener("click", () => { dialog.onclose = startTour; dialog.close(); });
+  tour.addEventListener("click", () => {
+    dialog.onclose = startTour;
+    dialog.close();
+  });
   const signs = createNode("table");
   const meanings = [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)];
-  for (const [sign, meaning] of meanings) signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", meaning));
+  for (const [sign, meaning] of meanings)
+    signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", meaning));
   const causes = createNode("table");
-  for (const cause in CAUSES) causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", CAUSES[cause]));
-  const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";
-  dialog.replaceChildren(createNode("h3", "", "Keys"), table, createNode("h3", "", "Signs"), signs, createNode("p", "ss-dim", bands), createNode("h3", "", "Causes, where the manifest names one"), causes, ...(host.settings.can_run ? [tour] : []), close);
+  for (const cause in CAUSES)
+    causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", CAUSES[cause]));
+  const bands =
+    "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, " +
+    "below the model.";
+  dialog.replaceChildren(
+    createNode("h3", "", "Keys"),
+    table,
+    createNode("h3", "", "Signs"),
+    signs,
+    createNode("p", "ss-dim", bands),
+    createNode("h3", "", "Causes, where the manifest names one"),
+    causes,
+    ...(host.settings.can_run ? [tour] : []),
+    close,
+  );
   dialog.showModal();
   dialog.scrollTop = 0;
 }
@@ -214,12 +262,17 @@ function showHelp() {
 // Controls that reserve keys while they have the focus: all keys (null) or a list.
 const RESERVED_KEYS = [
   ["input:not([type=range], [type=checkbox]), textarea, select, [contenteditable=true]", null],
-  ["[type=range], .ss-handle", ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]],
+  [
+    "[type=range], .ss-handle",
+    ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"],
+  ],
   ["button, a, summary, [role=button], [role=tab], [type=checkbox]", [" "]],
 ];
 
 export function mountCommands() {
-  host.settings.verdicts.forEach((verdict, number) => { commands[`verdict${number + 1}`] = () => giveVerdict(verdict); });
+  host.settings.verdicts.forEach((verdict, number) => {
+    commands[`verdict${number + 1}`] = () => giveVerdict(verdict);
+  });
   commandByKey = bindKeys();
   ui.root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do], [data-tab]");
@@ -229,18 +282,28 @@ export function mountCommands() {
   });
   window.addEventListener("keydown", keepFromVideo, { capture: true, signal: listeners.signal });
   find("rate").addEventListener("change", (event) => ui.video.setRate(Number(event.target.value)));
-  find("captions").addEventListener("change", (event) => { if (state.data) setCaptions(event.target.value); });
-  document.addEventListener("keydown", (event) => {
-    const dialog = ui.root.querySelector("dialog[open]");
-    if (event.ctrlKey || event.metaKey || event.altKey || dialog && (dialog !== find("help") || event.key !== "?")) return;
-    const target = event.composedPath()[0];
-    if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
-    const name = commandByKey[event.key.toLowerCase()], isTyped = event.timeStamp - typedAtMs < TYPING_MS;
-    if (isTyped) typedAtMs = event.timeStamp;
-    if (!name || !ui.root.offsetParent && !ui.canvas.offsetParent) return;
-    event.preventDefault();
-    if (isTyped && CHANGES.test(name)) return setStatus("Nothing is edited here: keys that are typed right after E change nothing.");
-    runCommand(name);
-    if (name === "editText" && document.activeElement !== find("edited")) typedAtMs = event.timeStamp;
-  }, { signal: listeners.signal });
+  find("captions").addEventListener("change", (event) => {
+    if (state.data) setCaptions(event.target.value);
+  });
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      const dialog = ui.root.querySelector("dialog[open]");
+      if (event.ctrlKey || event.metaKey || event.altKey || (dialog && (dialog !== find("help") || event.key !== "?")))
+        return;
+      const target = event.composedPath()[0];
+      if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key))))
+        return;
+      const name = commandByKey[event.key.toLowerCase()],
+        isTyped = event.timeStamp - typedAtMs < TYPING_MS;
+      if (isTyped) typedAtMs = event.timeStamp;
+      if (!name || (!ui.root.offsetParent && !ui.canvas.offsetParent)) return;
+      event.preventDefault();
+      if (isTyped && CHANGES.test(name))
+        return setStatus("Nothing is edited here: keys that are typed right after E change nothing.");
+      runCommand(name);
+      if (name === "editText" && document.activeElement !== find("edited")) typedAtMs = event.timeStamp;
+    },
+    { signal: listeners.signal },
+  );
 }

@@ -35,20 +35,45 @@ export function mount(given) {
   ui.root = host.element.querySelector(".ss");
   for (const name of ["canvas", "map", "head", "tip"]) ui[name] = find(name);
   ui.timeline = new Timeline(ui.canvas);
-  ui.moveThreshold = (name, value) => { moveThresholds({ [name]: value }); host.trigger("shown"); };
+  ui.moveThreshold = (name, value) => {
+    moveThresholds({ [name]: value });
+    host.trigger("shown");
+  };
   ui.signals = new SignalLayer(find("signals"), host.settings.plotly_url, {
-    onLoad: () => { if (state.data) requestPaint(); }, onZoom: setView, onReset: () => setView(state.data.begin_s, state.data.duration_s), onHover: (isOver) => { ui.tip.hidden ||= isOver; },
-    onDrag: dragThreshold, onMove: ui.moveThreshold,
+    onLoad: () => {
+      if (state.data) requestPaint();
+    },
+    onZoom: setView,
+    onReset: () => setView(state.data.begin_s, state.data.duration_s),
+    onHover: (isOver) => {
+      ui.tip.hidden ||= isOver;
+    },
+    onDrag: dragThreshold,
+    onMove: ui.moveThreshold,
     whenIdle: () => ui.video.firstPicture(PICTURE_FIRST_MS), // plotly.js keeps the page busy for half a second
   });
   ui.video = new VideoPlayer(`#${host.settings.video_id} video`, requestTick);
   ui.transcript = new Transcript(find("rows"), (row) => goToRow(row));
   ui.receiver = new Receiver({
-    ask: (stream, first) => withTimeout(host.server.follow({ stream, first })), isGone: () => listeners.signal.aborted, onRun: showRun, onGrowth: showIncrement,
+    ask: (stream, first) => withTimeout(host.server.follow({ stream, first })),
+    isGone: () => listeners.signal.aborted,
+    onRun: showRun,
+    onGrowth: showIncrement,
   });
   Object.assign(ui, { tick, drawReview });
-  for (const mountPart of [mountProvenance, mountInspection, mountReview, mountFailureStops, mountCorrections, mountCommands, mountPointer, mountSpeech]) mountPart();
-  if (!host.settings.hint) for (const mountPart of [mountAddress, mountThresholds, mountTour]) mountPart(); // of the page; a second player has a hint
+  for (const mountPart of [
+    mountProvenance,
+    mountInspection,
+    mountReview,
+    mountFailureStops,
+    mountCorrections,
+    mountCommands,
+    mountPointer,
+    mountSpeech,
+  ])
+    mountPart();
+  // of the page; a second player has a hint
+  if (!host.settings.hint) for (const mountPart of [mountAddress, mountThresholds, mountTour]) mountPart();
   watchPage();
   exposeFrame();
   exposeForTests();
@@ -63,13 +88,30 @@ export function mount(given) {
 // Draws again when the page around the player changes; stops when the player is gone.
 function watchPage() {
   let width = 0;
-  document.addEventListener("stepscope:stale", () => { if (state.data) updateCounts(); }, { signal: listeners.signal });
-  if (!host.settings.hint) document.addEventListener("stepscope:threshold", (event) => applyThresholds(event.detail), { signal: listeners.signal });
+  document.addEventListener(
+    "stepscope:stale",
+    () => {
+      if (state.data) updateCounts();
+    },
+    { signal: listeners.signal },
+  );
+  if (!host.settings.hint)
+    document.addEventListener("stepscope:threshold", (event) => applyThresholds(event.detail), {
+      signal: listeners.signal,
+    });
   const sizes = new ResizeObserver(() => {
-    if (ui.canvas.parentElement.clientWidth !== width) { width = ui.canvas.parentElement.clientWidth; layout(); }
+    if (ui.canvas.parentElement.clientWidth !== width) {
+      width = ui.canvas.parentElement.clientWidth;
+      layout();
+    }
   });
   sizes.observe(ui.canvas.parentElement);
-  const themes = new MutationObserver(() => { if (host.element.isConnected) { ui.timeline.readColours(); if (state.data) paint(); } });
+  const themes = new MutationObserver(() => {
+    if (host.element.isConnected) {
+      ui.timeline.readColours();
+      if (state.data) paint();
+    }
+  });
   themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
   listeners.signal.addEventListener("abort", () => {
     sizes.disconnect();
@@ -91,13 +133,38 @@ function exposeForTests() {
   ui.root.unpacked = () => state.data; // for tests: a streaming run must unpack like the whole run
   // The visible state, for tests and the console.
   ui.root.inspect = () => ({
-    video: state.data?.name ?? null, time: ui.video.time, frame: state.shownFrame, isPaused: ui.video.isPaused, rate: ui.video.rate, captions: ui.video.captions, tab: state.tab,
-    view: { ...ui.timeline.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor: state.stopIndex,
-    thresholds: { ...shown.thresholds }, runThresholds: state.data?.thresholds ?? null, isAtRest: !state.movedThresholds && !state.requestedThresholds,
-    counts: Object.fromEntries(Object.keys(shown.counts).map((name) => [name, {
-      hits: shown.counts[name]?.hits.length, misses: shown.counts[name]?.misses.length, alarms: shown.counts[name]?.alarms.length,
-    }])),
-    said: find("said").textContent, rows: ui.timeline.rows.map(({ kind, label, name, top, height }) => ({ kind, label, name, top, height })),
-    event: state.data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: state.data?.layer ?? [], waiting: outbox.all().length, saved: review.saved, isAsking: review.isAsking,
+    video: state.data?.name ?? null,
+    time: ui.video.time,
+    frame: state.shownFrame,
+    isPaused: ui.video.isPaused,
+    rate: ui.video.rate,
+    captions: ui.video.captions,
+    tab: state.tab,
+    view: { ...ui.timeline.view },
+    region: shown.region,
+    isLooping: shown.isLooping,
+    isPreview: shown.isPreview,
+    cursor: state.stopIndex,
+    thresholds: { ...shown.thresholds },
+    runThresholds: state.data?.thresholds ?? null,
+    isAtRest: !state.movedThresholds && !state.requestedThresholds,
+    counts: Object.fromEntries(
+      Object.keys(shown.counts).map((name) => [
+        name,
+        {
+          hits: shown.counts[name]?.hits.length,
+          misses: shown.counts[name]?.misses.length,
+          alarms: shown.counts[name]?.alarms.length,
+        },
+      ]),
+    ),
+    said: find("said").textContent,
+    rows: ui.timeline.rows.map(({ kind, label, name, top, height }) => ({ kind, label, name, top, height })),
+    event: state.data ? currentEvent() : null,
+    opinions: review.state?.opinions ?? {},
+    layer: state.data?.layer ?? [],
+    waiting: outbox.all().length,
+    saved: review.saved,
+    isAsking: review.isAsking,
   });
 }

@@ -28,20 +28,25 @@ export function showRun(next) {
   if (state.data !== null && !isSame) review.saved = ""; // of the video before
   if (!isSame) kept = null;
   else if (state.selectedTime !== null && currentEvent()) kept = { key: review.current, time: state.selectedTime };
-  if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current)) focusedInput()?.blur();
+  if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current))
+    focusedInput()?.blur();
   ui.video.refresh();
   if (next?.run !== state.data?.run || !isSame) closeInspection();
-  if (next?.run !== state.data?.run || state.isStatusOfJudgement) setStatus(""); // it was about another run or judgement
+  // it was about another run or judgement
+  if (next?.run !== state.data?.run || state.isStatusOfJudgement) setStatus("");
   state.data = next;
   ui.root.classList.toggle("ss-has-run", Boolean(state.data));
-  find("empty").textContent = state.data ? "" : host.settings.hint ?? "Press Run: responses, updates and step states appear here, in time with the video.";
+  find("empty").textContent = state.data
+    ? ""
+    : (host.settings.hint ?? "Press Run: responses, updates and step states appear here, in time with the video.");
   settleThresholds();
   showChanges(next);
   markForeignRun();
   drawAnswer();
   if (!state.data) return clearRun();
   state.data.stops = collectStops(state.data);
-  for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(state.data);
+  for (const name of ["previousFailure", "nextFailure"])
+    find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(state.data);
   if (!isSame) {
     ui.timeline.view = { start: 0, end: state.data.duration_s };
     shown.region = null;
@@ -58,7 +63,8 @@ export function showRun(next) {
   drawKinds();
   drawProvenance();
   layout();
-  if (review.wantsCorrected && !state.data.is_corrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring(); // the run is new, not the layer
+  if (review.wantsCorrected && !state.data.is_corrected && state.data.is_finished && !state.data.isReferenceAlone)
+    requestScoring(); // the run is new, not the layer
   find("against").checked = review.wantsCorrected;
   mergeOpinions();
   if (state.data.events.length) sendWaiting();
@@ -66,12 +72,12 @@ export function showRun(next) {
     window.scrollTo(0, 0); // the table that opened it may have been scrolled
     ui.video.arriveAt(state.data.open_at);
     reveal(state.data.open_at);
-  }
-  else if (!isSame) openLinkedMoment();
+  } else if (!isSame) openLinkedMoment();
   const isKept = state.data.events.length > 0 && selectKept();
   if (!currentEvent()) state.selectedTime = null;
   state.stopIndex = state.selectedTime === null ? null : stopIndexOf(currentEvent());
-  const opened = eventByKey(state.data.open_event), linked = takeLinkedEvent();
+  const opened = eventByKey(state.data.open_event),
+    linked = takeLinkedEvent();
   if (opened && state.data.opens_review) openTab("review");
   if (opened) goToEvent(opened);
   else if (linked) goToLinked(linked);
@@ -82,20 +88,30 @@ export function showRun(next) {
   if (opened && !isLinkAtStart()) offerTour();
 }
 
-// Marks the page while it shows a run of a different model, which the page's model cannot continue; the style sheet has the rest.
+// Marks the page while it shows a run of a different model, which the page's model cannot continue; the style sheet has
+// the rest.
 function markForeignRun() {
   if (host.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun());
 }
 
 // Goes to the first failure of a run that has ended, unless the user has left the start of the video.
 function goToFirstFailure() {
-  if (state.selectedTime !== null || !ui.video.isPaused || ui.video.time > 0.05 || find("said").textContent || !canFail(state.data)) return;
+  if (
+    state.selectedTime !== null ||
+    !ui.video.isPaused ||
+    ui.video.time > 0.05 ||
+    find("said").textContent ||
+    !canFail(state.data)
+  )
+    return;
   if (state.data.stops.length) goToFailure(0);
   setStatus(state.data.stops.length ? openingText(0) : "No failures. Space: play · ?: all keys", true);
 }
 
 // Whether the playhead is still at the event that was selected before the video streamed again.
-function isAtKept() { return kept !== null && Math.abs(ui.video.time - kept.time) < 0.5 / state.data.fps; }
+function isAtKept() {
+  return kept !== null && Math.abs(ui.video.time - kept.time) < 0.5 / state.data.fps;
+}
 
 // Selects the event again that was selected before the video streamed again, if it is there.
 function selectKept() {
@@ -108,9 +124,16 @@ function selectKept() {
 // Shows an increment of a streaming run; paints at most once per animation frame.
 export function showIncrement(added) {
   ui.transcript.insert(added.map(({ place }) => place));
-  ui.video.appendCaptions(state.data, added.map(({ row }) => row.turn).filter((turn) => turn?.role === "assistant"));
+  ui.video.appendCaptions(
+    state.data,
+    added.map(({ row }) => row.turn).filter((turn) => turn?.role === "assistant"),
+  );
   ui.canvas.setAttribute("aria-valuemax", state.data.duration_s.toFixed(1));
-  if (added.some(({ row }) => row.role === "user") || ui.timeline.rows.some(({ kind }) => kind === "state") !== state.data.assistant_states.length > 0) layout(); // the first question or state adds a lane
+  if (
+    added.some(({ row }) => row.role === "user") ||
+    ui.timeline.rows.some(({ kind }) => kind === "state") !== state.data.assistant_states.length > 0
+  )
+    layout(); // the first question or state adds a lane
   if (state.data.is_live) followLatest();
   drawAnswer();
   updateCounts();
@@ -121,14 +144,17 @@ export function showIncrement(added) {
 // Shows the response that is being generated, token by token.
 function drawAnswer() {
   const answer = state.data?.progress;
-  find("answer").textContent = answer && !state.data.is_live ? `Answering at ${clockText(answer.time)}: ${answer.text}` : "";
+  find("answer").textContent =
+    answer && !state.data.is_live ? `Answering at ${clockText(answer.time)}: ${answer.text}` : "";
 }
 
 const LIVE_VIEW_S = 120; // the longest view that grows with a live session; a later one scrolls
 
 // Moves the playhead and the view of a live session to the latest frame, unless the user went back.
 function followLatest() {
-  const { start, end } = ui.timeline.view, latest = state.data.times.at(-1), before = state.latest ?? 0;
+  const { start, end } = ui.timeline.view,
+    latest = state.data.times.at(-1),
+    before = state.latest ?? 0;
   if (latest === undefined) return; // the first frame is still answered
   state.latest = latest;
   ui.video.end = state.data.duration_s;

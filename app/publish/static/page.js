@@ -25,9 +25,12 @@ async function start() {
     status.textContent = await openVideo(playable, row, await fetchText(row.data));
   } else {
     showTable(document.querySelector("main"), run);
-    status.textContent = wanted === null ? run.summary : `There is no video “${wanted.slice(0, 80)}” here. Choose one of the table.`;
+    status.textContent =
+      wanted === null ? run.summary : `There is no video “${wanted.slice(0, 80)}” here. Choose one of the table.`;
   }
 }
 
 mountTheme();
-start().catch((error) => { status.textContent = `This page cannot be shown: ${error.message}. Reload it.`; });
+start().catch((error) => {
+  status.textContent = `This page cannot be shown: ${error.message}. Reload it.`;
+});

@@ -5,7 +5,8 @@ import { readSetting, writeSetting } from "../player/state/settings.js";
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 function show() {
-  const chosen = readSetting("theme"), isDark = chosen ? chosen === "dark" : system.matches;
+  const chosen = readSetting("theme"),
+    isDark = chosen ? chosen === "dark" : system.matches;
   document.body.classList.toggle("dark", isDark);
   document.querySelector("#theme").setAttribute("aria-pressed", isDark);
 }

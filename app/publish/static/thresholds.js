@@ -1,5 +1,5 @@
-// Sliders of both thresholds, or of theta where the rule of the run has it. The player checks the typed numbers, as on the page
-// of the program.
+// Sliders of both thresholds, or of theta where the rule of the run has it. The player checks the typed numbers, as on
+// the page of the program.
 
 import { createNode } from "../player/dom/dom.js";
 import { convertTheta, hasTheta } from "../player/state/policy.js";
@@ -21,10 +21,12 @@ export function showThresholds() {
 }
 
 export function drawThresholds(packed) {
-  const box = createNode("div", "thresholds"), reset = createNode("button", "", "reset");
+  const box = createNode("div", "thresholds"),
+    reset = createNode("button", "", "reset");
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", "Preview of other thresholds");
-  for (const name of hasTheta(packed.policy) ? ["theta"] : DECISIONS) box.append(drawThreshold(name, packed.thresholds));
+  for (const name of hasTheta(packed.policy) ? ["theta"] : DECISIONS)
+    box.append(drawThreshold(name, packed.thresholds));
   reset.type = "button";
   reset.title = "Back to the thresholds of the run";
   reset.addEventListener("click", () => preview(packed.thresholds));
@@ -33,8 +35,13 @@ export function drawThresholds(packed) {
 }
 
 function drawThreshold(name, thresholds) {
-  const isTheta = name === "theta", value = isTheta ? convertTheta(thresholds.speak) : thresholds[name], title = isTheta ? name : `${name} threshold`;
-  const frame = createNode("div", "threshold"), label = createNode("label", "", title), number = createNode("input"), slider = createNode("input");
+  const isTheta = name === "theta",
+    value = isTheta ? convertTheta(thresholds.speak) : thresholds[name],
+    title = isTheta ? name : `${name} threshold`;
+  const frame = createNode("div", "threshold"),
+    label = createNode("label", "", title),
+    number = createNode("input"),
+    slider = createNode("input");
   if (isTheta) frame.title = "The assistant stays silent while the probability of its silent token reaches theta.";
   Object.assign(number, { type: "number", min: 0, max: 1, step: "any", id: `${name}_number`, value });
   Object.assign(slider, { type: "range", min: 0, max: 1, step: "any", value });

@@ -1,5 +1,5 @@
-// One video in the player. This is the page around the player's modules: it gives them the names that Gradio gives on the
-// page of the program, without a server, a model or reviews.
+// One video in the player. This is the page around the player's modules: it gives them the names that Gradio gives on
+// the page of the program, without a server, a model or reviews.
 
 import { clockText, countText } from "../player/state/data.js";
 import { createNode } from "../player/dom/dom.js";
@@ -8,15 +8,23 @@ import { drawThresholds, showThresholds } from "./thresholds.js";
 
 // The address of a video at its worst moment.
 export function linkOf(row) {
-  const values = { video: row.id, ...(row.t === null ? {} : { t: row.t.toFixed(2) }), ...(row.event ? { event: row.event } : {}) };
+  const values = {
+    video: row.id,
+    ...(row.t === null ? {} : { t: row.t.toFixed(2) }),
+    ...(row.event ? { event: row.event } : {}),
+  };
   return `?${new URLSearchParams(values)}`;
 }
 
 // Shows a video from its data as text; returns the status.
 export async function openVideo(rows, row, text) {
-  const link = new URLSearchParams(location.search), isMoment = link.has("t") || link.has("event");
+  const link = new URLSearchParams(location.search),
+    isMoment = link.has("t") || link.has("event");
   if (!isMoment) history.replaceState(null, "", linkOf(row));
-  const packed = JSON.parse(text), stage = createNode("div"), player = createNode("div"), main = document.querySelector("main");
+  const packed = JSON.parse(text),
+    stage = createNode("div"),
+    player = createNode("div"),
+    main = document.querySelector("main");
   stage.id = "stage";
   player.id = "player";
   player.append(document.querySelector("#markup").content.cloneNode(true));
@@ -35,8 +43,8 @@ export async function openVideo(rows, row, text) {
   return describe(row, packed, link, isMoment);
 }
 
-// Returns the address of a video in which browsers can seek: without range requests, as on `python -m http.server`, they
-// cannot, and the video is loaded whole.
+// Returns the address of a video in which browsers can seek: without range requests, as on `python -m http.server`,
+// they cannot, and the video is loaded whole.
 async function findSource(path) {
   const answer = await fetch(path, { headers: { Range: "bytes=0-0" } });
   if (!answer.ok) throw new Error(`The video cannot be loaded (${answer.status}).`);
@@ -52,7 +60,14 @@ function drawVideo(row) {
   }
   const video = createNode("video");
   Object.assign(video, { controls: true, playsInline: true, preload: "auto" });
-  findSource(row.video).then((source) => { video.src = source; }, (error) => { box.replaceChildren(createNode("p", "no-video", `${error.message} The timeline plays on its own clock.`)); });
+  findSource(row.video).then(
+    (source) => {
+      video.src = source;
+    },
+    (error) => {
+      box.replaceChildren(createNode("p", "no-video", `${error.message} The timeline plays on its own clock.`));
+    },
+  );
   video.setAttribute("aria-label", `Video ${row.label}`);
   box.append(video);
   return box;
@@ -60,42 +75,61 @@ function drawVideo(row) {
 
 function drawTask(task) {
   const box = createNode("details", "task");
-  box.append(createNode("summary", "", task.goal ? `Task: ${task.goal}` : "Task"), createNode("pre", "", [task.steps, task.user_turns].filter(Boolean).join("\n\n")));
+  box.append(
+    createNode("summary", "", task.goal ? `Task: ${task.goal}` : "Task"),
+    createNode("pre", "", [task.steps, task.user_turns].filter(Boolean).join("\n\n")),
+  );
   return box;
 }
 
 // The choice of another video: each has its own address.
 function mountChoice(rows, row) {
-  const box = document.querySelector("#chosen"), at = rows.indexOf(row);
-  box.append(...rows.map(({ label, failures }, number) => {
-    const num = failures?.reduce((all, one) => all + one, 0);
-    const option = createNode("option", "", num === undefined ? label : `${label} (${countText(num, "failure")})`);
-    option.value = number;
-    return option;
-  }));
+  const box = document.querySelector("#chosen"),
+    at = rows.indexOf(row);
+  box.append(
+    ...rows.map(({ label, failures }, number) => {
+      const num = failures?.reduce((all, one) => all + one, 0);
+      const option = createNode("option", "", num === undefined ? label : `${label} (${countText(num, "failure")})`);
+      option.value = number;
+      return option;
+    }),
+  );
   box.value = at;
-  box.addEventListener("change", () => { location.href = linkOf(rows[box.value]); });
-  for (const [id, by] of [["previous", -1], ["next", 1]]) {
+  box.addEventListener("change", () => {
+    location.href = linkOf(rows[box.value]);
+  });
+  for (const [id, by] of [
+    ["previous", -1],
+    ["next", 1],
+  ]) {
     const button = document.querySelector(`#${id}`);
     button.disabled = !rows[at + by];
-    button.addEventListener("click", () => { location.href = linkOf(rows[at + by]); });
+    button.addEventListener("click", () => {
+      location.href = linkOf(rows[at + by]);
+    });
   }
 }
 
 // Previews the thresholds of a link.
 function previewLinked(link) {
-  const values = Object.fromEntries(["speak", "update"].filter((name) => link.get(name)).map((name) => [name, Number(link.get(name))]));
+  const values = Object.fromEntries(
+    ["speak", "update"].filter((name) => link.get(name)).map((name) => [name, Number(link.get(name))]),
+  );
   document.dispatchEvent(new CustomEvent("stepscope:threshold", { detail: values }));
   showThresholds();
 }
 
 function describe(row, packed, link, isMoment) {
   const length = `${row.label}, ${clockText(packed.duration_s, 0)}.`;
-  if (link.get("run") && link.get("run") !== packed.run) return `${length} The link was made from another run of this video.`;
+  if (link.get("run") && link.get("run") !== packed.run)
+    return `${length} The link was made from another run of this video.`;
   if (row.failures === null) return `${length} It has no reference.`;
   if (row.t === null) return `${length} It has no failures.`;
   const isWorst = !isMoment || link.get("event") === row.event;
-  return `${length} ${isWorst ? "This is its worst moment; press N for the next failure." : "Press N for the next failure."}`;
+  return (
+    `${length} ` +
+    `${isWorst ? "This is its worst moment; press N for the next failure." : "Press N for the next failure."}`
+  );
 }
 
 function saveFile(path, name) {

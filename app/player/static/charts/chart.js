@@ -5,9 +5,13 @@ import { loadPlotly } from "../dom/plotly.js";
 const THEMES = ["light", "dark"];
 const PAPER = { light: "#ffffff", dark: "#18181b" };
 
-function readTheme() { return THEMES[Number(document.body.classList.contains("dark"))]; }
+function readTheme() {
+  return THEMES[Number(document.body.classList.contains("dark"))];
+}
 
-function fit(layout, box) { return { ...layout, width: box.clientWidth, height: box.clientHeight }; }
+function fit(layout, box) {
+  return { ...layout, width: box.clientWidth, height: box.clientHeight };
+}
 
 // Adds the effect of a click to the note of a chart with data; files do not have it.
 function withHint({ data, layout: { title } }, hint) {
@@ -18,7 +22,8 @@ function withHint({ data, layout: { title } }, hint) {
 // Keeps the size of `box` and the visible ranges of its axes in a copy of the layout of its figure.
 function withRanges(figure, box) {
   const layout = fit(figure.layout, box);
-  for (const name of ["xaxis", "yaxis"]) layout[name] = { ...layout[name], range: box.layout[name].range, autorange: false };
+  for (const name of ["xaxis", "yaxis"])
+    layout[name] = { ...layout[name], range: box.layout[name].range, autorange: false };
   return layout;
 }
 
@@ -26,14 +31,24 @@ function withRanges(figure, box) {
 function download(Plotly, box, figures, format) {
   const layout = { ...withRanges(figures.light, box), paper_bgcolor: PAPER.light };
   const filename = box.layout.title.text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-  return Plotly.downloadImage({ data: figures.light.data, layout }, { format, filename, width: layout.width, height: layout.height, scale: format === "png" ? 2 : 1 });
+  return Plotly.downloadImage(
+    { data: figures.light.data, layout },
+    { format, filename, width: layout.width, height: layout.height, scale: format === "png" ? 2 : 1 },
+  );
 }
 
 function makeConfig(Plotly, box, read) {
-  const button = (format, icon) => ({ name: format, title: `Download as ${format.toUpperCase()}`, icon, click: () => download(Plotly, box, read(), format) });
+  const button = (format, icon) => ({
+    name: format,
+    title: `Download as ${format.toUpperCase()}`,
+    icon,
+    click: () => download(Plotly, box, read(), format),
+  });
   return {
     displaylogo: false,
-    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", button("png", Plotly.Icons.camera), button("svg", Plotly.Icons.disk)]],
+    modeBarButtons: [
+      ["zoom2d", "pan2d", "resetScale2d", button("png", Plotly.Icons.camera), button("svg", Plotly.Icons.disk)],
+    ],
   };
 }
 
@@ -57,13 +72,16 @@ class ChartView {
 
   // Draws unless nothing has changed; waits while the chart is in a hidden tab.
   async draw() {
-    const { box, props, settings } = this, width = box.clientWidth, key = JSON.stringify([width, readTheme(), props.value]);
+    const { box, props, settings } = this,
+      width = box.clientWidth,
+      key = JSON.stringify([width, readTheme(), props.value]);
     if (!box.isConnected) return this.end();
     if (!width || key === this.drawn) return;
     this.drawn = key;
     if (!props.value) return this.clear();
     this.Plotly ??= await loadPlotly(settings.plotly_url);
-    const figures = this.figures = JSON.parse(props.value), figure = figures[readTheme()];
+    const figures = (this.figures = JSON.parse(props.value)),
+      figure = figures[readTheme()];
     const layout = { ...fit(figure.layout, box), title: withHint(figure, settings.hint), uirevision: figures.revision };
     this.config ??= makeConfig(this.Plotly, box, () => this.figures); // another one would reset the zoom
     await this.Plotly.react(box, figure.data, layout, this.config);

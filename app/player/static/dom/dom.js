@@ -2,7 +2,9 @@
 
 import { host, ui } from "../state/state.js";
 
-export function find(name) { return host.element.querySelector(`.ss-${name}`); }
+export function find(name) {
+  return host.element.querySelector(`.ss-${name}`);
+}
 
 export function createNode(tag, className = "", text = "") {
   const made = document.createElement(tag);

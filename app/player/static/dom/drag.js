@@ -10,5 +10,12 @@ export function pointerOffset(target, event) {
 export function trackDrag(target, event, move, end) {
   target.setPointerCapture(event.pointerId);
   target.addEventListener("pointermove", move);
-  target.addEventListener("pointerup", (last) => { target.removeEventListener("pointermove", move); end(last); }, { once: true });
+  target.addEventListener(
+    "pointerup",
+    (last) => {
+      target.removeEventListener("pointermove", move);
+      end(last);
+    },
+    { once: true },
+  );
 }

@@ -9,7 +9,9 @@ function keepReferencesLocal(box) {
   Object.defineProperty(box, "_context", {
     configurable: true,
     get: () => context,
-    set: (made) => { context = made && Object.defineProperty(made, "_baseUrl", { get: () => "", set() {} }); },
+    set: (made) => {
+      context = made && Object.defineProperty(made, "_baseUrl", { get: () => "", set() {} });
+    },
   });
 }
 
@@ -23,8 +25,9 @@ function withLocalReferences(plotly) {
 
 // Returns a promise of Plotly. The name `window.Plotly` stays as it was: Gradio's own plots may use another version.
 export function loadPlotly(url) {
-  return window[LOADED] ??= new Promise((resolve, reject) => {
-    const before = window.Plotly, script = document.createElement("script");
+  return (window[LOADED] ??= new Promise((resolve, reject) => {
+    const before = window.Plotly,
+      script = document.createElement("script");
     script.src = url;
     script.onload = () => {
       resolve(withLocalReferences(window.Plotly));
@@ -35,5 +38,5 @@ export function loadPlotly(url) {
       reject(new Error(`${url} cannot be loaded`));
     };
     document.head.append(script);
-  });
+  }));
 }

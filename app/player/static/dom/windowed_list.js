@@ -10,12 +10,22 @@ const DEFAULT_ROW_HEIGHT = 26; // of a row that was never drawn, in pixels
 export class WindowedList {
   // drawRow(number) returns the box of a row.
   constructor(panel, drawRow) {
-    Object.assign(this, { panel, drawRow, length: 0, first: 0, boxes: [], above: createNode("div"), below: createNode("div") });
+    Object.assign(this, {
+      panel,
+      drawRow,
+      length: 0,
+      first: 0,
+      boxes: [],
+      above: createNode("div"),
+      below: createNode("div"),
+    });
     panel.style.overflowAnchor = "none"; // `anchored` replaces it
     panel.addEventListener("scroll", () => this.follow(), { passive: true });
   }
 
-  get end() { return this.first + this.boxes.length; }
+  get end() {
+    return this.first + this.boxes.length;
+  }
 
   // Shows another list of rows, from its start.
   reset(length) {
@@ -28,7 +38,9 @@ export class WindowedList {
     this.moveTo(0);
   }
 
-  boxOf(number) { return this.boxes[number - this.first] ?? null; }
+  boxOf(number) {
+    return this.boxes[number - this.first] ?? null;
+  }
 
   // Adds a row to the page if it is missing; returns its element.
   bring(number) {
@@ -41,19 +53,21 @@ export class WindowedList {
     this.length += 1;
     const isAbove = number < this.first;
     if (isAbove) this.first += 1;
-    else if (number < this.end || number === this.end && this.boxes.length < MAX_ROWS) {
+    else if (number < this.end || (number === this.end && this.boxes.length < MAX_ROWS)) {
       const box = this.drawRow(number);
       (this.boxOf(number) ?? this.below).before(box);
       this.boxes.splice(number - this.first, 0, box);
       if (this.boxes.length > MAX_ROWS) this.boxes.pop().remove();
     }
-    for (let later = Math.max(this.first, isAbove ? 0 : number); later < this.end; later += 1) this.name(this.boxOf(later), later);
+    for (let later = Math.max(this.first, isAbove ? 0 : number); later < this.end; later += 1)
+      this.name(this.boxOf(later), later);
     this.pad();
   }
 
   // Runs `work`, which may add or remove rows above the view, and keeps the rows in view in place.
   anchored(work) {
-    const { panel } = this, box = panel.scrollTop > 0 ? this.boxOf(this.firstInView()) : null;
+    const { panel } = this,
+      box = panel.scrollTop > 0 ? this.boxOf(this.firstInView()) : null;
     const apart = box ? box.offsetTop - panel.scrollTop : 0;
     work();
     if (box?.parentNode === panel && box.offsetTop - panel.scrollTop !== apart) panel.scrollTop = box.offsetTop - apart;
@@ -61,7 +75,8 @@ export class WindowedList {
 
   // Renders the rows from about `first`.
   moveTo(first) {
-    const from = Math.max(0, Math.min(first, this.length - MAX_ROWS)), end = Math.min(this.length, from + MAX_ROWS);
+    const from = Math.max(0, Math.min(first, this.length - MAX_ROWS)),
+      end = Math.min(this.length, from + MAX_ROWS);
     const kept = new Map(this.boxes.map((box, at) => [this.first + at, box]));
     this.measure();
     for (const [number, box] of kept) if (number < from || number >= end) box.remove();
@@ -69,7 +84,7 @@ export class WindowedList {
     for (let number = end - 1, next = this.below; number >= from; number -= 1) {
       const box = kept.get(number) ?? this.drawRow(number);
       if (box.nextSibling !== next) next.before(box); // a row that stays keeps the focus
-      boxes.push(next = box);
+      boxes.push((next = box));
     }
     [this.first, this.boxes] = [from, boxes.reverse()];
     boxes.forEach((box, at) => this.name(box, from + at));
@@ -93,7 +108,8 @@ export class WindowedList {
 
   // The first row in view, or an estimate where the rows are not in the page.
   firstInView() {
-    const { panel, boxes } = this, top = panel.scrollTop + panel.offsetTop;
+    const { panel, boxes } = this,
+      top = panel.scrollTop + panel.offsetTop;
     if (!boxes.length || top < boxes[0].offsetTop) return Math.floor(panel.scrollTop / this.height);
     if (top >= this.below.offsetTop) return this.end + Math.floor((top - this.below.offsetTop) / this.height);
     return this.first + Math.max(0, countUpTo(boxes, top, (box) => box.offsetTop) - 1);
@@ -102,8 +118,11 @@ export class WindowedList {
   // Moves the window of rows along with the view.
   follow() {
     if (this.length <= MAX_ROWS) return;
-    const first = this.firstInView(), last = first + this.panel.clientHeight / this.height;
-    const isNear = first - this.first < MARGIN_ROWS / 2 && this.first > 0 || this.end - last < MARGIN_ROWS / 2 && this.end < this.length;
+    const first = this.firstInView(),
+      last = first + this.panel.clientHeight / this.height;
+    const isNear =
+      (first - this.first < MARGIN_ROWS / 2 && this.first > 0) ||
+      (this.end - last < MARGIN_ROWS / 2 && this.end < this.length);
     if (!isNear) return;
     const move = () => this.moveTo(Math.round((first + last - MAX_ROWS) / 2));
     if (this.boxOf(Math.floor(first))) return this.anchored(move);

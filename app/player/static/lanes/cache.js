@@ -12,30 +12,53 @@ export const cache = defineLane({
     ["↻", "cut: the context was full and became shorter, by the context strategy of the run"],
     ["░", "frames that the context forgot at a later cut"],
   ],
-  appliesTo: (run, isSecond) => !isSecond && !run.isReferenceAlone && (!run.times.length || hasCache(run) || hasLatency(run)),
+  appliesTo: (run, isSecond) =>
+    !isSecond && !run.isReferenceAlone && (!run.times.length || hasCache(run) || hasLatency(run)),
   rows: () => [{ label: "cache, latency" }],
   // The latency has the axis of the visible range, as in figures.
   paintLabel: (timeline, { run, top, height }) => {
-    const { pen, colours } = timeline, most = highestInView(timeline, run, "latency");
+    const { pen, colours } = timeline,
+      most = highestInView(timeline, run, "latency");
     if (!run.times.length || hasCache(run)) pen.fillText("cache", 4, top + height / 4);
     pen.fillStyle = colours.latency;
-    if (!run.times.length || hasLatency(run)) pen.fillText(most ? `latency to ${most < 10 ? most.toPrecision(2) : most.toFixed(0)} ms` : "latency", 4, top + 3 * height / 4);
+    if (!run.times.length || hasLatency(run))
+      pen.fillText(
+        most ? `latency to ${most < 10 ? most.toPrecision(2) : most.toFixed(0)} ms` : "latency",
+        4,
+        top + (3 * height) / 4,
+      );
   },
   paint: (timeline, { run, top, height }) => {
-    const { pen, colours } = timeline, bottom = top + height - 2, full = height - 4, most = highestInView(timeline, run, "latency") || 1;
+    const { pen, colours } = timeline,
+      bottom = top + height - 2,
+      full = height - 4,
+      most = highestInView(timeline, run, "latency") || 1;
     paintForgotten(timeline, run, top + 1, height - 2);
     pen.strokeStyle = colours.latency;
     timeline.paintCurve(pen, run, "latency", (value) => bottom - Math.min(1, value / most) * full);
     pen.strokeStyle = colours.ink;
-    if (hasCache(run)) timeline.paintCurve(pen, run, "cache", (value) => bottom - value / run.refresh_at * full);
+    if (hasCache(run)) timeline.paintCurve(pen, run, "cache", (value) => bottom - (value / run.refresh_at) * full);
     pen.setLineDash([2, 2]);
-    timeline.paintMarks(pen, run, run.refreshed, (x) => { line(pen, x, 0, x, bottom); pen.fillText("↻", x + 6, top + 6); }, colours.ink);
+    timeline.paintMarks(
+      pen,
+      run,
+      run.refreshed,
+      (x) => {
+        line(pen, x, 0, x, bottom);
+        pen.fillText("↻", x + 6, top + 6);
+      },
+      colours.ink,
+    );
     pen.setLineDash([]);
   },
   describe: (timeline, { run }, x) => {
     if (!run.times.length) return null;
     const frame = frameAt(run, timeline.time(x));
-    return `${clockText(run.times[frame])}  ${run.cache[frame] ? `${run.cache[frame]} tokens` : "length of the context not known"}, ${modelTimeText(run.latency[frame])}${fateText(run, frame)}`;
+    return (
+      `${clockText(run.times[frame])}  ` +
+      `${run.cache[frame] ? `${run.cache[frame]} tokens` : "length of the context not known"}, ` +
+      `${modelTimeText(run.latency[frame])}${fateText(run, frame)}`
+    );
   },
 });
 
@@ -49,7 +72,8 @@ function paintForgotten(timeline, run, top, height) {
   pen.fillStyle = colours.grid;
   for (const { first_frame: first, last_frame: last } of run.forgotten) {
     if (first === null || timeOf(run, first) > view.end || timeOf(run, last + 1) < view.start) continue;
-    const left = timeline.x(Math.max(view.start, timeOf(run, first))), right = timeline.x(Math.min(view.end, timeOf(run, last + 1)));
+    const left = timeline.x(Math.max(view.start, timeOf(run, first))),
+      right = timeline.x(Math.min(view.end, timeOf(run, last + 1)));
     pen.fillRect(left, top, Math.max(1, right - left - 1), height);
   }
 }
@@ -57,6 +81,11 @@ function paintForgotten(timeline, run, top, height) {
 // The cut at a frame, and the cut that dropped it.
 function fateText(run, frame) {
   const cut = run.forgotten[countUpTo(run.forgotten, frame, (found) => found.frame) - 1];
-  const end = run.forgotten.find(({ first_frame: first, last_frame: last }) => first !== null && first <= frame && frame <= last);
-  return `${cut?.frame === frame ? `; ↻ ${forgottenText(cut)}` : ""}${end ? `; forgotten at ${clockText(timeOf(run, end.frame))}` : ""}`;
+  const end = run.forgotten.find(
+    ({ first_frame: first, last_frame: last }) => first !== null && first <= frame && frame <= last,
+  );
+  return (
+    `${cut?.frame === frame ? `; ↻ ${forgottenText(cut)}` : ""}` +
+    `${end ? `; forgotten at ${clockText(timeOf(run, end.frame))}` : ""}`
+  );
 }

@@ -32,8 +32,12 @@ export const corrected = defineLane({
       before = place;
       pen.fillStyle = pen.strokeStyle = byLook[turn.look];
       pen.lineWidth = 1.8;
-      if (turn.look === "deleted") cross(pen, x, y); else SHAPES[turn.role](pen, x, y);
-      if (turn.isTorn) { pen.strokeStyle = colours.missed; pen.strokeRect(x - 7, y - 7, 14, 14); }
+      if (turn.look === "deleted") cross(pen, x, y);
+      else SHAPES[turn.role](pen, x, y);
+      if (turn.isTorn) {
+        pen.strokeStyle = colours.missed;
+        pen.strokeRect(x - 7, y - 7, 14, 14);
+      }
       if (Math.abs(from - x) > 4) line(pen, from, y, x, y);
       if (hasSpan(turn)) paintSpan(timeline, turn, y);
       pen.lineWidth = 1;
@@ -41,22 +45,33 @@ export const corrected = defineLane({
   },
   describe: (timeline, row, x, y) => {
     const turn = turnAt(timeline, row, x, y);
-    return turn && `${clockText(turn.time)}${hasSpan(turn) ? ` to ${clockText(turn.end)}` : ""}  ${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`;
+    return (
+      turn &&
+      `${clockText(turn.time)}${hasSpan(turn) ? ` to ${clockText(turn.end)}` : ""}  ` +
+        `${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`
+    );
   },
   markAt: (timeline, row, x, y) => {
     const turn = turnAt(timeline, row, x, y);
     return turn && { keys: [turn.key], time: turn.time };
   },
   gripAt: (timeline, row, x, y) => {
-    const ended = row.run.layer.find((turn) => hasSpan(turn) && Math.abs(timeline.x(turn.end) - x) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX);
+    const ended = row.run.layer.find(
+      (turn) => hasSpan(turn) && Math.abs(timeline.x(turn.end) - x) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX,
+    );
     if (ended) return { cursor: "col-resize", drag: (event) => dragEdge(timeline, ended, "end", event) };
     const turn = turnAt(timeline, row, x, y);
-    if (turn && hasSpan(turn)) return { cursor: "col-resize", drag: (event) => dragEdge(timeline, turn, "time", event) };
-    return turn && turn.look !== "deleted" ? { cursor: "ew-resize", drag: (event) => dragTurn(timeline, turn, event) } : null;
+    if (turn && hasSpan(turn))
+      return { cursor: "col-resize", drag: (event) => dragEdge(timeline, turn, "time", event) };
+    return turn && turn.look !== "deleted"
+      ? { cursor: "ew-resize", drag: (event) => dragTurn(timeline, turn, event) }
+      : null;
   },
 });
 
-function hasSpan(turn) { return typeof turn.end === "number" && turn.look !== "deleted"; }
+function hasSpan(turn) {
+  return typeof turn.end === "number" && turn.look !== "deleted";
+}
 
 // A bar from the start of a reply span to a tick at its end.
 function paintSpan(timeline, turn, y) {
@@ -65,7 +80,9 @@ function paintSpan(timeline, turn, y) {
   line(timeline.pen, end, y - 6, end, y + 6);
 }
 
-function yOf(row, turn) { return row.top + (turn.role === "update" ? 19 : 7); }
+function yOf(row, turn) {
+  return row.top + (turn.role === "update" ? 19 : 7);
+}
 
 // The turn at a point; null for none.
 function turnAt(timeline, row, x, y) {
@@ -76,26 +93,54 @@ function turnAt(timeline, row, x, y) {
 
 // Drags the start (`time`) or the `end` of a reply span.
 function dragEdge(timeline, dragged, edge, event) {
-  const { canvas } = timeline, began = pointerOffset(canvas, event)[0], turn = { ...dragged };
+  const { canvas } = timeline,
+    began = pointerOffset(canvas, event)[0],
+    turn = { ...dragged };
   goToEvent(eventByKey(turn.key), turn.time);
   const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
-  const at = (later) => turn[edge] + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
-  trackDrag(canvas, event, (later) => { dragged[edge] = at(later); requestPaint(); }, (last) => {
-    dragged[edge] = turn[edge];
-    const moved = { ...turn, [edge]: at(last) };
-    if (isMoved(last)) setSpan(turn, edge === "end" ? { ...snapSpan(turn.time, moved.end), time_s: turn.time } : snapSpan(Math.min(moved.time, turn.end - 1e-3), turn.end));
-    requestPaint();
-  });
+  const at = (later) =>
+    turn[edge] + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
+  trackDrag(
+    canvas,
+    event,
+    (later) => {
+      dragged[edge] = at(later);
+      requestPaint();
+    },
+    (last) => {
+      dragged[edge] = turn[edge];
+      const moved = { ...turn, [edge]: at(last) };
+      if (isMoved(last))
+        setSpan(
+          turn,
+          edge === "end"
+            ? { ...snapSpan(turn.time, moved.end), time_s: turn.time }
+            : snapSpan(Math.min(moved.time, turn.end - 1e-3), turn.end),
+        );
+      requestPaint();
+    },
+  );
 }
 
 function dragTurn(timeline, dragged, event) {
-  const { canvas } = timeline, began = pointerOffset(canvas, event)[0], turn = { ...dragged };
+  const { canvas } = timeline,
+    began = pointerOffset(canvas, event)[0],
+    turn = { ...dragged };
   goToEvent(eventByKey(turn.key), turn.time);
   const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
-  const timeAt = (later) => turn.time + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
-  trackDrag(canvas, event, (later) => { dragged.time = timeAt(later); requestPaint(); }, (last) => {
-    dragged.time = turn.time;
-    if (isMoved(last)) moveTurn(turn, timeAt(last));
-    requestPaint();
-  });
+  const timeAt = (later) =>
+    turn.time + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
+  trackDrag(
+    canvas,
+    event,
+    (later) => {
+      dragged.time = timeAt(later);
+      requestPaint();
+    },
+    (last) => {
+      dragged.time = turn.time;
+      if (isMoved(last)) moveTurn(turn, timeAt(last));
+      requestPaint();
+    },
+  );
 }

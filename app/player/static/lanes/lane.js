@@ -3,11 +3,14 @@
 import { GUTTER } from "../timeline/axis.js";
 import { fitText } from "../timeline/canvas.js";
 
-// All fields of a lane with their defaults. Functions get the `timeline` with its scale, pen and colours, and a `row` with
-// `run`, `top` and `height`. If two runs are compared, `appliesTo` and `rows` are called for the second one too.
+// All fields of a lane with their defaults. Functions get the `timeline` with its scale, pen and colours, and a `row`
+// with `run`, `top` and `height`. If two runs are compared, `appliesTo` and `rows` are called for the second one too.
 const DEFAULTS = {
   kind: "", // its name
-  height: 20, above: 0, gap: 0, below: 0, // of each row, and free space around and between its rows, in pixels
+  height: 20,
+  above: 0,
+  gap: 0,
+  below: 0, // of each row, and free space around and between its rows, in pixels
   legend: [], // its signs: pairs of a sign and the meaning
   appliesTo: (run, isSecond) => !isSecond,
   rows: () => [{}], // the rows for (run, isSecond), each with its `label`, its own `height` or more
@@ -18,7 +21,10 @@ const DEFAULTS = {
   describeLabel: () => null, // (row): the tooltip over the label
   describe: () => null, // (timeline, row, x, y): the tooltip at a point
   markAt: () => null, // (timeline, row, x, y): the keys of the events whose mark is at a point, and their time
-  gripAt: () => null, // (timeline, row, x, y): the cursor over a handle at a point, and `drag` of the pointer's first event
+  // (timeline, row, x, y): the cursor over a handle at a point, and `drag` of the pointer's first event
+  gripAt: () => null,
 };
 
-export function defineLane(fields) { return { ...DEFAULTS, ...fields }; }
+export function defineLane(fields) {
+  return { ...DEFAULTS, ...fields };
+}

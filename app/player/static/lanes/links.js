@@ -15,7 +15,8 @@ export const links = defineLane({
       const wanted = row.run.references[turn.link];
       if (Math.max(turn.time, wanted.time) < view.start || Math.min(turn.time, wanted.time) > view.end) continue;
       const colour = colours[turn.verdict] ?? colours.ink;
-      const [from, to] = [timeline.x(wanted.time) + 1, timeline.x(turn.time) + 1], place = `${Math.round(from)} ${Math.round(to)}${colour}`;
+      const [from, to] = [timeline.x(wanted.time) + 1, timeline.x(turn.time) + 1],
+        place = `${Math.round(from)} ${Math.round(to)}${colour}`;
       if (place === before) continue; // the difference is below one pixel
       before = place;
       pen.strokeStyle = colour;

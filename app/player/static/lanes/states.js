@@ -4,7 +4,19 @@ import { assistantState, clockText, countUpTo, frameAt, timeOf } from "../state/
 import { fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
-const LOOKS = { silent: "grid", silence: "grid", listen: "grid", standby: "active", respond: "done", response: "done", speak: "done", delegate: "user", "dropped": "mismatched", "no picture": "grid", "not reached": "faint" };
+const LOOKS = {
+  silent: "grid",
+  silence: "grid",
+  listen: "grid",
+  standby: "active",
+  respond: "done",
+  response: "done",
+  speak: "done",
+  delegate: "user",
+  dropped: "mismatched",
+  "no picture": "grid",
+  "not reached": "faint",
+};
 const OTHERS = ["latency", "reference", "speak", "update"]; // colours of a model's own words, in turn
 
 export const states = defineLane({
@@ -15,15 +27,23 @@ export const states = defineLane({
   appliesTo: (run) => run.assistant_states.length > 0,
   rows: () => [{ label: "state" }],
   paint: (timeline, { run, top, height }) => {
-    const { pen, view, colours } = timeline, pieces = run.assistant_states;
+    const { pen, view, colours } = timeline,
+      pieces = run.assistant_states;
     let painted = -1; // up to this x; a piece within a pixel of it is skipped
-    for (let number = Math.max(0, countUpTo(pieces, frameAt(run, view.start), (piece) => piece[0]) - 1); number < pieces.length; number += 1) {
-      const [frame, word] = pieces[number], start = timeOf(run, frame);
+    for (
+      let number = Math.max(0, countUpTo(pieces, frameAt(run, view.start), (piece) => piece[0]) - 1);
+      number < pieces.length;
+      number += 1
+    ) {
+      const [frame, word] = pieces[number],
+        start = timeOf(run, frame);
       if (start > view.end) break;
       const end = number + 1 < pieces.length ? timeOf(run, pieces[number + 1][0]) : run.reached;
-      const left = timeline.x(Math.max(start, view.start)), right = timeline.x(Math.min(end, view.end));
+      const left = timeline.x(Math.max(start, view.start)),
+        right = timeline.x(Math.min(end, view.end));
       if (word === null || right <= painted + 1) continue;
-      const from = Math.max(left, painted), width = Math.max(1, right - from);
+      const from = Math.max(left, painted),
+        width = Math.max(1, right - from);
       const colour = colourOf(run, word);
       pen.globalAlpha = colour === "grid" ? 1 : 0.3;
       pen.fillStyle = colours[colour];
@@ -37,13 +57,16 @@ export const states = defineLane({
   },
   describe: (timeline, { run }, x) => {
     if (!run.times.length) return null;
-    const frame = frameAt(run, timeline.time(x)), word = assistantState(run, frame);
+    const frame = frameAt(run, timeline.time(x)),
+      word = assistantState(run, frame);
     return word ? `${clockText(run.times[frame])}  ${word}` : null;
   },
 });
 
 function colourOf(run, word) {
   if (Object.hasOwn(LOOKS, word)) return LOOKS[word];
-  run.ownStates ??= [...new Set(run.assistant_states.map((piece) => piece[1]))].filter((known) => known !== null && !Object.hasOwn(LOOKS, known)).sort();
+  run.ownStates ??= [...new Set(run.assistant_states.map((piece) => piece[1]))]
+    .filter((known) => known !== null && !Object.hasOwn(LOOKS, known))
+    .sort();
   return OTHERS[run.ownStates.indexOf(word) % OTHERS.length];
 }

@@ -7,73 +7,130 @@ import { defineLane } from "./lane.js";
 import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
 // By the index of a state. Colour and thickness are redundant: a thin line, half a bar, a whole bar.
-const LOOKS = [["faint", 0.16], ["active", 0.5], ["done", 0.9]];
+const LOOKS = [
+  ["faint", 0.16],
+  ["active", 0.5],
+  ["done", 0.9],
+];
 
 export const steps = defineLane({
   kind: "step",
   above: 6,
   below: 6,
   appliesTo: (run, isSecond) => (isSecond ? run.has_states : bandsOf(run).length > 0),
-  rows: ({ steps: listed }) => listed.map(({ id, name }, step) => ({ label: `${id} ${name}`, step, height: listed.length > 8 ? 14 : 23 })),
+  rows: ({ steps: listed }) =>
+    listed.map(({ id, name }, step) => ({ label: `${id} ${name}`, step, height: listed.length > 8 ? 14 : 23 })),
   paintLabel: ({ pen }, row) => {
     const names = row.height > 22 && (bandsOf(row.run).length > 1 || !row.run.has_states) ? bandsOf(row.run) : [];
     pen.fillText(fitText(pen, row.label, GUTTER - (names.length ? 50 : 14)), 4, row.top + row.height / 2);
-    const { font } = pen, height = (row.height - 3) / names.length;
+    const { font } = pen,
+      height = (row.height - 3) / names.length;
     pen.font = font.replace("12px", "11px");
     pen.textAlign = "right";
-    names.forEach((name, place) => pen.fillText(name === "model" ? name : "ref", GUTTER - 9, row.top + (place + 0.5) * height + 0.5));
+    names.forEach((name, place) =>
+      pen.fillText(name === "model" ? name : "ref", GUTTER - 9, row.top + (place + 0.5) * height + 0.5),
+    );
     pen.font = font;
   },
   paint: (timeline, row) => {
-    const bands = bandsOf(row.run), height = (row.height - 3) / bands.length;
+    const bands = bandsOf(row.run),
+      height = (row.height - 3) / bands.length;
     bands.forEach((name, place) => paintBand(timeline, row, name, row.top + place * height, height));
     paintDifferences(timeline, row, height);
   },
   describeLabel: (row) => row.label,
   describe: (timeline, row, x) => {
-    const { run } = row, time = timeline.time(x);
+    const { run } = row,
+      time = timeline.time(x);
     if (!run.isReferenceAlone && !run.times.length) return null;
     const frame = bandsOf(run).includes("model") ? frameAt(run, time) : gridFrame(run, time);
     const words = (name) => run.state_words[stateAt(bandOf(row, name), frame)] ?? "";
-    return `${row.label}: ${bandsOf(run).toReversed().map((name) => (name === "model" ? words(name) : `reference ${words(name)}`)).join("; ")}`;
+    return `${row.label}: ${bandsOf(run)
+      .toReversed()
+      .map((name) => (name === "model" ? words(name) : `reference ${words(name)}`))
+      .join("; ")}`;
   },
   markAt: (timeline, row, x, y) => {
-    const { run } = row, { id } = run.steps[row.step];
-    const bands = bandsOf(run), isModel = bands.includes("model") && (bands.length === 1 || y > row.top + (row.height - 3) / 2);
-    const changes = bandOf(row, isModel ? "model" : "reference").map(([frame]) => frame).filter((frame) => frame >= 0);
+    const { run } = row,
+      { id } = run.steps[row.step];
+    const bands = bandsOf(run),
+      isModel = bands.includes("model") && (bands.length === 1 || y > row.top + (row.height - 3) / 2);
+    const changes = bandOf(row, isModel ? "model" : "reference")
+      .map(([frame]) => frame)
+      .filter((frame) => frame >= 0);
     const change = nearestOf(timeline, changes, (frame) => timeOf(run, frame), x);
-    const found = change !== null && keysAtFrame(run, isModel ? run.turns : run.references, "update", change, (turn) => turn.text.split("->")[0].trim() === id);
+    const found =
+      change !== null &&
+      keysAtFrame(
+        run,
+        isModel ? run.turns : run.references,
+        "update",
+        change,
+        (turn) => turn.text.split("->")[0].trim() === id,
+      );
     if (found && found.keys.length) return found;
     if (!isModel) return null;
-    const time = timeline.time(x), frame = frameAt(run, time), isHatched = run.differences[row.step].some(([first, end]) => frame >= first && frame < end);
-    const wrong = isHatched && run.failures.find((failure) => failure.kind === "wrong state" && frame >= failure.frame && frame < failure.end);
+    const time = timeline.time(x),
+      frame = frameAt(run, time),
+      isHatched = run.differences[row.step].some(([first, end]) => frame >= first && frame < end);
+    const wrong =
+      isHatched &&
+      run.failures.find((failure) => failure.kind === "wrong state" && frame >= failure.frame && frame < failure.end);
     return wrong ? { keys: [wrong.key].filter(Boolean), time } : null;
   },
 });
 
-function bandOf(row, name) { return row.run.bands[name][row.step] ?? []; }
+function bandOf(row, name) {
+  return row.run.bands[name][row.step] ?? [];
+}
 
 function paintBand(timeline, row, name, top, height) {
-  const { run } = row, { pen, view, colours } = timeline, band = bandOf(row, name);
-  for (let number = Math.max(0, countUpTo(band, frameAt(run, view.start), (piece) => piece[0]) - 1); number < band.length; number += 1) {
-    const [frame, state] = band[number], start = frame < 0 ? 0 : timeOf(run, frame);
+  const { run } = row,
+    { pen, view, colours } = timeline,
+    band = bandOf(row, name);
+  for (
+    let number = Math.max(0, countUpTo(band, frameAt(run, view.start), (piece) => piece[0]) - 1);
+    number < band.length;
+    number += 1
+  ) {
+    const [frame, state] = band[number],
+      start = frame < 0 ? 0 : timeOf(run, frame);
     if (start > view.end) break;
-    const after = number + 1 < band.length ? timeOf(run, band[number + 1][0]) : name === "model" ? run.reached : run.duration_s;
-    const [colour, share] = LOOKS[state], left = timeline.x(Math.max(start, view.start));
+    const after =
+      number + 1 < band.length ? timeOf(run, band[number + 1][0]) : name === "model" ? run.reached : run.duration_s;
+    const [colour, share] = LOOKS[state],
+      left = timeline.x(Math.max(start, view.start));
     pen.fillStyle = colours[colour];
-    pen.fillRect(left, top + height * (1 - share) / 2, Math.max(1, timeline.x(Math.min(after, view.end)) - left), height * share);
+    pen.fillRect(
+      left,
+      top + (height * (1 - share)) / 2,
+      Math.max(1, timeline.x(Math.min(after, view.end)) - left),
+      height * share,
+    );
   }
 }
 
 function paintDifferences(timeline, row, height) {
-  const { run } = row, { pen, view } = timeline, differences = run.differences[row.step];
+  const { run } = row,
+    { pen, view } = timeline,
+    differences = run.differences[row.step];
   pen.fillStyle = timeline.hatch ??= createHatching(pen, timeline.colours.ink);
   let painted = 0; // painted up to this x; a span within two pixels of it is skipped
-  for (let number = countUpTo(differences, frameAt(run, timeline.view.start), (span) => span[1]); number < differences.length; number += 1) {
-    const [first, end] = differences[number], start = timeOf(run, first), left = timeline.x(Math.max(start, view.start));
+  for (
+    let number = countUpTo(differences, frameAt(run, timeline.view.start), (span) => span[1]);
+    number < differences.length;
+    number += 1
+  ) {
+    const [first, end] = differences[number],
+      start = timeOf(run, first),
+      left = timeline.x(Math.max(start, view.start));
     if (start > view.end) break;
-    const right = Math.max(left + 2, timeline.x(Math.min(end < run.times.length ? run.times[end] : run.reached, view.end)));
-    if (right > painted + 1) pen.fillRect(Math.max(left, painted), row.top + height, right - Math.max(left, painted), height);
+    const right = Math.max(
+      left + 2,
+      timeline.x(Math.min(end < run.times.length ? run.times[end] : run.reached, view.end)),
+    );
+    if (right > painted + 1)
+      pen.fillRect(Math.max(left, painted), row.top + height, right - Math.max(left, painted), height);
     painted = Math.max(painted, right);
   }
 }

@@ -1,4 +1,5 @@
-// The lane of the signals: their labels with the counts, and where a decision is. Plotly draws the signals: see `signals/`.
+// The lane of the signals: their labels with the counts, and where a decision is. Plotly draws the signals: see
+// `signals/`.
 
 import { clockText, countText, frameAt, thresholdWords, timeOf } from "../state/data.js";
 import { conditionText, hasSignal } from "../state/policy.js";
@@ -12,7 +13,10 @@ import { fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
-const HIT_PX = 9, MANY = 4, LOW_ROW = 48, MARKS_ROW = 32; // more rows than MANY are lower, and so is one of marks alone
+const HIT_PX = 9,
+  MANY = 4,
+  LOW_ROW = 48,
+  MARKS_ROW = 32; // more rows than MANY are lower, and so is one of marks alone
 
 export const traces = defineLane({
   kind: "trace",
@@ -20,13 +24,27 @@ export const traces = defineLane({
   above: LEGEND_HEIGHT,
   gap: 4,
   below: 4,
-  legend: [["● ▲ ✕", "on the signals, decisions only, whatever their text: one in time (within 1 s of a reference turn), an unexpected one, and a reference turn without a decision"]],
+  legend: [
+    [
+      "● ▲ ✕",
+      "on the signals, decisions only, whatever their text: one in time (within 1 s of a reference turn), " +
+        "an unexpected one, and a reference turn without a decision",
+    ],
+  ],
   appliesTo: (run) => !run.isReferenceAlone,
-  rows: (run) => visibleSignals(run).map((signal, _, { length }) => ({ label: signal.title, name: signal.name, signal, ...heightOf(signal, length) })),
+  rows: (run) =>
+    visibleSignals(run).map((signal, _, { length }) => ({
+      label: signal.title,
+      name: signal.name,
+      signal,
+      ...heightOf(signal, length),
+    })),
   paintLabel: ({ pen, colours }, row, { thresholds, counts }) => {
-    const { run, name, signal, top, height } = row, lines = [top + 12, top + height / 2 + 1, top + height - 11];
+    const { run, name, signal, top, height } = row,
+      lines = [top + 12, top + height / 2 + 1, top + height - 11];
     pen.fillStyle = colours[signal.colour];
-    const [title, condition] = labelParts(row, thresholds), room = GUTTER - 28 - (condition ? pen.measureText(` ${condition}`).width : 0);
+    const [title, condition] = labelParts(row, thresholds),
+      room = GUTTER - 28 - (condition ? pen.measureText(` ${condition}`).width : 0);
     pen.fillText(`${fitText(pen, title, room)} ${condition}`.trim(), 4, lines[0]);
     pen.fillStyle = colours.ink;
     if (!counts[name]) {
@@ -34,7 +52,8 @@ export const traces = defineLane({
       return void pen.fillText(signal.canMove ? "no threshold: drag one" : "", 4, lines[2]);
     }
     const { hits, alarms, misses } = counts[name];
-    if (!run.has_reference) return void pen.fillText(countText(hits.length, "decision"), 4, lines[1] + (hasScale(row) ? 0 : 8));
+    if (!run.has_reference)
+      return void pen.fillText(countText(hits.length, "decision"), 4, lines[1] + (hasScale(row) ? 0 : 8));
     const signs = `● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`; // the legend above has the words
     if (!hasScale(row)) return void pen.fillText(signs, 4, lines[1] + 8);
     pen.fillText("decisions only", 4, lines[1]);
@@ -42,16 +61,24 @@ export const traces = defineLane({
   },
   describeLabel: (row) => (row.run.named.length ? labelOf(row, shown.thresholds) : null),
   describe: (timeline, { run, label, name }, x) => {
-    const frame = frameAt(run, timeline.time(x)), value = run.times.length ? run[name][frame] : NaN;
-    return run.times.length ? `${clockText(run.times[frame])}  ${label} ${Number.isNaN(value) ? "not known" : value.toFixed(3)}` : null;
+    const frame = frameAt(run, timeline.time(x)),
+      value = run.times.length ? run[name][frame] : NaN;
+    return run.times.length
+      ? `${clockText(run.times[frame])}  ${label} ${Number.isNaN(value) ? "not known" : value.toFixed(3)}`
+      : null;
   },
   markAt: (timeline, row, x, y) => {
-    const { run, name, signal } = row, counts = shown.counts[name], timeOfFrame = (frame) => timeOf(run, frame);
+    const { run, name, signal } = row,
+      counts = shown.counts[name],
+      timeOfFrame = (frame) => timeOf(run, frame);
     if (!counts) return null;
     const decided = nearestOf(timeline, [...counts.hits, ...counts.alarms], timeOfFrame, x);
-    if (decided !== null && Math.abs(yOf(row, run[signal.series][decided]) - y) < HIT_PX) return keysAtFrame(run, run.turns, ROLES[signal.decides], decided);
+    if (decided !== null && Math.abs(yOf(row, run[signal.series][decided]) - y) < HIT_PX)
+      return keysAtFrame(run, run.turns, ROLES[signal.decides], decided);
     const missed = nearestOf(timeline, counts.misses, timeOfFrame, x);
-    return missed !== null && Math.abs(yOf(row, signal.low) - y) < HIT_PX ? keysAtFrame(run, run.references, ROLES[signal.decides], missed) : null;
+    return missed !== null && Math.abs(yOf(row, signal.low) - y) < HIT_PX
+      ? keysAtFrame(run, run.references, ROLES[signal.decides], missed)
+      : null;
   },
 });
 
@@ -60,11 +87,16 @@ function heightOf(signal, numRows) {
   return numRows > MANY ? { height: LOW_ROW } : {};
 }
 
-function labelOf(row, thresholds) { return labelParts(row, thresholds).join(" ").trim(); }
+function labelOf(row, thresholds) {
+  return labelParts(row, thresholds).join(" ").trim();
+}
 
 // The title of a row, and the condition of its decision.
 function labelParts({ run, signal }, thresholds) {
   const { title, policy, decides, hasThreshold, name } = signal;
   if (decides && !hasSignal(policy, decides)) return [`no ${name}s: ${run.policy.name}`, ""];
-  return [title, hasThreshold && name in thresholds ? conditionText(policy, thresholdWords(policy, thresholds[name])) : ""];
+  return [
+    title,
+    hasThreshold && name in thresholds ? conditionText(policy, thresholdWords(policy, thresholds[name])) : "",
+  ];
 }

@@ -7,7 +7,8 @@ import { defineLane } from "./lane.js";
 
 const MAX_WIDTH = 260; // of a text, in pixels
 
-// The look of a turn by its lane: colour, sign and whether it is hollow. Figures have the same (app/figures/timeline/turns.py).
+// The look of a turn by its lane: colour, sign and whether it is hollow. Figures have the same
+// (app/figures/timeline/turns.py).
 export const LOOKS = {
   user: (turn, colours) => [colours.user, "▹"],
   reference: (turn, colours) => {
@@ -63,10 +64,12 @@ function spanText(turn) {
 
 // A bar at the foot of the lane for each reply span, with a tick at its end.
 function paintSpans(timeline, row, turns, look) {
-  const { pen } = timeline, foot = row.top + row.height - 3;
+  const { pen } = timeline,
+    foot = row.top + row.height - 3;
   for (const turn of turns) {
     if (turn.span_end === undefined || turn.span_end < timeline.view.start || turn.time > timeline.view.end) continue;
-    const left = timeline.x(turn.time), right = timeline.x(turn.span_end);
+    const left = timeline.x(turn.time),
+      right = timeline.x(turn.span_end);
     pen.fillStyle = look(turn, timeline.colours)[0];
     pen.fillRect(left, foot, right - left, 2);
     pen.fillRect(right - 1.5, row.top + 1, 1.5, row.height - 2);
@@ -81,8 +84,10 @@ function paintTexts(timeline, row, turns, look) {
   let before = "";
   row.boxes = []; // for hit tests: [left, width, turn]
   for (let number = first; number < turns.length && turns[number].time <= timeline.view.end; number += 1) {
-    const turn = turns[number], [colour, glyph, isHollow] = look(turn, timeline.colours);
-    const left = timeline.x(turn.time), place = `${Math.round(left)}${colour}`;
+    const turn = turns[number],
+      [colour, glyph, isHollow] = look(turn, timeline.colours);
+    const left = timeline.x(turn.time),
+      place = `${Math.round(left)}${colour}`;
     if (place === before) continue; // the difference is below one pixel
     before = place;
     const next = number + 1 < turns.length ? timeline.x(turns[number + 1].time) - 2 : timeline.width - MARGIN;
@@ -94,7 +99,12 @@ function paintTexts(timeline, row, turns, look) {
     pen.fillStyle = colour;
     pen.fillRect(left, row.top + 1, width, row.height - 3);
     pen.globalAlpha = 1;
-    if (isHollow) { pen.strokeStyle = colour; pen.setLineDash([3, 2]); pen.strokeRect(left + 0.5, row.top + 1.5, width - 1, row.height - 4); pen.setLineDash([]); }
+    if (isHollow) {
+      pen.strokeStyle = colour;
+      pen.setLineDash([3, 2]);
+      pen.strokeRect(left + 0.5, row.top + 1.5, width - 1, row.height - 4);
+      pen.setLineDash([]);
+    }
     pen.fillRect(left, row.top + 1, 2.5, row.height - 3);
     pen.fillStyle = timeline.colours.ink;
     if (words) pen.fillText(words, left + 6, row.top + row.height / 2);

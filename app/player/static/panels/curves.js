@@ -14,7 +14,11 @@ const drawn = { data: null, curves: {}, panel: null, plot: null };
 const requestDrawing = pace(draw, () => 8);
 
 export function drawCurves(panel, data) {
-  const problem = !data.has_reference ? "There is no reference to score against." : data.isReferenceAlone ? "There is no run to score: this is the reference alone." : "";
+  const problem = !data.has_reference
+    ? "There is no reference to score against."
+    : data.isReferenceAlone
+      ? "There is no run to score: this is the reference alone."
+      : "";
   if (problem) return showNote(panel, problem);
   if (drawn.data !== data) Object.assign(drawn, { data, curves: {} });
   if (!drawn.plot?.isConnected) {
@@ -22,7 +26,9 @@ export function drawCurves(panel, data) {
     drawn.plot.setAttribute("role", "figure");
     panel.replaceChildren(createNode("p", "ss-dim", ""), drawn.plot);
   }
-  panel.firstChild.textContent = `Decisions within ${data.tolerance_s} s of the reference. ● is the threshold now; a click on a curve moves it.`;
+  panel.firstChild.textContent =
+    `Decisions within ${data.tolerance_s} s of the reference. ● is the ` +
+    `threshold now; a click on a curve moves it.`;
   panel.firstChild.title = host.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "";
   drawn.panel = panel;
   requestDrawing();
@@ -34,14 +40,30 @@ function showNote(panel, text) {
 }
 
 async function draw() {
-  const { data, panel, plot } = drawn, points = {}, signals = decidingSignals(data), names = signals.map(({ name }) => name);
-  for (const name of names) points[name] = await collect((drawn.curves[name] ??= new Curve(data, name, ui.receiver.run?.data === data)).points());
+  const { data, panel, plot } = drawn,
+    points = {},
+    signals = decidingSignals(data),
+    names = signals.map(({ name }) => name);
+  for (const name of names)
+    points[name] = await collect(
+      (drawn.curves[name] ??= new Curve(data, name, ui.receiver.run?.data === data)).points(),
+    );
   let plotly;
-  try { plotly = await loadPlotly(host.settings.plotly_url); } catch { return showNote(panel, "The curves cannot be drawn: plotly.js did not load. Reload the page to try again."); }
+  try {
+    plotly = await loadPlotly(host.settings.plotly_url);
+  } catch {
+    return showNote(panel, "The curves cannot be drawn: plotly.js did not load. Reload the page to try again.");
+  }
   if (drawn.data !== data || drawn.plot !== plot || !plot?.clientWidth || state.tab !== "curves") return;
-  const isFirst = !plot.layout, now = Object.fromEntries(names.map((name) => [name, rates(shown.counts[name])]));
+  const isFirst = !plot.layout,
+    now = Object.fromEntries(names.map((name) => [name, rates(shown.counts[name])]));
   plot.setAttribute("aria-label", signals.map(({ name, title }) => rateText(title, now[name])).join("; "));
-  plotly.react(plot, signals.flatMap((signal, number) => tracesOf(signal, number, points[signal.name], now[signal.name])), layoutOf(panel, plot, signals, now), CONFIG);
+  plotly.react(
+    plot,
+    signals.flatMap((signal, number) => tracesOf(signal, number, points[signal.name], now[signal.name])),
+    layoutOf(panel, plot, signals, now),
+    CONFIG,
+  );
   if (isFirst) plot.on("plotly_click", ({ points: [{ customdata }] }) => ui.moveThreshold(...customdata));
 }
 
@@ -52,45 +74,99 @@ async function collect(points) {
   for (const point of points) {
     found.push(point);
     if (performance.now() - began < CHUNK_MS) continue;
-    await new Promise((done) => { setTimeout(done); });
+    await new Promise((done) => {
+      setTimeout(done);
+    });
     began = performance.now();
   }
   return found.filter(({ precision, recall }) => !Number.isNaN(precision + recall));
 }
 
-const rateText = (name, { precision, recall }) => `${name}: precision ${precision.toFixed(2)}, recall ${recall.toFixed(2)}`.replaceAll("NaN", "undefined");
+const rateText = (name, { precision, recall }) =>
+  `${name}: precision ${precision.toFixed(2)}, recall ${recall.toFixed(2)}`.replaceAll("NaN", "undefined");
 const axisName = (letter, number) => `${letter}${number ? number + 1 : ""}`;
 
 function tracesOf({ name, title, policy, colour: paint }, number, points, now) {
-  const colour = ui.timeline.colours[paint], current = { ...now, threshold: shown.thresholds[name] };
+  const colour = ui.timeline.colours[paint],
+    current = { ...now, threshold: shown.thresholds[name] };
   const trace = (list) => ({
-    x: list.map(({ recall }) => recall), y: list.map(({ precision }) => precision), customdata: list.map(({ threshold }) => [name, threshold]),
-    hovertext: list.map((point) => `threshold ${thresholdWords(policy, point.threshold)}<br>${rateText(plainText(title), point)}`), hoverinfo: "text",
-    type: "scatter", xaxis: axisName("x", number), yaxis: axisName("y", number),
+    x: list.map(({ recall }) => recall),
+    y: list.map(({ precision }) => precision),
+    customdata: list.map(({ threshold }) => [name, threshold]),
+    hovertext: list.map(
+      (point) => `threshold ${thresholdWords(policy, point.threshold)}<br>${rateText(plainText(title), point)}`,
+    ),
+    hoverinfo: "text",
+    type: "scatter",
+    xaxis: axisName("x", number),
+    yaxis: axisName("y", number),
   });
   return [
     { ...trace(points), mode: "lines", line: { color: colour, width: 1.6 } },
-    { ...trace(Number.isNaN(now.precision + now.recall) ? [] : [current]), mode: "markers", marker: { color: colour, size: 10 }, cliponaxis: false },
+    {
+      ...trace(Number.isNaN(now.precision + now.recall) ? [] : [current]),
+      mode: "markers",
+      marker: { color: colour, size: 10 },
+      cliponaxis: false,
+    },
   ];
 }
 
 function layoutOf(panel, plot, signals, now) {
-  const { colours, font } = ui.timeline, text = { family: font.replace(/^\S+ /, ""), size: 12, color: colours.ink };
-  const axis = { range: [-0.03, 1.05], tickvals: [0, 0.5, 1], tickfont: { size: 11 }, gridcolor: colours.grid, zeroline: false, fixedrange: true };
+  const { colours, font } = ui.timeline,
+    text = { family: font.replace(/^\S+ /, ""), size: 12, color: colours.ink };
+  const axis = {
+    range: [-0.03, 1.05],
+    tickvals: [0, 0.5, 1],
+    tickfont: { size: 11 },
+    gridcolor: colours.grid,
+    zeroline: false,
+    fixedrange: true,
+  };
   const title = { standoff: 4, font: text };
   const axes = signals.flatMap((_, number) => {
-    const bottom = 1 - (number + 1) / signals.length, top = bottom + 0.8 / signals.length, isLast = number === signals.length - 1;
+    const bottom = 1 - (number + 1) / signals.length,
+      top = bottom + 0.8 / signals.length,
+      isLast = number === signals.length - 1;
     return [
-      [axisName("xaxis", number), { ...axis, anchor: axisName("y", number), showticklabels: isLast, title: { ...title, text: isLast ? "recall" : "" } }],
-      [axisName("yaxis", number), { ...axis, anchor: axisName("x", number), domain: [bottom, top], title: { ...title, text: "precision" } }],
+      [
+        axisName("xaxis", number),
+        {
+          ...axis,
+          anchor: axisName("y", number),
+          showticklabels: isLast,
+          title: { ...title, text: isLast ? "recall" : "" },
+        },
+      ],
+      [
+        axisName("yaxis", number),
+        { ...axis, anchor: axisName("x", number), domain: [bottom, top], title: { ...title, text: "precision" } },
+      ],
     ];
   });
   const headings = signals.map(({ name, title, colour }, number) => ({
-    text: rateText(plainText(title), now[name]), xref: "paper", x: 0, xanchor: "left", yref: `${axisName("y", number)} domain`, y: 1, yanchor: "bottom", showarrow: false, font: { ...text, color: colours[colour] },
+    text: rateText(plainText(title), now[name]),
+    xref: "paper",
+    x: 0,
+    xanchor: "left",
+    yref: `${axisName("y", number)} domain`,
+    y: 1,
+    yanchor: "bottom",
+    showarrow: false,
+    font: { ...text, color: colours[colour] },
   }));
   return {
-    width: plot.clientWidth, height: Math.max(230, panel.clientHeight - panel.firstChild.offsetHeight - 12), margin: { l: 44, r: 8, t: 0, b: 34, autoexpand: false }, font: text,
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
-    hoverlabel: { align: "left", font: text, bgcolor: colours.block }, annotations: headings, ...Object.fromEntries(axes),
+    width: plot.clientWidth,
+    height: Math.max(230, panel.clientHeight - panel.firstChild.offsetHeight - 12),
+    margin: { l: 44, r: 8, t: 0, b: 34, autoexpand: false },
+    font: text,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    showlegend: false,
+    hovermode: "closest",
+    dragmode: false,
+    hoverlabel: { align: "left", font: text, bgcolor: colours.block },
+    annotations: headings,
+    ...Object.fromEntries(axes),
   };
 }

@@ -13,14 +13,26 @@ import { canFail, signOfKind } from "../playback/stops.js";
 const WORDS = { fixed: "fixed", broken: "broken", changed: "changed kind", same: "unchanged" };
 let judged = null; // the last run of this video that was judged
 
-// Pairs the failures of two judgements: those of one reference turn, of one turn at a frame, or of the same wrong states.
-// Returns records {verb, before, after} in the order of time; `after` is null for a fixed failure, `before` for a broken one.
+// Pairs the failures of two judgements: those of one reference turn, of one turn at a frame, or of the same wrong
+// states. Returns records {verb, before, after} in the order of time; `after` is null for a fixed failure, `before` for
+// a broken one.
 export function compareFailures(before, after) {
-  const left = new Set(after.failures), records = [];
-  const pairs = [(one, other) => identify(before, one) === identify(after, other) && one.kind === other.kind,
-    (one, other) => one.reference !== null && other.reference !== null && keyOfReference(before, one) === keyOfReference(after, other),
+  const left = new Set(after.failures),
+    records = [];
+  const pairs = [
+    (one, other) => identify(before, one) === identify(after, other) && one.kind === other.kind,
+    (one, other) =>
+      one.reference !== null &&
+      other.reference !== null &&
+      keyOfReference(before, one) === keyOfReference(after, other),
     (one, other) => one.frame === other.frame && roleOf(before, one) === roleOf(after, other),
-    (one, other) => one.kind === "wrong state" && other.kind === "wrong state" && one.words === other.words && one.frame < other.end && other.frame < one.end];
+    (one, other) =>
+      one.kind === "wrong state" &&
+      other.kind === "wrong state" &&
+      one.words === other.words &&
+      one.frame < other.end &&
+      other.frame < one.end,
+  ];
   let open = [...before.failures];
   for (const isPair of pairs) {
     open = open.filter((one) => {
@@ -31,11 +43,16 @@ export function compareFailures(before, after) {
       return false;
     });
   }
-  records.push(...open.map((one) => ({ verb: "fixed", before: one, after: null })), ...[...left].map((other) => ({ verb: "broken", before: null, after: other })));
+  records.push(
+    ...open.map((one) => ({ verb: "fixed", before: one, after: null })),
+    ...[...left].map((other) => ({ verb: "broken", before: null, after: other })),
+  );
   return records.sort((a, b) => (a.after ?? a.before).time - (b.after ?? b.before).time);
 }
 
-function keyOfReference(data, { reference }) { return data.references[reference]?.key ?? reference; }
+function keyOfReference(data, { reference }) {
+  return data.references[reference]?.key ?? reference;
+}
 
 function roleOf(data, { turn, reference }) {
   return turn !== null ? data.turns[turn].role : reference !== null ? data.references[reference].role : "state";
@@ -49,11 +66,15 @@ function identify(data, failure) {
 // Shows the difference after a run with other thresholds, or another judgement; removes it for another video or task.
 export function showChanges(next) {
   const panel = find("changes");
-  if (next && (!next.events.length || !next.is_judged) && next.video_id === judged?.video_id) return; // it still streams
+  // it still streams
+  if (next && (!next.events.length || !next.is_judged) && next.video_id === judged?.video_id) return;
   const before = judged;
   judged = next && canFail(next) ? next : null;
   if (before === next) return;
-  const isComparable = judged && before && ["video_id", "model", "task"].every((name) => JSON.stringify(before[name]) === JSON.stringify(next[name]));
+  const isComparable =
+    judged &&
+    before &&
+    ["video_id", "model", "task"].every((name) => JSON.stringify(before[name]) === JSON.stringify(next[name]));
   const words = isComparable ? changeWords(before, next) : "";
   panel.hidden = !words;
   if (words) panel.replaceChildren(...drawChanges(words, compareFailures(before, next)));
@@ -62,23 +83,39 @@ export function showChanges(next) {
 
 // What differs between two runs, in words; "" if only their place on the page does.
 function changeWords(before, next) {
-  const moved = DECISIONS.filter((name) => hasSignal(next.policy, name) && before.thresholds[name] !== next.thresholds[name]);
-  if (moved.length) return moved.map((name) => `${name} ${thresholdWords(next.policy, before.thresholds[name])} → ${thresholdWords(next.policy, next.thresholds[name])}`).join(", ");
+  const moved = DECISIONS.filter(
+    (name) => hasSignal(next.policy, name) && before.thresholds[name] !== next.thresholds[name],
+  );
+  if (moved.length)
+    return moved
+      .map(
+        (name) =>
+          `${name} ${thresholdWords(next.policy, before.thresholds[name])} → ` +
+          `${thresholdWords(next.policy, next.thresholds[name])}`,
+      )
+      .join(", ");
   const isOther = before.run === next.run && compareFailures(before, next).some(({ verb }) => verb !== "same");
   return isOther ? "scored again" : "";
 }
 
 function drawChanges(words, records) {
-  const of = (verb) => records.filter((record) => record.verb === verb), same = of("same");
-  const counts = Object.keys(WORDS).map((verb) => `${of(verb).length} ${WORDS[verb]}`).join(", ");
-  const head = createNode("p", "ss-line ss-changed-counts"), close = createNode("button", "", "hide");
+  const of = (verb) => records.filter((record) => record.verb === verb),
+    same = of("same");
+  const counts = Object.keys(WORDS)
+    .map((verb) => `${of(verb).length} ${WORDS[verb]}`)
+    .join(", ");
+  const head = createNode("p", "ss-line ss-changed-counts"),
+    close = createNode("button", "", "hide");
   close.type = "button";
-  close.addEventListener("click", () => { find("changes").hidden = true; });
+  close.addEventListener("click", () => {
+    find("changes").hidden = true;
+  });
   head.append(createNode("b", "", `${words}: ${counts}`), close);
   const list = createNode("div", "ss-change-list");
   list.append(...records.filter(({ verb }) => verb !== "same").map(drawChange));
   if (same.length) {
-    const folded = createNode("details"), summary = createNode("summary", "", countText(same.length, "unchanged failure"));
+    const folded = createNode("details"),
+      summary = createNode("summary", "", countText(same.length, "unchanged failure"));
     folded.append(summary, ...same.map(drawChange));
     list.append(folded);
   }
@@ -86,18 +123,23 @@ function drawChanges(words, records) {
 }
 
 function drawChange({ verb, before, after }) {
-  const row = createNode("button", `ss-change ss-${verb}`), found = after ?? before;
+  const row = createNode("button", `ss-change ss-${verb}`),
+    found = after ?? before;
   row.type = "button";
   const kinds = verb === "changed" ? [before, after] : [found];
   const kind = kinds.map((failure) => `${signOfKind(failure.kind)} ${failure.kind}`).join(" → ");
-  row.append(createNode("b", "", WORDS[verb]), ` ${clockText(found.time)} ${kind}${found.words ? `: ${found.words}` : ""}`);
+  row.append(
+    createNode("b", "", WORDS[verb]),
+    ` ${clockText(found.time)} ${kind}${found.words ? `: ${found.words}` : ""}`,
+  );
   row.addEventListener("click", () => goToChange(before, after));
   return row;
 }
 
 // Goes to the failure, or to the turn that no longer is one.
 function goToChange(before, after) {
-  const number = after ? state.data.stops.indexOf(after) : -1, event = eventByKey((after ?? before).key);
+  const number = after ? state.data.stops.indexOf(after) : -1,
+    event = eventByKey((after ?? before).key);
   if (number >= 0) goToFailure(number);
   else if (event) goToEvent(event);
   else seek((after ?? before).time + 1e-3);

@@ -1,6 +1,23 @@
 // The panel of the moment at the playhead. Texts enter as textContent only.
 
-import { assistantState, bandsOf, CAUSES, clockText, countText, countUpTo, forgottenText, gapText, gridFrame, modelTimeText, probText, signOfTurn, stateAt, thresholdText, thresholdWords, timeOf } from "../state/data.js";
+import {
+  assistantState,
+  bandsOf,
+  CAUSES,
+  clockText,
+  countText,
+  countUpTo,
+  forgottenText,
+  gapText,
+  gridFrame,
+  modelTimeText,
+  probText,
+  signOfTurn,
+  stateAt,
+  thresholdText,
+  thresholdWords,
+  timeOf,
+} from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
 import { drawDifference } from "./differences.js";
@@ -14,20 +31,28 @@ import { gradeText, legalityTag } from "./transcript.js";
 const WRONG_TEXT = "wrong text";
 
 export function drawNowPanel(panel, data, frame, time, failure) {
-  const parts = [], hasRun = data.times.length > 0;
+  const parts = [],
+    hasRun = data.times.length > 0;
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
   const run = runWords(data);
   if (run) parts.push(createNode("p", "ss-of-run", `${failure ? "Failure, texts" : "Texts"} and states: ${run}`));
   if (failure) parts.push(failureCard(data, failure, Math.abs(time - failure.time) < 0.5 / data.fps));
   const head = createNode("p", "ss-line");
-  head.append(createNode("b", "", clockText(time)), ` frame ${frame + data.num_dropped} of ${hasRun ? data.times.length + data.num_dropped : data.expected_frames}`, ...inspectionButton());
+  head.append(
+    createNode("b", "", clockText(time)),
+    ` frame ${frame + data.num_dropped} of ${hasRun ? data.times.length + data.num_dropped : data.expected_frames}`,
+    ...inspectionButton(),
+  );
   if (data.isReferenceAlone) head.append(createNode("span", "ss-tag", "reference alone, no run"));
-  const cut = data.forgotten[countUpTo(data.forgotten, frame, (found) => found.frame) - 1], isCut = cut?.frame === frame;
-  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1)) head.append(createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"));
+  const cut = data.forgotten[countUpTo(data.forgotten, frame, (found) => found.frame) - 1],
+    isCut = cut?.frame === frame;
+  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1))
+    head.append(createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"));
   parts.push(head);
   if (isCut && cut.summary !== null) parts.push(createQuote("summary", cut.summary || "(empty)"));
   if (data.times.length) {
-    const gap = gapText(data, frame), heads = gap ? [] : visibleSignals(data).map(({ name }) => name);
+    const gap = gapText(data, frame),
+      heads = gap ? [] : visibleSignals(data).map(({ name }) => name);
     if (gap) parts.push(createNode("p", "ss-line", `no decision: ${gap}`));
     if (heads.includes("speak")) parts.push(decisionLine(data, "speak", frame));
     parts.push(...responseLines(data, frame, time, failure));
@@ -37,7 +62,9 @@ export function drawNowPanel(panel, data, frame, time, failure) {
   if (data.steps.length) parts.push(...stateParts(data, frame));
   if (data.times.length) {
     const gone = cut && !isCut ? `; at ${clockText(timeOf(data, cut.frame))} ${forgottenText(cut)}` : "";
-    const context = data.cache[frame] ? `${countText(data.cache[frame], "token")} in the context` : "length of the context not known";
+    const context = data.cache[frame]
+      ? `${countText(data.cache[frame], "token")} in the context`
+      : "length of the context not known";
     parts.push(createNode("p", "ss-dim", `${context}, ${modelTimeText(data.latency[frame])}${gone}`));
   }
   panel.replaceChildren(...parts);
@@ -65,7 +92,8 @@ function wrongTextLines(data, turn) {
 
 // A cause of difficulty from the manifest, explained; a split may define its own.
 function causeLine(cause) {
-  const box = createNode("span", "ss-cause"), tag = createNode("span", "ss-tag", cause);
+  const box = createNode("span", "ss-cause"),
+    tag = createNode("span", "ss-tag", cause);
   box.append("cause ", tag, " ", Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : "as the split's manifest names it");
   box.title = "Why this moment is hard: the split's manifest names the cause beside a reference turn.";
   return box;
@@ -75,21 +103,30 @@ const DECIDED_WORDS = { speak: ["silent", "spoke"], update: ["no update", "updat
 const PREVIEWED_WORDS = { speak: ["would be silent", "would speak"], update: ["no update", "would update"] };
 
 function decisionLine(data, name, frame) {
-  const prob = data[name][frame], threshold = (shown.isPreview ? shown : data).thresholds[name];
-  const row = createNode("p", "ss-line ss-decision"), word = createNode("b", "", (shown.isPreview ? PREVIEWED_WORDS : DECIDED_WORDS)[name][Number(hasDecided(data, name, frame))]);
+  const prob = data[name][frame],
+    threshold = (shown.isPreview ? shown : data).thresholds[name];
+  const row = createNode("p", "ss-line ss-decision"),
+    word = createNode(
+      "b",
+      "",
+      (shown.isPreview ? PREVIEWED_WORDS : DECIDED_WORDS)[name][Number(hasDecided(data, name, frame))],
+    );
   if (!hasValues(data, name)) {
     row.append(createNode("span", "ss-name", name), word, createNode("span", "ss-dim", "probability not known"));
     return row;
   }
   const bar = createNode("span", `ss-prob ss-${name}`);
-  const fill = createNode("i"), mark = createNode("u");
+  const fill = createNode("i"),
+    mark = createNode("u");
   const isKnown = !Number.isNaN(prob);
   fill.style.width = `${isKnown ? 100 * prob : 0}%`;
   mark.style.left = `${100 * threshold}%`;
   bar.append(fill, ...(isKnown ? [mark] : []));
   bar.title = `${data.policy.name}: ${conditionText(data.policy, thresholdWords(data.policy, threshold))}`;
   const sign = signOf(data.policy, exceeds(data.policy, name, prob, threshold));
-  const known = isKnown ? `${probText(prob, threshold)} ${sign} ${thresholdWords(data.policy, threshold)}` : "not known";
+  const known = isKnown
+    ? `${probText(prob, threshold)} ${sign} ${thresholdWords(data.policy, threshold)}`
+    : "not known";
   const comparison = hasSignal(data.policy, name) ? known : "";
   row.append(createNode("span", "ss-name", name), bar, createNode("span", "", comparison), word);
   return row;
@@ -97,17 +134,27 @@ function decisionLine(data, name, frame) {
 
 // The named signals at a frame, each with its threshold, and the state of the assistant.
 function signalLines(data, frame) {
-  const state = assistantState(data, frame), isShown = state && gapText(data, frame) === null;
+  const state = assistantState(data, frame),
+    isShown = state && gapText(data, frame) === null;
   const words = data.named.map(({ name, title, series, policy, decides, hasThreshold }) => {
     const threshold = shown.thresholds[name];
-    const value = data[series][frame], number = Number.isNaN(value) ? "not known" : probText(value, hasThreshold ? threshold : 0);
+    const value = data[series][frame],
+      number = Number.isNaN(value) ? "not known" : probText(value, hasThreshold ? threshold : 0);
     if (!hasThreshold || Number.isNaN(value)) return [title, number, ""];
     const isAbove = exceeds(policy, decides ?? "speak", value, threshold);
-    return [title, `${number} ${signOf(policy, isAbove)} ${thresholdText(threshold)}`, isAbove && decides ? decides : ""];
+    return [
+      title,
+      `${number} ${signOf(policy, isAbove)} ${thresholdText(threshold)}`,
+      isAbove && decides ? decides : "",
+    ];
   });
   return [...(isShown ? [["state", state, ""]] : []), ...words].map(([title, text, word]) => {
     const line = createNode("p", "ss-line ss-signal");
-    line.append(createNode("span", words.length ? "ss-signal-name" : "ss-name", title), createNode("span", "", text), createNode("b", "", word));
+    line.append(
+      createNode("span", words.length ? "ss-signal-name" : "ss-name", title),
+      createNode("span", "", text),
+      createNode("b", "", word),
+    );
     return line;
   });
 }
@@ -117,7 +164,8 @@ function responseLines(data, frame, time, failure) {
   const lines = [];
   const inCard = failure?.kind === WRONG_TEXT ? data.turns[failure.turn] : null; // it has both texts
   if (number >= 0 && data.responses[number] !== inCard) {
-    const turn = data.responses[number], isNow = turn.frame === frame;
+    const turn = data.responses[number],
+      isNow = turn.frame === frame;
     const said = createNode("p", isNow ? "ss-text" : "ss-text ss-dim", turn.text);
     if (!isNow) said.prepend(createNode("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`));
     lines.push(said);
@@ -131,10 +179,15 @@ function responseLines(data, frame, time, failure) {
 }
 
 function matchLines(data, turn) {
-  const words = { matched: "matched", mismatched: "other words", redundant: `${turn.failure ?? "redundant"}: no reference near` }[turn.verdict];
+  const words = {
+    matched: "matched",
+    mismatched: "other words",
+    redundant: `${turn.failure ?? "redundant"}: no reference near`,
+  }[turn.verdict];
   const box = createNode("p", `ss-judged ss-${turn.verdict}`);
   box.append(createNode("b", "", `${signOfTurn(turn)} ${words}`));
-  if (turn.score !== null) box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`);
+  if (turn.score !== null)
+    box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`);
   const parts = document.createDocumentFragment();
   parts.append(box);
   if (turn.grade !== undefined) parts.append(createNode("p", "ss-line ss-grade", `judged ${gradeText(data, turn)}`));
@@ -149,15 +202,19 @@ function delayText(delay) {
 
 function updateLines(data, frame) {
   const [first, end] = [frame - 1, frame].map((last) => countUpTo(data.turns, last, (turn) => turn.frame));
-  return data.turns.slice(first, end).filter((turn) => turn.role === "update").map((turn) => {
-    const box = createNode("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
-    box.append(createNode("b", "", turn.text));
-    if (turn.legality !== "legal") box.append(legalityTag(turn));
-    if (turn.verdict === "matched") box.append(` ${signOfTurn(turn)} as the reference, ${delayText(turn.delay)}`);
-    if (turn.verdict === "mismatched") box.append(" ◇ reference ", createNode("b", "", data.references[turn.link].text), `, ${delayText(turn.delay)}`);
-    if (turn.verdict === "redundant") box.append(" ◇ no reference near");
-    return box;
-  });
+  return data.turns
+    .slice(first, end)
+    .filter((turn) => turn.role === "update")
+    .map((turn) => {
+      const box = createNode("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
+      box.append(createNode("b", "", turn.text));
+      if (turn.legality !== "legal") box.append(legalityTag(turn));
+      if (turn.verdict === "matched") box.append(` ${signOfTurn(turn)} as the reference, ${delayText(turn.delay)}`);
+      if (turn.verdict === "mismatched")
+        box.append(" ◇ reference ", createNode("b", "", data.references[turn.link].text), `, ${delayText(turn.delay)}`);
+      if (turn.verdict === "redundant") box.append(" ◇ no reference near");
+      return box;
+    });
 }
 
 // The states of the steps: of the run, else of the reference, which a line then names.
@@ -175,7 +232,8 @@ function stateTable(data, frame) {
     const band = data.bands[bandsOf(data).at(-1)][number] ?? [];
     const [before, after] = [stateAt(band, frame - 1), stateAt(band, frame)];
     const wanted = stateAt(data.bands.reference[number] ?? [], frame);
-    const isChanged = before !== after, isWrong = wanted !== null && after !== wanted;
+    const isChanged = before !== after,
+      isWrong = wanted !== null && after !== wanted;
     const words = data.state_words[after] ?? "";
     const change = isChanged ? `${data.state_words[before].slice(0, 1)} → ${words}` : words;
     const row = createNode("tr");

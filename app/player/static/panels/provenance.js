@@ -11,7 +11,8 @@ export function drawProvenance() {
     const details = createNode("details");
     details.append(createNode("summary", "", run.letter ? `${run.letter}: ${run.origin.summary}` : run.origin.summary));
     const table = createNode("table");
-    for (const [label, text] of run.origin.rows) table.insertRow().append(createNode("th", "", label), createNode("td", "", text));
+    for (const [label, text] of run.origin.rows)
+      table.insertRow().append(createNode("th", "", label), createNode("td", "", text));
     details.append(table);
     return details;
   });
@@ -28,10 +29,14 @@ function announce(words) {
 }
 
 export function mountProvenance() {
-  document.addEventListener("stepscope:saved", ({ detail }) => {
-    if (waiting && find("said").textContent === waiting) setStatus(detail ? `Saved ${detail}.` : "");
-    waiting = "";
-  }, { signal: listeners.signal });
+  document.addEventListener(
+    "stepscope:saved",
+    ({ detail }) => {
+      if (waiting && find("said").textContent === waiting) setStatus(detail ? `Saved ${detail}.` : "");
+      waiting = "";
+    },
+    { signal: listeners.signal },
+  );
   find("origin").addEventListener("click", (event) => {
     const { export: content, figure: format } = event.target.closest("button")?.dataset ?? {};
     if (!state.data) return;
@@ -44,9 +49,20 @@ export function mountProvenance() {
 }
 
 function exportFigure(format) {
-  const { start, end } = ui.timeline.view, chart = find("figureChart"), isTimeline = chart.value === "timeline";
+  const { start, end } = ui.timeline.view,
+    chart = find("figureChart"),
+    isTimeline = chart.value === "timeline";
   const look = { chart: chart.value, format, width: find("figureWidth").value, theme: find("figureTheme").value };
-  host.trigger("export_figure", { ...look, from_s: start, to_s: end, corrected: state.data.is_corrected, reviewer: reviewer(), is_blind: review.isBlind });
-  const content = isTimeline ? `${clockText(start)} to ${clockText(end)}` : `"${chart.selectedOptions[0].textContent}" of this video`;
+  host.trigger("export_figure", {
+    ...look,
+    from_s: start,
+    to_s: end,
+    corrected: state.data.is_corrected,
+    reviewer: reviewer(),
+    is_blind: review.isBlind,
+  });
+  const content = isTimeline
+    ? `${clockText(start)} to ${clockText(end)}`
+    : `"${chart.selectedOptions[0].textContent}" of this video`;
   announce(`Drawing ${format.toUpperCase()} of ${content}.`);
 }

@@ -5,7 +5,9 @@ import { drawCurves } from "./curves.js";
 import { find } from "../dom/dom.js";
 import { host, state, ui } from "../state/state.js";
 
-export function tabNames() { return host.settings.can_review ? ["rows", "review", "curves"] : ["rows", "curves"]; }
+export function tabNames() {
+  return host.settings.can_review ? ["rows", "review", "curves"] : ["rows", "curves"];
+}
 
 export function openTab(name) {
   state.tab = name;

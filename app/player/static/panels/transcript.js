@@ -6,17 +6,25 @@ import { host } from "../state/state.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
 export function legalityTag(turn) {
-  const tag = createNode("span", "ss-tag", turn.legality === "illegal" ? "illegal in the model's states" : turn.legality);
-  tag.title = turn.legality === "malformed"
-    ? "not written as STEP->start or STEP->complete: it changes nothing"
-    : "in the states that the model had, it skips, repeats or goes back, or its step does not exist; it may still match the reference";
+  const tag = createNode(
+    "span",
+    "ss-tag",
+    turn.legality === "illegal" ? "illegal in the model's states" : turn.legality,
+  );
+  tag.title =
+    turn.legality === "malformed"
+      ? "not written as STEP->start or STEP->complete: it changes nothing"
+      : "in the states that the model had, it skips, repeats or goes back, or its step does not exist; it " +
+        "may still match the reference";
   return tag;
 }
 
 const GRADES = ["wrong", "partly right", "right"];
 
 // The grade that the judge gave the replies of a reply span so far.
-export function gradeText(data, turn) { return `${GRADES[turn.grade]}, ${turn.grade} of 2, by ${data.judge}`; }
+export function gradeText(data, turn) {
+  return `${GRADES[turn.grade]}, ${turn.grade} of 2, by ${data.judge}`;
+}
 
 function gradeTag(data, turn) {
   const tag = createNode("small", "ss-score ss-grade", `${turn.grade}/2`);
@@ -39,7 +47,8 @@ export class Transcript {
     this.isMarked = true; // whether the current row is marked: a wrong state has no row, and shows those of its time
     this.selected = null; // the key of the event that was selected last
     this.list = new WindowedList(panel, (number) => this.drawRow(this.data, this.rows[number]));
-    this.sizes = new ResizeObserver(() => this.reveal(this.selected !== null)); // also when a hidden transcript is shown
+    // also when a hidden transcript is shown
+    this.sizes = new ResizeObserver(() => this.reveal(this.selected !== null));
     this.sizes.observe(panel);
     panel.addEventListener("click", (event) => {
       const row = event.target.closest(".ss-row");
@@ -68,10 +77,12 @@ export class Transcript {
   // Shows the rows that were inserted at these indices, in order.
   insert(places) {
     if (!this.list.length && places.length) this.panel.lastChild.remove(); // the line for an empty transcript
-    this.list.anchored(() => places.forEach((place) => {
-      if (place <= this.current) this.current += 1;
-      this.list.insert(place);
-    }));
+    this.list.anchored(() =>
+      places.forEach((place) => {
+        if (place <= this.current) this.current += 1;
+        this.list.insert(place);
+      }),
+    );
   }
 
   drawRow(data, row) {
@@ -80,8 +91,16 @@ export class Transcript {
     const glyph = { update: "◆", user: "▹", assistant: "●" }[row.role];
     const words = createNode("span", "ss-words");
     const { turn, reference } = row;
-    const kind = turn ? turn.failure : reference.is_missed ? { update: "missed update", assistant: "missed" }[row.role] : null;
-    const mark = createNode("span", `ss-mark ss-${kind ? "mismatched" : "matched"}`, kind ? KINDS[kind] : turn?.verdict ? "✓" : "");
+    const kind = turn
+      ? turn.failure
+      : reference.is_missed
+        ? { update: "missed update", assistant: "missed" }[row.role]
+        : null;
+    const mark = createNode(
+      "span",
+      `ss-mark ss-${kind ? "mismatched" : "matched"}`,
+      kind ? KINDS[kind] : turn?.verdict ? "✓" : "",
+    );
     mark.title = kind ?? "";
     if (turn && turn.score !== null && turn.verdict === "matched") {
       mark.title = [kind, `similarity ${turn.score.toFixed(2)}`].filter(Boolean).join(", ");
@@ -94,7 +113,13 @@ export class Transcript {
     else if (reference && (!turn || reference.text !== turn.text)) {
       words.append(createQuote(quoteLabel(data, turn, reference), reference.text));
     }
-    box.append(createNode("span", "ss-time", clockText(row.time)), createNode("span", "", glyph), words, mark, createNode("span", "ss-given"));
+    box.append(
+      createNode("span", "ss-time", clockText(row.time)),
+      createNode("span", "", glyph),
+      words,
+      mark,
+      createNode("span", "ss-given"),
+    );
     box.classList.toggle("ss-current", this.isMarked && row === this.rows[this.current]);
     if (this.opinions) this.markRow(box, row);
     return box;
@@ -107,21 +132,27 @@ export class Transcript {
   }
 
   markRow(row, { reference, turn }) {
-    const said = this.opinions({ reference, turn }), box = row.lastElementChild;
+    const said = this.opinions({ reference, turn }),
+      box = row.lastElementChild;
     const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
     if (box.title === words) return;
     box.title = words;
-    box.replaceChildren(...said.map((found) => createNode("kbd", found.isWaiting ? "ss-waits" : "", host.settings.verdicts.indexOf(found.verdict) + 1)));
+    box.replaceChildren(
+      ...said.map((found) =>
+        createNode("kbd", found.isWaiting ? "ss-waits" : "", host.settings.verdicts.indexOf(found.verdict) + 1),
+      ),
+    );
   }
 
-  // Marks and shows the row of an event, a failure or a time. A selection shows its row again; playback moves a list under
-  // the mouse only if the row was selected.
+  // Marks and shows the row of an event, a failure or a time. A selection shows its row again; playback moves a list
+  // under the mouse only if the row was selected.
   follow(time, event, isSelected) {
     const isOf = (row) => (event.turn === null ? row.link === event.reference : row.number === event.turn);
     const hasRow = event && (event.turn !== null || event.reference !== null); // a wrong state has no row
     let number = hasRow ? this.rows.findIndex(isOf) : -1;
     if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
-    const selected = isSelected ? event?.key ?? null : null, isNew = selected !== null && selected !== this.selected;
+    const selected = isSelected ? (event?.key ?? null) : null,
+      isNew = selected !== null && selected !== this.selected;
     this.selected = selected;
     const isMarked = !event || hasRow;
     if (number === this.current && isMarked === this.isMarked && !isNew) return;
@@ -133,10 +164,14 @@ export class Transcript {
 
   // Scrolls to the current row. Under the mouse or the focus, only to a selected row that is wholly out of view.
   reveal(isSelected) {
-    const { panel } = this, isInUse = panel.matches(":hover, :focus-within");
-    if (this.current < 0 || !panel.clientHeight || isInUse && !isSelected) return;
-    const row = this.list.bring(this.current), slack = isInUse ? row.offsetHeight : 0;
-    const top = row.offsetTop - panel.offsetTop, bottom = top + row.offsetHeight;
-    if (top < panel.scrollTop - slack || bottom > panel.scrollTop + panel.clientHeight + slack) panel.scrollTop = top - panel.clientHeight / 3;
+    const { panel } = this,
+      isInUse = panel.matches(":hover, :focus-within");
+    if (this.current < 0 || !panel.clientHeight || (isInUse && !isSelected)) return;
+    const row = this.list.bring(this.current),
+      slack = isInUse ? row.offsetHeight : 0;
+    const top = row.offsetTop - panel.offsetTop,
+      bottom = top + row.offsetHeight;
+    if (top < panel.scrollTop - slack || bottom > panel.scrollTop + panel.clientHeight + slack)
+      panel.scrollTop = top - panel.clientHeight / 3;
   }
 }

@@ -27,12 +27,13 @@ export function tick() {
   followSpeech();
 }
 
-// Moves the playhead; updates texts only when the model's frame changes. A command runs it first: what it acts on is then
-// what lies at the playhead, even right after a seek.
+// Moves the playhead; updates texts only when the model's frame changes. A command runs it first: what it acts on is
+// then what lies at the playhead, even right after a seek.
 export function updatePlayhead() {
   if (!state.data || !ui.canvas.clientWidth) return;
   let time = ui.video.time;
-  if (shown.isLooping && shown.region && (time >= shown.region[1] || time < shown.region[0] - 0.3)) seek(time = shown.region[0]);
+  if (shown.isLooping && shown.region && (time >= shown.region[1] || time < shown.region[0] - 0.3))
+    seek((time = shown.region[0]));
   if (time === state.lastTime) return;
   state.lastTime = time;
   scrollView(time);

@@ -11,14 +11,22 @@ import { stopText } from "./stops.js";
 import { setStatus } from "../dom/status.js";
 
 export function splitPair() {
-  const event = currentEvent(), key = event?.pair || event?.other && event.kind !== "reference" ? event.key : event?.other;
-  if (!key) return setStatus("Only a matched pair, of the model's event and its reference turn, can be split or joined; none is selected.");
+  const event = currentEvent(),
+    key = event?.pair || (event?.other && event.kind !== "reference") ? event.key : event?.other;
+  if (!key)
+    return setStatus(
+      "Only a matched pair, of the model's event and its reference turn, can be split or joined; none is selected.",
+    );
   review.splits.set(key, Boolean(event.pair));
   const time = ui.video.time;
   mergeOpinions();
   const now = eventByKey(event.pair ? event.key : key);
   selectEvent(now, time, stopIndexOf(now));
-  setStatus(event.pair ? "Split: the model's event and its reference turn are judged separately. S joins them." : "Joined: one verdict counts for both. S splits them.");
+  setStatus(
+    event.pair
+      ? "Split: the model's event and its reference turn are judged separately. S joins them."
+      : "Joined: one verdict counts for both. S splits them.",
+  );
 }
 
 // Selects an event, or none, with the playhead at a time; `failure` is the number of a failure.
@@ -38,16 +46,24 @@ export function stopIndexOf(event) {
   return number < 0 ? null : number;
 }
 
-// Selects the event of a link at the moment of the link, which is not that of a turn that was moved, or that the user left.
+// Selects the event of a link at the moment of the link, which is not that of a turn that was moved, or that the user
+// left.
 export function goToLinked({ event, time }) {
   const isThere = Math.abs(eventTime(event) - time) < 0.5 / state.data.fps || time === 0;
-  if (isThere) goToEvent(event); else selectEvent(event, time);
+  if (isThere) goToEvent(event);
+  else selectEvent(event, time);
 }
 
 // Shows the failure of a selected turn once its corrections are known, if these moved it to the playhead.
 export function showFailureOfMoved() {
   const event = currentEvent();
-  if (!event || state.selectedTime === null || state.stopIndex !== null || Math.abs(eventTime(event) - state.selectedTime) >= 0.5 / state.data.fps) return;
+  if (
+    !event ||
+    state.selectedTime === null ||
+    state.stopIndex !== null ||
+    Math.abs(eventTime(event) - state.selectedTime) >= 0.5 / state.data.fps
+  )
+    return;
   state.stopIndex = stopIndexOf(event);
   redrawPlayhead();
 }
@@ -77,7 +93,8 @@ export function goToRow(row) {
   ui.canvas.focus({ preventScroll: true });
 }
 
-// Clears the selection when the playhead leaves it: its message and failure are removed, and the event follows the playhead again.
+// Clears the selection when the playhead leaves it: its message and failure are removed, and the event follows the
+// playhead again.
 export function clearSelection() {
   state.selectedTime = state.stopIndex = null;
   state.lastFrame = -1;
@@ -92,18 +109,25 @@ function currentIndex() {
 
 export function stepEvent(by) {
   const at = currentIndex();
-  const next = by > 0 ? review.events.find((event, number) => number > at && isInScope(event)) : review.events.findLast((event, number) => number < at && isInScope(event));
+  const next =
+    by > 0
+      ? review.events.find((event, number) => number > at && isInScope(event))
+      : review.events.findLast((event, number) => number < at && isInScope(event));
   if (!next) return setStatus(`No event ${by > 0 ? "after" : "before"} this one.`, true);
   goToEvent(next);
 }
 
 export function goToUnreviewed(given = "") {
-  const at = currentIndex(), left = review.events.map((event, number) => ({ event, number })).filter(({ event }) => isInScope(event) && opinion(event.key).verdict === null);
+  const at = currentIndex(),
+    left = review.events
+      .map((event, number) => ({ event, number }))
+      .filter(({ event }) => isInScope(event) && opinion(event.key).verdict === null);
   const next = left.find(({ number }) => number > at) ?? left[0];
   if (!next) return setStatus(`${given}Every event has your verdict.`, !given);
   goToEvent(next.event);
   state.isAfterVerdict = given !== "";
-  if (given) setStatus(`${given}The next one is selected${state.stopIndex === null ? "" : `: ${stopText(state.stopIndex)}`}.`);
+  if (given)
+    setStatus(`${given}The next one is selected${state.stopIndex === null ? "" : `: ${stopText(state.stopIndex)}`}.`);
 }
 
 // The first of the events of the scope that began last; null before all of them.
@@ -116,8 +140,10 @@ export function latestEvent(time) {
 // Selects the event at the playhead: it stays until another event of the scope begins.
 export function followEvent(time) {
   if (focusedInput() || state.selectedTime !== null) return;
-  const now = currentEvent(), latest = latestEvent(time);
-  if (now && latest && eventTime(now) > eventTime(latest) - 1e-3 && eventTime(now) <= time + 0.5 / state.data.fps) return;
+  const now = currentEvent(),
+    latest = latestEvent(time);
+  if (now && latest && eventTime(now) > eventTime(latest) - 1e-3 && eventTime(now) <= time + 0.5 / state.data.fps)
+    return;
   const key = latest?.key ?? null;
   if (key === review.current) return;
   review.current = key;

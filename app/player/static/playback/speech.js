@@ -8,7 +8,9 @@ const MAX_CHARS = 1000; // the server speaks no longer text
 const LEAD_S = 0.05; // playback from a response on speaks it too
 const MAX_STEP_S = 1; // of playback between two ticks, times the rate; a longer one is a seek
 
-let isOn = false, passed = null, sound = null; // whether responses are spoken; time up to which they were; the audio element
+let isOn = false,
+  passed = null,
+  sound = null; // whether responses are spoken; time up to which they were; the audio element
 
 export function mountSpeech() {
   find("speech").hidden = !host.settings.speech_url;
@@ -21,13 +23,16 @@ export function toggleSpeech() {
   passed = null;
   if (!isOn) stop();
   find("speech").setAttribute("aria-pressed", isOn);
-  setStatus(isOn ? "The model's responses are spoken during playback. 9 ends it." : "The model's responses are not spoken.");
+  setStatus(
+    isOn ? "The model's responses are spoken during playback. 9 ends it." : "The model's responses are not spoken.",
+  );
 }
 
 // Speaks the latest response between the last tick and this one; silent while the video is paused, and after a seek.
 export function followSpeech() {
   if (!isOn || !state.data) return;
-  const time = ui.video.time, before = passed;
+  const time = ui.video.time,
+    before = passed;
   passed = ui.video.isPaused ? null : time;
   if (ui.video.isPaused) return stop();
   const isSeek = before !== null && (time < before || time - before > MAX_STEP_S * ui.video.rate);
@@ -39,9 +44,13 @@ export function followSpeech() {
 
 function speak(text) {
   stop();
-  const now = sound = new Audio(`${host.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`);
+  const now = (sound = new Audio(
+    `${host.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`,
+  ));
   now.playbackRate = ui.video.rate;
-  now.play().catch((error) => { if (now === sound && error.name !== "AbortError") setStatus(`The response cannot be spoken: ${error.message}`); });
+  now.play().catch((error) => {
+    if (now === sound && error.name !== "AbortError") setStatus(`The response cannot be spoken: ${error.message}`);
+  });
 }
 
 function stop() {

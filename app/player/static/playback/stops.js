@@ -4,7 +4,8 @@
 import { clockText, KINDS } from "../state/data.js";
 import { kinds, state } from "../state/state.js";
 
-export const LOW_SIMILARITY = "low similarity", LOW_SIMILARITY_SIGN = "≈";
+export const LOW_SIMILARITY = "low similarity",
+  LOW_SIMILARITY_SIGN = "≈";
 
 // Parses a similarity such as 0.8 or 0,8 to hundredths; null for other text.
 export function parseSimilarity(text) {
@@ -13,41 +14,75 @@ export function parseSimilarity(text) {
 }
 
 // Whether outputs exist that can fail: a reference alone has none.
-export function canFail(data) { return data.has_reference && data.is_judged && !data.isReferenceAlone; }
+export function canFail(data) {
+  return data.has_reference && data.is_judged && !data.isReferenceAlone;
+}
 
 export function whyNoFailures() {
-  if (state.data.is_copied && !state.data.has_reference) return "There is no reference to fail against: the turns are a copy of the model's own. Correct them, then tick “score by corrected”.";
+  if (state.data.is_copied && !state.data.has_reference)
+    return (
+      "There is no reference to fail against: the turns are a copy of the model's own. Correct them, " +
+      "then tick “score by corrected”."
+    );
   if (!state.data.has_reference) return "There is no reference to fail against.";
-  return state.data.isReferenceAlone ? "There is no run here that can fail: this is the reference alone." : "The run still streams: its failures are known once it ends.";
+  return state.data.isReferenceAlone
+    ? "There is no run here that can fail: this is the reference alone."
+    : "The run still streams: its failures are known once it ends.";
 }
 
 // The sign and kind of a stop, with its place among the stops of the chosen kinds, such as "✕ missed (2 of 4)".
 export function stopText(number) {
-  const stop = state.data.stops[number], chosen = state.data.stops.filter(({ kind }) => kinds.has(kind));
-  return `${signOfKind(stop.kind)} ${stop.kind}${chosen.includes(stop) ? ` (${chosen.indexOf(stop) + 1} of ${chosen.length})` : ""}`;
+  const stop = state.data.stops[number],
+    chosen = state.data.stops.filter(({ kind }) => kinds.has(kind));
+  return (
+    `${signOfKind(stop.kind)} ${stop.kind}` +
+    `${chosen.includes(stop) ? ` (${chosen.indexOf(stop) + 1} of ${chosen.length})` : ""}`
+  );
 }
 
 // The place of a failure among the stops of its moment that N visits, such as "2 of 3 at 0:09.5"; "" where it is alone.
 export function momentText(failure) {
-  const together = state.data.stops.filter((stop) => stop === failure || kinds.has(stop.kind) && Math.abs(stop.time - failure.time) < 1e-6);
-  return together.length > 1 ? `${together.indexOf(failure) + 1} of ${together.length} at ${clockText(failure.time)}` : "";
+  const together = state.data.stops.filter(
+    (stop) => stop === failure || (kinds.has(stop.kind) && Math.abs(stop.time - failure.time) < 1e-6),
+  );
+  return together.length > 1
+    ? `${together.indexOf(failure) + 1} of ${together.length} at ${clockText(failure.time)}`
+    : "";
 }
 
 // The failure that a run is opened at, and the keys that lead on.
 export function openingText(number) {
   const { kind, words, time } = state.data.stops[number];
   const failure = `${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}`;
-  return `Failure ${number + 1} of ${state.data.stops.length}: ${failure}, at ${clockText(time)}. N: next failure · Space: play · ?: all keys`;
+  return (
+    `Failure ${number + 1} of ${state.data.stops.length}: ${failure}, at ${clockText(time)}. N: next ` +
+    `failure · Space: play · ?: all keys`
+  );
 }
 
-export function signOfKind(kind) { return KINDS[kind] ?? LOW_SIMILARITY_SIGN; }
+export function signOfKind(kind) {
+  return KINDS[kind] ?? LOW_SIMILARITY_SIGN;
+}
 
 // Matched texts with a low similarity (as rounded for display), as objects like failures.
 export function lowSimilarityStops(data) {
-  return data.turns.map((turn, number) => ({ turn, number }))
-    .filter(({ turn }) => turn.role === "assistant" && turn.verdict === "matched" && turn.score !== null && Number(turn.score.toFixed(2)) < state.lowSimilarity)
+  return data.turns
+    .map((turn, number) => ({ turn, number }))
+    .filter(
+      ({ turn }) =>
+        turn.role === "assistant" &&
+        turn.verdict === "matched" &&
+        turn.score !== null &&
+        Number(turn.score.toFixed(2)) < state.lowSimilarity,
+    )
     .map(({ turn, number }) => ({
-      kind: LOW_SIMILARITY, turn: number, reference: turn.link, frame: turn.frame, time: turn.time, key: turn.key, cause: null,
+      kind: LOW_SIMILARITY,
+      turn: number,
+      reference: turn.link,
+      frame: turn.frame,
+      time: turn.time,
+      key: turn.key,
+      cause: null,
       words: `${turn.score.toFixed(2)}, below ${state.lowSimilarity.toFixed(2)}: matched, no failure`,
     }));
 }

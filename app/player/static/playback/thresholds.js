@@ -8,12 +8,15 @@ import { hasTheta } from "../state/policy.js";
 import { DECISIONS, setLevels, signalOf } from "../state/signals.js";
 import { host, listeners, shown, state, ui } from "../state/state.js";
 
-const IDLE_MS = 700, TYPING_MS = 300;
-let ticket = 0, idle = 0;
+const IDLE_MS = 700,
+  TYPING_MS = 300;
+let ticket = 0,
+  idle = 0;
 
 const isThreshold = (value) => Number.isFinite(value) && value >= 0 && value <= 1;
 const areEqual = (one, other) => DECISIONS.every((name) => one[name] === other[name]);
-const usedSignals = new Map(); // name of a run -> the thresholds of its named signals that the sweep set, by their own names
+// name of a run -> the thresholds of its named signals that the sweep set, by their own names
+const usedSignals = new Map();
 const movedSignals = new WeakMap(); // run -> the moved thresholds of its named signals: previews, without an exact run
 
 // Sets one threshold or both, from a slider or a line. An empty input moves nothing.
@@ -30,7 +33,8 @@ export function moveThresholds(values) {
   if (state.movedThresholds && !state.isPointerDown) idle = setTimeout(requestExactRun, IDLE_MS);
 }
 
-// Applies thresholds of the sweep: those of probabilities move; those of named signals are previewed in each video of their run.
+// Applies thresholds of the sweep: those of probabilities move; those of named signals are previewed in each video of
+// their run.
 export function applyThresholds({ used, ...values }) {
   if (Object.keys(values).length) moveThresholds(values);
   if (!used) return;
@@ -71,7 +75,8 @@ export function requestExactRun() {
   const hasRun = Boolean(state.data?.times.length);
   host.trigger("thresholds", { ...state.requestedThresholds, ticket, has_run: hasRun });
   if (!hasRun && state.data) state.data.thresholds = state.requestedThresholds;
-  if (!hasRun || areEqual(state.requestedThresholds, state.data.thresholds)) state.requestedThresholds = null; // nothing to wait for
+  // nothing to wait for
+  if (!hasRun || areEqual(state.requestedThresholds, state.data.thresholds)) state.requestedThresholds = null;
   showThresholds();
   if (state.data) refreshCounts();
 }
@@ -87,13 +92,23 @@ function showThresholds() {
 
 // Shows the sliders of the rule of the run, or of the page's model before the first run; the style sheet has the rest.
 function showSliders() {
-  if (!host.settings.hint) document.documentElement.toggleAttribute("data-theta", state.data ? hasTheta(state.data.policy) : host.settings.has_theta);
+  if (!host.settings.hint)
+    document.documentElement.toggleAttribute(
+      "data-theta",
+      state.data ? hasTheta(state.data.policy) : host.settings.has_theta,
+    );
 }
 
 // Settles a request after a run arrived or was cleared; the sliders follow the run.
 export function settleThresholds() {
   const before = shown.thresholds;
-  if (!state.data || state.data.run_name || state.data.answers === ticket || state.requestedThresholds && areEqual(state.requestedThresholds, state.data.thresholds)) state.requestedThresholds = null;
+  if (
+    !state.data ||
+    state.data.run_name ||
+    state.data.answers === ticket ||
+    (state.requestedThresholds && areEqual(state.requestedThresholds, state.data.thresholds))
+  )
+    state.requestedThresholds = null;
   if (state.data && !movedSignals.has(state.data)) previewUsed();
   showThresholds();
   if (!areEqual(before, shown.thresholds)) host.trigger("shown");
@@ -101,11 +116,13 @@ export function settleThresholds() {
 
 // The value of a drag: hundredths of the range.
 function rounded(name, value) {
-  const { low, high } = state.data ? signalOf(state.data, name) : { low: 0, high: 1 }, step = 10 ** (Math.ceil(Math.log10(high - low)) - 2);
+  const { low, high } = state.data ? signalOf(state.data, name) : { low: 0, high: 1 },
+    step = 10 ** (Math.ceil(Math.log10(high - low)) - 2);
   return step === 0.01 ? hundredths(value) : Number((Math.round(value / step) * step).toPrecision(12));
 }
 
-const hundredths = (value) => Math.round(value * 100) / 100; // the precision of a drag; a threshold itself may have more digits
+// the precision of a drag; a threshold itself may have more digits
+const hundredths = (value) => Math.round(value * 100) / 100;
 
 // Drags a threshold's handle; `valueAt(y)` is the threshold at a height of the timeline.
 export function dragThreshold(name, valueAt, event) {
@@ -125,20 +142,26 @@ export function dragThreshold(name, valueAt, event) {
 // The number inputs of all thresholds of the page: an invalid value is refused with a message and reset.
 const THRESHOLD_INPUTS = ".threshold input[type=number]";
 const valueBeforeTyping = new WeakMap(); // input -> its last valid value, until the typed one is checked
-let isRefused = false, typing = 0;
+let isRefused = false,
+  typing = 0;
 
 const isValid = (box) => box.value !== "" && isThreshold(Number(box.value));
 
 function onThresholdInput(name, handle) {
-  document.addEventListener(name, (event) => {
-    if (event.target.matches?.(THRESHOLD_INPUTS)) handle(event.target, event);
-  }, { signal: listeners.signal, capture: true }); // before Gradio's own listener, which reads "" as 0
+  document.addEventListener(
+    name,
+    (event) => {
+      if (event.target.matches?.(THRESHOLD_INPUTS)) handle(event.target, event);
+    },
+    { signal: listeners.signal, capture: true },
+  ); // before Gradio's own listener, which reads "" as 0
 }
 
 const dispatchInput = (box) => box.dispatchEvent(new InputEvent("input", { bubbles: true }));
 
 function validateInput(box) {
-  const frame = box.closest(".threshold"), kept = valueBeforeTyping.get(box);
+  const frame = box.closest(".threshold"),
+    kept = valueBeforeTyping.get(box);
   clearTimeout(typing);
   if (!valueBeforeTyping.delete(box)) return; // nothing was typed
   if (isValid(box)) return dispatchInput(box);
@@ -172,20 +195,40 @@ export function mountThresholds() {
   onThresholdInput("keydown", (box) => box.closest(".threshold").querySelector(".threshold-problem")?.remove());
   onThresholdInput("change", validateInput);
   onThresholdInput("blur", validateInput);
-  document.addEventListener("pointerdown", () => { isRefused = false; }, { signal: listeners.signal, capture: true });
-  document.addEventListener("click", (event) => { // a click on Run or Start that refuses an input does nothing else
-    if (!isRefused) for (const problem of document.querySelectorAll(".threshold-problem")) problem.remove(); // it was read, and may no longer hold
-    if (!isRefused || !event.target.closest?.("button")) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-  }, { signal: listeners.signal, capture: true });
+  document.addEventListener(
+    "pointerdown",
+    () => {
+      isRefused = false;
+    },
+    { signal: listeners.signal, capture: true },
+  );
+  document.addEventListener(
+    "click",
+    (event) => {
+      // a click on Run or Start that refuses an input does nothing else
+      // it was read, and may no longer hold
+      if (!isRefused) for (const problem of document.querySelectorAll(".threshold-problem")) problem.remove();
+      if (!isRefused || !event.target.closest?.("button")) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    },
+    { signal: listeners.signal, capture: true },
+  );
 
-  // Sliders have the step "any", because a step would round the threshold that they show. A drag sets hundredths, and so do the
-  // arrows of a number input.
-  document.addEventListener("input", (event) => {
-    const slider = event.target;
-    if (state.isMouseActive && slider.matches?.(".threshold input[type=range]")) slider.value = hundredths(Number(slider.value));
-  }, { signal: listeners.signal, capture: true });
-  for (const name of ["pointerover", "focus"]) onThresholdInput(name, (box) => { box.step = "0.01"; });
+  // Sliders have the step "any", because a step would round the threshold that they show. A drag sets hundredths, and
+  // so do the arrows of a number input.
+  document.addEventListener(
+    "input",
+    (event) => {
+      const slider = event.target;
+      if (state.isMouseActive && slider.matches?.(".threshold input[type=range]"))
+        slider.value = hundredths(Number(slider.value));
+    },
+    { signal: listeners.signal, capture: true },
+  );
+  for (const name of ["pointerover", "focus"])
+    onThresholdInput(name, (box) => {
+      box.step = "0.01";
+    });
   listeners.signal.addEventListener("abort", () => clearTimeout(idle));
 }

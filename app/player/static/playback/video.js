@@ -44,14 +44,16 @@ export class VideoPlayer {
     for (const end = performance.now() + limit_ms; performance.now() < end;) {
       const video = this.refresh();
       if (video?.readyState >= 2 && !video.seeking) return;
-      await new Promise((resolve) => { requestAnimationFrame(resolve); });
+      await new Promise((resolve) => {
+        requestAnimationFrame(resolve);
+      });
     }
   }
 
   // Seeks in a video that may still be loading: until then, the element shows the previous one.
   arriveAt(time) {
     this.time = time;
-    const arrival = this.arrival = { time, before: this.video?.currentSrc };
+    const arrival = (this.arrival = { time, before: this.video?.currentSrc });
     const expire = () => {
       if (this.arrival !== arrival) return;
       if (this.refresh()?.readyState >= 1) this.arrival = null; // it stays the same video
@@ -61,16 +63,24 @@ export class VideoPlayer {
   }
 
   // Looks the element up if it is not in the page any more: a paused player does so only a few times a second.
-  ensureCurrent() { if (!this.video?.isConnected) this.refresh(); }
+  ensureCurrent() {
+    if (!this.video?.isConnected) this.refresh();
+  }
 
   get time() {
     this.ensureCurrent();
-    if (this.arrival && this.video?.paused) return this.arrival.time; // until then, the element shows the previous video
+    // until then, the element shows the previous video
+    if (this.arrival && this.video?.paused) return this.arrival.time;
     if (this.video) return this.wanted ?? this.video.currentTime;
     return this.clockTime;
   }
 
-  get clockTime() { return Math.min(this.end, this.clock + (this.began === null ? 0 : (performance.now() - this.began) / 1000 * this.rate)); }
+  get clockTime() {
+    return Math.min(
+      this.end,
+      this.clock + (this.began === null ? 0 : ((performance.now() - this.began) / 1000) * this.rate),
+    );
+  }
 
   set time(time) {
     this.ensureCurrent();
@@ -82,7 +92,9 @@ export class VideoPlayer {
     this.onMove();
   }
 
-  get isPaused() { return this.video ? this.video.paused : this.began === null; }
+  get isPaused() {
+    return this.video ? this.video.paused : this.began === null;
+  }
 
   play() {
     if (this.video) return void this.video.play().catch(() => {}); // a play that is interrupted by a seek is no failure
@@ -111,7 +123,7 @@ export class VideoPlayer {
     this.track.mode = which === "off" ? "disabled" : "showing";
     if (which === "off") return;
     // oxlint-disable-next-line unicorn/no-useless-spread -- the list is live
-    for (const cue of [...this.track.cues ?? []]) this.track.removeCue(cue);
+    for (const cue of [...(this.track.cues ?? [])]) this.track.removeCue(cue);
     this.addCues(which === "model" ? data.responses : data.referenceTurns, data.duration_s);
   }
 

@@ -8,11 +8,12 @@ import { setStatus } from "../dom/status.js";
 import { reviewKey, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
 
-// Puts an action into the outbox, sends it, and calls `done`. Without a reviewer's name it waits for one; returns whether it was
-// accepted.
+// Puts an action into the outbox, sends it, and calls `done`. Without a reviewer's name it waits for one; returns
+// whether it was accepted.
 export function submitAction(kind, more, done = () => {}) {
   if (!state.data) return false;
-  const place = currentPlace(), action = { action_id: newActionId(), kind, video_id: state.data.video_id, ...more, moment: currentMoment() };
+  const place = currentPlace(),
+    action = { action_id: newActionId(), kind, video_id: state.data.video_id, ...more, moment: currentMoment() };
   review.origins.set(action.action_id, place);
   if (reviewer()) return putAction(action, done);
   review.unnamed.push({ action, done });
@@ -25,8 +26,11 @@ export function submitAction(kind, more, done = () => {}) {
 
 function currentMoment() {
   return {
-    run_digest: state.data.run, model_digest: state.data.model, playhead_s: ui.video.time,
-    speak_threshold: state.data.thresholds.speak, update_threshold: state.data.thresholds.update,
+    run_digest: state.data.run,
+    model_digest: state.data.model,
+    playhead_s: ui.video.time,
+    speak_threshold: state.data.thresholds.speak,
+    update_threshold: state.data.thresholds.update,
   };
 }
 
@@ -56,18 +60,28 @@ export function dropUnnamed() {
 export function submitForEvent(kind, more, done) {
   const event = currentEvent();
   if (!event) return setStatus("There is no event here to judge: W goes to the next one.", true);
-  return submitAction(kind, { event: eventIdentity(event), ...(event.pair ? { paired: eventIdentity(event.pair) } : {}), ...more }, done);
+  return submitAction(
+    kind,
+    { event: eventIdentity(event), ...(event.pair ? { paired: eventIdentity(event.pair) } : {}), ...more },
+    done,
+  );
 }
 
-function eventIdentity({ key, kind, role, time, text, number }) { return { key, kind, role, time_s: time, text, number }; }
+function eventIdentity({ key, kind, role, time, text, number }) {
+  return { key, kind, role, time_s: time, text, number };
+}
 
 // Undo or redo. The target is named if it waits in the outbox, so that a refusal cannot redirect the undo.
 export function undoOrRedo(kind) {
-  const mine = outbox.all().filter((action) => action.reviewer === reviewer() && action.video_id === state.data.video_id);
-  const done = [], undone = [];
+  const mine = outbox
+    .all()
+    .filter((action) => action.reviewer === reviewer() && action.video_id === state.data.video_id);
+  const done = [],
+    undone = [];
   for (const action of mine) {
     if (action.kind === "undo") undone.push(...(action.target ? done.splice(done.indexOf(action.target), 1) : []));
-    else if (action.kind === "redo") done.push(...(action.target ? undone.splice(undone.indexOf(action.target), 1) : []));
+    else if (action.kind === "redo")
+      done.push(...(action.target ? undone.splice(undone.indexOf(action.target), 1) : []));
     else done.push(action.action_id);
   }
   submitAction(kind, { target: (kind === "undo" ? done : undone).at(-1) ?? null });

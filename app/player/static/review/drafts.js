@@ -2,11 +2,14 @@
 
 import { review, reviewer } from "../state/state.js";
 
-export function draftKey(box) { return `${box.className} ${box.dataset.event}`; }
+export function draftKey(box) {
+  return `${box.className} ${box.dataset.event}`;
+}
 
 // Submits the text of an input with `work`. It stays a draft while the action waits for a reviewer's name.
 export function submitInput(box, work) {
-  const key = draftKey(box), forget = () => review.drafts.delete(key);
+  const key = draftKey(box),
+    forget = () => review.drafts.delete(key);
   review.drafts.set(key, box.value);
   work(box.value, forget);
   if (reviewer()) forget();

@@ -8,12 +8,17 @@ export const KIND_LABELS = { generated: "model said", update: "model update", st
 export const ROLE_LABELS = { update: "reference update", user: "user turn", assistant: "reference turn" };
 
 // The name of a turn or an event in all messages.
-function nameOf(label, text, time) { return `${label} “${text.length > 60 ? `${text.slice(0, 60)}…` : text}” at ${clockText(time)}`; }
+function nameOf(label, text, time) {
+  return `${label} “${text.length > 60 ? `${text.slice(0, 60)}…` : text}” at ${clockText(time)}`;
+}
 
 // Describes an event, such as “model update S3->start at 0:12.0”.
 export function describeEvent(event) {
   const { text, time } = lastTurn(event.key) ?? event;
-  return `${nameOf(KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role], text, time)}${event.pair ? " with its reference" : ""}`;
+  return (
+    `${nameOf(KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role], text, time)}` +
+    `${event.pair ? " with its reference" : ""}`
+  );
 }
 
 // Describes an action and its event; of the event's pair, only the side that changed. The event is null if it is gone.
@@ -25,9 +30,19 @@ export function describeAction({ kind, correction }, event, what) {
 }
 
 // The aspects of a turn that a kind of correction proposes.
-const ASPECTS = { text: ["text"], update: ["text"], time: ["time"], boundary: ["time"], span: ["time", "end"], add: ["presence"], delete: ["presence"] };
+const ASPECTS = {
+  text: ["text"],
+  update: ["text"],
+  time: ["time"],
+  boundary: ["time"],
+  span: ["time", "end"],
+  add: ["presence"],
+  delete: ["presence"],
+};
 
-export function conflictText({ aspect, wishes }) { return `Reviewers disagree about its ${aspect} (${wishes}): the source is kept.`; }
+export function conflictText({ aspect, wishes }) {
+  return `Reviewers disagree about its ${aspect} (${wishes}): the source is kept.`;
+}
 
 // A changed turn is named as in the source.
 function describeCorrection({ kind, turn, text, time_s, end_s }, event) {
@@ -36,7 +51,15 @@ function describeCorrection({ kind, turn, text, time_s, end_s }, event) {
   if (conflict) return `Not applied to the ${source}: ${conflictText(conflict)} Z takes yours back.`;
   if (kind === "delete") return `Deleted the ${event ? describeEvent(event) : source}. Z brings it back.`;
   if (kind === "add") return `Added the ${event ? describeEvent(event) : source}. Z takes it back.`;
-  if (kind === "boundary") return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
-  if (kind === "span") return `Corrected the ${source}: it ${typeof end_s === "number" ? `lasts from ${clockText(time_s)} to ${clockText(end_s)}` : "is an instant"}. Z takes it back.`;
-  return `Corrected the ${source}: ${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`;
+  if (kind === "boundary")
+    return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
+  if (kind === "span") {
+    const length =
+      typeof end_s === "number" ? `lasts from ${clockText(time_s)} to ${clockText(end_s)}` : "is an instant";
+    return `Corrected the ${source}: it ${length}. Z takes it back.`;
+  }
+  return (
+    `Corrected the ${source}: ` +
+    `${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`
+  );
 }

@@ -11,7 +11,11 @@ import { canFail } from "../playback/stops.js";
 
 const SCOPES = {
   all: () => true,
-  failures: (event) => event.kind === "state" || (event.turn !== null ? state.data.turns[event.turn].failure !== null : state.data.references[event.reference]?.is_missed),
+  failures: (event) =>
+    event.kind === "state" ||
+    (event.turn !== null
+      ? state.data.turns[event.turn].failure !== null
+      : state.data.references[event.reference]?.is_missed),
   model: (event) => event.kind === "generated" || event.kind === "update",
   reference: (event) => referenceOf(event) !== null,
 };
@@ -23,9 +27,12 @@ export const AVAILABLE_SCOPES = {
   reference: () => state.data.has_reference || state.data.is_copied,
 };
 
-// The verdict that an event cannot have: the model did not miss what it wrote, and a turn of the reference is no false alarm.
+// The verdict that an event cannot have: the model did not miss what it wrote, and a turn of the reference is no false
+// alarm.
 const UNFIT = { generated: "missed", update: "missed", reference: "false alarm" };
-export function fitsVerdict(event, verdict) { return UNFIT[event?.kind] !== verdict; }
+export function fitsVerdict(event, verdict) {
+  return UNFIT[event?.kind] !== verdict;
+}
 
 export const NO_OPINION = { verdict: null, tags: [], note: "" };
 export const PARTS = Object.keys(NO_OPINION);
@@ -33,9 +40,16 @@ export const PARTS = Object.keys(NO_OPINION);
 // Merges the store's opinions with the waiting actions of the outbox: the events, and this reviewer's opinions on them.
 export function mergeOpinions() {
   if (!state.data) return ui.drawReview();
-  const added = (layer()?.turns ?? []).filter((turn) => turn.is_added).map((turn) => ({
-    ...turn.name, key: turn.key, kind: "reference", time: turn.name.time_s, turn: null, reference: null,
-  }));
+  const added = (layer()?.turns ?? [])
+    .filter((turn) => turn.is_added)
+    .map((turn) => ({
+      ...turn.name,
+      key: turn.key,
+      kind: "reference",
+      time: turn.name.time_s,
+      turn: null,
+      reference: null,
+    }));
   const events = added.length ? [...state.data.events, ...added].sort((a, b) => a.time - b.time) : state.data.events;
   review.mine.clear();
   const who = reviewer();
@@ -44,29 +58,51 @@ export function mergeOpinions() {
     if (mine) review.mine.set(key, mine);
   }
   const moves = new Map();
-  const waiting = host.settings.can_review ? outbox.all() : [], undone = new Set();
-  for (const { kind, target } of waiting) if (kind === "undo") undone.add(target); else if (kind === "redo") undone.delete(target);
+  const waiting = host.settings.can_review ? outbox.all() : [],
+    undone = new Set();
+  for (const { kind, target } of waiting)
+    if (kind === "undo") undone.add(target);
+    else if (kind === "redo") undone.delete(target);
   for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
     const { turn: moved, kind: change, time_s, end_s } = action.correction ?? {};
-    if (time_s !== undefined) moves.set(JSON.stringify(moved), { time: time_s, ...(change === "span" ? { end: end_s } : {}) });
+    if (time_s !== undefined)
+      moves.set(JSON.stringify(moved), { time: time_s, ...(change === "span" ? { end: end_s } : {}) });
     if (!action.event || action.reviewer !== who || action.video_id !== state.data.video_id) continue;
     const given = PARTS.includes(action.kind) ? { [action.kind]: action[action.kind] ?? NO_OPINION[action.kind] } : {};
-    for (const [event, other] of [[action.event, action.paired], [action.paired, action.event]]) {
+    for (const [event, other] of [
+      [action.event, action.paired],
+      [action.paired, action.event],
+    ]) {
       if (!event) continue;
-      const own = ownOpinion(event.key), { [action.kind]: _, ...paired_with } = own.paired_with ?? {};
-      review.mine.set(event.key, { ...own, ...given, isWaiting: true, paired_with: other ? { ...paired_with, [action.kind]: other.key } : paired_with });
+      const own = ownOpinion(event.key),
+        { [action.kind]: _, ...paired_with } = own.paired_with ?? {};
+      review.mine.set(event.key, {
+        ...own,
+        ...given,
+        isWaiting: true,
+        paired_with: other ? { ...paired_with, [action.kind]: other.key } : paired_with,
+      });
     }
   }
   review.events = joinPairs(events);
-  review.turns = new Map((layer()?.turns ?? []).map((turn) => [turn.key, moves.size ? { ...turn, ...moves.get(JSON.stringify(turn.name)) } : turn]));
+  review.turns = new Map(
+    (layer()?.turns ?? []).map((turn) => [
+      turn.key,
+      moves.size ? { ...turn, ...moves.get(JSON.stringify(turn.name)) } : turn,
+    ]),
+  );
   state.data.judged = review.events.map((event) => ({ key: event.key, time: eventTime(event), ...opinion(event.key) }));
-  ui.transcript.mark((keys) => [...new Set(keys.map((key) => review.units.get(key)).filter(Boolean))].map((unit) => opinion(unit.key)));
+  ui.transcript.mark((keys) =>
+    [...new Set(keys.map((key) => review.units.get(key)).filter(Boolean))].map((unit) => opinion(unit.key)),
+  );
   redrawPlayhead();
   requestPaint();
   ui.drawReview();
 }
 
-function ownOpinion(key) { return review.mine.get(key) ?? NO_OPINION; }
+function ownOpinion(key) {
+  return review.mine.get(key) ?? NO_OPINION;
+}
 
 // Resets the reviews of the previous video.
 export function resetReview() {
@@ -78,8 +114,12 @@ export function resetReview() {
   find("adding").hidden = true;
 }
 
-function isGiven(value) { return value !== null && value.length > 0; }
-export function isSame(one, other) { return JSON.stringify(one) === JSON.stringify(other); }
+function isGiven(value) {
+  return value !== null && value.length > 0;
+}
+export function isSame(one, other) {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
 
 // Whether both sides of a pair can be one event: their opinions are equal, or one has none and the other was judged in
 // another pair, of another run.
@@ -98,10 +138,11 @@ function isJoined(turn, reference, isMatched) {
   return isOnePair && PARTS.every((part) => sidesAgree(turn, reference, part));
 }
 
-// The events to judge: a joined pair is the model's event with its reference as `pair`; the sides of a split one know each
-// other as `other`. Fills `review.units`: by the key of each event the one that is judged.
+// The events to judge: a joined pair is the model's event with its reference as `pair`; the sides of a split one know
+// each other as `other`. Fills `review.units`: by the key of each event the one that is judged.
 function joinPairs(events) {
-  const byKey = new Map(events.map((event) => [event.key, event])), replaced = new Map();
+  const byKey = new Map(events.map((event) => [event.key, event])),
+    replaced = new Map();
   for (const event of events) {
     const turn = event.turn === null ? null : state.data.turns[event.turn];
     const reference = byKey.get(turn && turn.link !== null ? state.data.references[turn.link].key : null);
@@ -122,15 +163,19 @@ function joinPairs(events) {
 
 // This reviewer's opinion on an event, or on its pair as one event.
 export function opinion(key) {
-  const unit = review.units.get(key), own = ownOpinion(unit?.key ?? key);
+  const unit = review.units.get(key),
+    own = ownOpinion(unit?.key ?? key);
   if (!unit?.pair) return own;
-  const other = ownOpinion(unit.pair.key), said = { ...own, isWaiting: own.isWaiting || other.isWaiting };
+  const other = ownOpinion(unit.pair.key),
+    said = { ...own, isWaiting: own.isWaiting || other.isWaiting };
   for (const part of PARTS) if (!isSame(own[part], other[part])) said[part] = NO_OPINION[part]; // of another pair
   return said;
 }
 
 // The reference turn of an event: itself, or the other side of its pair; null where there is none.
-export function referenceOf(event) { return event?.pair ?? (event?.kind === "reference" ? event : null); }
+export function referenceOf(event) {
+  return event?.pair ?? (event?.kind === "reference" ? event : null);
+}
 
 // The numbers of events in the scope and of those with this reviewer's verdict. A matched pair counts once, as judged
 // when both of its sides are.
@@ -143,11 +188,20 @@ export function countJudged() {
   return { all: judged.size, done: [...judged.values()].filter(Boolean).length };
 }
 
-export function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
-// The selected event and the time of the video. The reply to an action selects its event only if the user has not gone on.
-export function currentPlace() { return { key: review.current, time: ui.video.time }; }
-export function isAtPlace({ key, time }) { return !ui.video.isPaused || key === review.current && Math.abs(ui.video.time - time) < 0.5 / state.data.fps; }
-export function eventByKey(key) { return review.units.get(key) ?? null; }
+export function currentEvent() {
+  return review.events.find((event) => event.key === review.current) ?? null;
+}
+// The selected event and the time of the video. The reply to an action selects its event only if the user has not gone
+// on.
+export function currentPlace() {
+  return { key: review.current, time: ui.video.time };
+}
+export function isAtPlace({ key, time }) {
+  return !ui.video.isPaused || (key === review.current && Math.abs(ui.video.time - time) < 0.5 / state.data.fps);
+}
+export function eventByKey(key) {
+  return review.units.get(key) ?? null;
+}
 
 // The event with the key: of a pair, the reference alone or the model's event with its reference; null for none.
 export function sideByKey(key) {
@@ -155,4 +209,6 @@ export function sideByKey(key) {
   return unit?.pair?.key === key ? unit.pair : unit;
 }
 
-export function isInScope(event) { return SCOPES[review.scope](event); }
+export function isInScope(event) {
+  return SCOPES[review.scope](event);
+}

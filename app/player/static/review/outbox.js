@@ -9,13 +9,22 @@ export class Outbox {
   }
 
   get storage() {
-    try { return window.localStorage; } catch { return null; }
+    try {
+      return window.localStorage;
+    } catch {
+      return null;
+    }
   }
 
   put(action) {
     const order = `${String(Date.now()).padStart(15, "0")}-${String(this.count++).padStart(6, "0")}`;
-    const key = `${OUTBOX}${order}-${action.action_id}`, text = JSON.stringify(action);
-    try { this.storage.setItem(key, text); } catch { this.memory.set(key, text); } // no storage, or no room in it
+    const key = `${OUTBOX}${order}-${action.action_id}`,
+      text = JSON.stringify(action);
+    try {
+      this.storage.setItem(key, text);
+    } catch {
+      this.memory.set(key, text);
+    } // no storage, or no room in it
   }
 
   get keys() {
@@ -28,8 +37,12 @@ export class Outbox {
     return this.keys.flatMap((key) => {
       try {
         const action = JSON.parse(this.memory.get(key) ?? this.storage.getItem(key));
-        return [action?.action_id, action?.video_id, action?.reviewer].every((name) => typeof name === "string") ? [{ ...action, key }] : [];
-      } catch { return []; }
+        return [action?.action_id, action?.video_id, action?.reviewer].every((name) => typeof name === "string")
+          ? [{ ...action, key }]
+          : [];
+      } catch {
+        return [];
+      }
     });
   }
 

@@ -8,7 +8,19 @@ import { createNode, createQuote, EVENT_INPUTS, find } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
 import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
-import { AVAILABLE_SCOPES, countJudged, currentEvent, eventByKey, fitsVerdict, isInScope, isSame, mergeOpinions, NO_OPINION, opinion, PARTS } from "./opinions.js";
+import {
+  AVAILABLE_SCOPES,
+  countJudged,
+  currentEvent,
+  eventByKey,
+  fitsVerdict,
+  isInScope,
+  isSame,
+  mergeOpinions,
+  NO_OPINION,
+  opinion,
+  PARTS,
+} from "./opinions.js";
 import { outbox } from "./outbox.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
@@ -21,7 +33,7 @@ import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from 
 // A name by the rules of `check_reviewer` in Python: printable characters and inner spaces; null for an invalid one.
 function parseReviewerName(typed) {
   const name = typed.trim();
-  return !name || [...name].length <= 80 && /^(?:[^\p{C}\p{Z}]| )+$/u.test(name) ? name : null;
+  return !name || ([...name].length <= 80 && /^(?:[^\p{C}\p{Z}]| )+$/u.test(name)) ? name : null;
 }
 
 function setReviewer(typed) {
@@ -51,7 +63,8 @@ export function drawReview() {
   if (document.activeElement !== find("who")) find("who").value = reviewer();
   find("who").disabled = review.signedIn !== null;
   find("blind").checked = review.isBlind;
-  const event = state.data ? currentEvent() : null, said = event ? opinion(event.key) : NO_OPINION;
+  const event = state.data ? currentEvent() : null,
+    said = event ? opinion(event.key) : NO_OPINION;
   drawEvent(find("event"), event);
   if (!state.data || panel.hidden) return;
   if (panel.dataset.event !== (event?.key ?? "")) {
@@ -66,7 +79,10 @@ export function drawReview() {
   find("split").disabled = !event?.pair && !event?.other;
   find("split").textContent = event?.other ? "join (S)" : "split (S)";
   for (const option of find("scope").options) option.disabled = !AVAILABLE_SCOPES[option.value]();
-  for (const [name, value] of [["tags", said.tags.join(", ")], ["note", said.note]]) {
+  for (const [name, value] of [
+    ["tags", said.tags.join(", ")],
+    ["note", said.note],
+  ]) {
     find(name).disabled = !event;
     fillInput(find(name), event?.key ?? "", value);
   }
@@ -81,26 +97,40 @@ function drawSaveStatus() {
   find("saved").classList.toggle("ss-unsaved", Boolean(review.problem) || outbox.all().some(refusalReason));
 }
 
-function otherOpinions(key) { return (review.state?.opinions[key] ?? []).filter((said) => said.reviewer !== reviewer()); }
+function otherOpinions(key) {
+  return (review.state?.opinions[key] ?? []).filter((said) => said.reviewer !== reviewer());
+}
 
 // Other reviewers' opinions on the event, and on the reference of its pair where they differ.
 function drawOtherOpinions(box, event) {
   const ofReference = event?.pair ? otherOpinions(event.pair.key) : [];
-  const isNews = (said, known) => known.every((other) => other.reviewer !== said.reviewer || PARTS.some((part) => !isSame(said[part], other[part])));
+  const isNews = (said, known) =>
+    known.every((other) => other.reviewer !== said.reviewer || PARTS.some((part) => !isSame(said[part], other[part])));
   const ofEvent = event ? otherOpinions(event.key) : [];
-  const rows = [...ofEvent.map((said) => [said, ""]), ...ofReference.filter((said) => isNews(said, ofEvent)).map((said) => [said, "of the reference: "])];
-  box.replaceChildren(...rows.map(([said, which]) => {
-    const row = createNode("p", "ss-other");
-    row.append(createNode("b", "", said.reviewer), ` ${which}${said.verdict ?? "no verdict"}`, ...said.tags.map((tag) => createNode("span", "ss-tag", tag)));
-    if (said.note) row.append(createQuote("note", said.note));
-    return row;
-  }));
+  const rows = [
+    ...ofEvent.map((said) => [said, ""]),
+    ...ofReference.filter((said) => isNews(said, ofEvent)).map((said) => [said, "of the reference: "]),
+  ];
+  box.replaceChildren(
+    ...rows.map(([said, which]) => {
+      const row = createNode("p", "ss-other");
+      row.append(
+        createNode("b", "", said.reviewer),
+        ` ${which}${said.verdict ?? "no verdict"}`,
+        ...said.tags.map((tag) => createNode("span", "ss-tag", tag)),
+      );
+      if (said.note) row.append(createQuote("note", said.note));
+      return row;
+    }),
+  );
 }
 
 export function giveVerdict(verdict) {
   const event = currentEvent();
   if (!fitsVerdict(event, verdict)) return setStatus(`“${verdict}” does not fit: this is a ${describeEvent(event)}.`);
-  submitForEvent("verdict", { verdict }, () => { if (eventByKey(event.key)) goToUnreviewed(`“${verdict}”: ${describeEvent(event)}. `); });
+  submitForEvent("verdict", { verdict }, () => {
+    if (eventByKey(event.key)) goToUnreviewed(`“${verdict}”: ${describeEvent(event)}. `);
+  });
 }
 
 // Draws the event that keys judge, on every tab.
@@ -110,33 +140,57 @@ function drawEvent(box, event) {
   const keys = createNode("span", "ss-dim", "1–7 judge ");
   if (!event) return box.replaceChildren(keys, createNode("span", "", "nothing: no event is selected"));
   const turn = event.turn === null ? null : state.data.turns[event.turn];
-  const name = createNode("b", "", `${clockText(eventTime(event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`);
+  const name = createNode(
+    "b",
+    "",
+    `${clockText(eventTime(event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`,
+  );
   const parts = [keys, name, " ", createNode("span", "", correctedTurn(event)?.text ?? event.text)];
   const found = stopIndexOf(event);
   if (event.pair) parts.push(createNode("span", "ss-tag", "and its reference"));
-  if (event.other) parts.push(createNode("span", "ss-tag", event.kind === "reference" ? "without the model's event" : "without its reference"));
-  if (found !== null) parts.push(createNode("span", "ss-tag", `${signOfKind(state.data.stops[found].kind)} ${state.data.stops[found].kind}`));
+  if (event.other)
+    parts.push(
+      createNode("span", "ss-tag", event.kind === "reference" ? "without the model's event" : "without its reference"),
+    );
+  if (found !== null)
+    parts.push(
+      createNode("span", "ss-tag", `${signOfKind(state.data.stops[found].kind)} ${state.data.stops[found].kind}`),
+    );
   const given = opinion(event.key).verdict;
   if (given) parts.push(createNode("span", "ss-tag ss-mine", `your verdict: ${given}`));
-  if (turn?.link !== null && turn?.link !== undefined && state.data.references[turn.link].text !== event.text) parts.push(createQuote("reference", state.data.references[turn.link].text));
+  if (turn?.link !== null && turn?.link !== undefined && state.data.references[turn.link].text !== event.text)
+    parts.push(createQuote("reference", state.data.references[turn.link].text));
   box.replaceChildren(...parts);
 }
 
 export function mountReview() {
   review.name = parseReviewerName(readSetting("reviewer")) ?? "";
   review.isBlind = readSetting("blind") === "yes";
-  find("verdicts").prepend(...host.settings.verdicts.map((verdict, number) => {
-    const button = createNode("button", "ss-verdict");
-    button.type = "button";
-    button.dataset.verdict = verdict;
-    button.append(createNode("kbd", "", number + 1), verdict);
-    button.addEventListener("click", () => { if (state.data) giveVerdict(verdict); });
-    return button;
-  }));
-  find("who").addEventListener("change", (event) => { setReviewer(event.target.value); writeSetting("reviewer", review.name); });
-  find("blind").addEventListener("change", (event) => { setBlind(event.target.checked); writeSetting("blind", review.isBlind ? "yes" : "no"); });
-  document.addEventListener("stepscope:reviewer", (event) => setReviewer(event.detail), { signal: listeners.signal }); // the reviews tab's
-  document.addEventListener("stepscope:blind", (event) => setBlind(event.detail === "yes"), { signal: listeners.signal });
+  find("verdicts").prepend(
+    ...host.settings.verdicts.map((verdict, number) => {
+      const button = createNode("button", "ss-verdict");
+      button.type = "button";
+      button.dataset.verdict = verdict;
+      button.append(createNode("kbd", "", number + 1), verdict);
+      button.addEventListener("click", () => {
+        if (state.data) giveVerdict(verdict);
+      });
+      return button;
+    }),
+  );
+  find("who").addEventListener("change", (event) => {
+    setReviewer(event.target.value);
+    writeSetting("reviewer", review.name);
+  });
+  find("blind").addEventListener("change", (event) => {
+    setBlind(event.target.checked);
+    writeSetting("blind", review.isBlind ? "yes" : "no");
+  });
+  // the reviews tab's
+  document.addEventListener("stepscope:reviewer", (event) => setReviewer(event.detail), { signal: listeners.signal });
+  document.addEventListener("stepscope:blind", (event) => setBlind(event.detail === "yes"), {
+    signal: listeners.signal,
+  });
   find("scope").addEventListener("change", (event) => {
     review.scope = event.target.value;
     if (!state.data) return;
@@ -145,11 +199,27 @@ export function mountReview() {
     layout();
     drawReview();
   });
-  find("tags").addEventListener("change", (event) => submitInput(event.target, (text, done) => submitForEvent("tags", { tags: text.split(",").map((tag) => tag.trim()).filter(Boolean) }, done)));
-  find("note").addEventListener("change", (event) => submitInput(event.target, (note, done) => submitForEvent("note", { note }, done)));
+  find("tags").addEventListener("change", (event) =>
+    submitInput(event.target, (text, done) =>
+      submitForEvent(
+        "tags",
+        {
+          tags: text
+            .split(",")
+            .map((tag) => tag.trim())
+            .filter(Boolean),
+        },
+        done,
+      ),
+    ),
+  );
+  find("note").addEventListener("change", (event) =>
+    submitInput(event.target, (note, done) => submitForEvent("note", { note }, done)),
+  );
   find("review").addEventListener("keydown", (event) => {
     const box = event.target;
-    if (!box.matches("input, textarea") || event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)) return;
+    if (!box.matches("input, textarea") || (event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)))
+      return;
     event.preventDefault();
     if (box === find("edited") && event.key === "Escape") resetEdited();
     const isHeld = event.key === "Enter" && review.drafts.has(draftKey(box));
@@ -160,7 +230,16 @@ export function mountReview() {
     if (box === find("who") && !reviewer()) dropUnnamed();
     ui.canvas.focus({ preventScroll: true });
   });
-  find("review").addEventListener("focusin", (event) => { if (event.target.matches(`${EVENT_INPUTS}, .ss-addedText`)) ui.video.pause(); });
-  find("review").addEventListener("focusout", redrawPlayhead); // the selection does not follow the playhead while the user types
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) retryAll(); }, { signal: listeners.signal });
+  find("review").addEventListener("focusin", (event) => {
+    if (event.target.matches(`${EVENT_INPUTS}, .ss-addedText`)) ui.video.pause();
+  });
+  // the selection does not follow the playhead while the user types
+  find("review").addEventListener("focusout", redrawPlayhead);
+  document.addEventListener(
+    "visibilitychange",
+    () => {
+      if (!document.hidden) retryAll();
+    },
+    { signal: listeners.signal },
+  );
 }

@@ -1,4 +1,5 @@
-// The marks of decisions. They are painted on a canvas over the figure, as all lanes are: as points of Plotly they took most of a drawing.
+// The marks of decisions. They are painted on a canvas over the figure, as all lanes are: as points of Plotly they took
+// most of a drawing.
 
 import { createNode } from "../dom/dom.js";
 import { timeOf } from "../state/data.js";
@@ -8,7 +9,14 @@ import { yOf } from "./scale.js";
 const MARK_GAP_PX = 4; // a mark that is closer to the one before is left out
 const MARKS = [
   { kind: "hits", label: "decision in time", colour: "matched", symbol: "circle", size: 8, shape: dot },
-  { kind: "alarms", label: "unexpected decision", colour: "redundant", symbol: "triangle-up", size: 9, shape: triangle },
+  {
+    kind: "alarms",
+    label: "unexpected decision",
+    colour: "redundant",
+    symbol: "triangle-up",
+    size: 9,
+    shape: triangle,
+  },
   { kind: "misses", label: "no decision", colour: "missed", symbol: "x-thin", size: 8, shape: cross },
 ];
 
@@ -18,7 +26,9 @@ export function marksOf(run) {
   return run.has_reference ? MARKS : [{ ...MARKS[0], label: "decisions", colour: null }];
 }
 
-export function colourOf({ colours }, { signal }, mark) { return colours[mark.colour ?? signal.colour]; }
+export function colourOf({ colours }, { signal }, mark) {
+  return colours[mark.colour ?? signal.colour];
+}
 
 // The frames of a row in view that have a mark of a kind. A signal may have no decisions.
 export function markedFrames(timeline, { run, name }, { kind }, counts) {
@@ -38,7 +48,10 @@ export class MarkCanvas {
 
   // Paints the marks of rows in view, except the `hidden` kinds.
   paint(timeline, rows, { counts }, hidden) {
-    const { canvas } = this, top = rows[0].top - 9, bottom = rows.at(-1).top + rows.at(-1).height + 9, { start, end } = timeline.view;
+    const { canvas } = this,
+      top = rows[0].top - 9,
+      bottom = rows.at(-1).top + rows.at(-1).height + 9,
+      { start, end } = timeline.view;
     Object.assign(canvas.style, { top: `${top}px`, width: `${timeline.width}px`, height: `${bottom - top}px` });
     const pen = resizeCanvas(canvas, timeline.width, bottom - top);
     pen.clearRect(0, 0, timeline.width, bottom - top);
@@ -48,12 +61,15 @@ export class MarkCanvas {
       for (const row of rows) {
         pen.fillStyle = pen.strokeStyle = colourOf(timeline, row, mark);
         for (const frame of markedFrames(timeline, row, mark, counts)) {
-          const time = timeOf(row.run, frame), y = heightOfMark(row, mark, frame);
+          const time = timeOf(row.run, frame),
+            y = heightOfMark(row, mark, frame);
           if (time >= start && time <= end && !Number.isNaN(y)) mark.shape(pen, timeline.x(time), y - top);
         }
       }
     }
   }
 
-  remove() { this.canvas.remove(); }
+  remove() {
+    this.canvas.remove();
+  }
 }

@@ -1,5 +1,6 @@
-// A figure in the page. Plotly needs tens of milliseconds for it, so while view or thresholds move, its drawn content is
-// moved with them once per animation frame, and Plotly draws again after a multiple of that time. Marks are painted each time.
+// A figure in the page. Plotly needs tens of milliseconds for it, so while view or thresholds move, its drawn content
+// is moved with them once per animation frame, and Plotly draws again after a multiple of that time. Marks are painted
+// each time.
 
 import { createNode } from "../dom/dom.js";
 import { pace } from "../dom/pace.js";
@@ -7,8 +8,15 @@ import { LEGEND_HEIGHT, signalFigure } from "./figure.js";
 import { MarkCanvas } from "./decision_marks.js";
 import { yOf } from "./scale.js";
 
-const CONFIG = { displayModeBar: false, doubleClick: false, scrollZoom: false, showAxisDragHandles: false, showTips: false };
-const COSTS_APART = 12, GROWING_COSTS_APART = 50; // time between two drawings in multiples of the time of one
+const CONFIG = {
+  displayModeBar: false,
+  doubleClick: false,
+  scrollZoom: false,
+  showAxisDragHandles: false,
+  showTips: false,
+};
+const COSTS_APART = 12,
+  GROWING_COSTS_APART = 50; // time between two drawings in multiples of the time of one
 
 // The height of a threshold within its row.
 const heightOf = (row, { thresholds }) => yOf(row, thresholds[row.name] ?? 0) - row.top;
@@ -22,13 +30,17 @@ export class SignalFigure {
     layer.prepend(this.plot);
     this.marks = new MarkCanvas(this.plot);
     Object.assign(this, { plotly, handlers, wanted: null, drawn: null, isHeld: false });
-    this.requestDrawing = pace(() => this.draw(), () => (this.wanted.rows[0].run.is_finished ? COSTS_APART : GROWING_COSTS_APART));
+    this.requestDrawing = pace(
+      () => this.draw(),
+      () => (this.wanted.rows[0].run.is_finished ? COSTS_APART : GROWING_COSTS_APART),
+    );
   }
 
   // Shows the rows of a run as soon as possible: see the head of this file.
   paint(timeline, rows, settings) {
     this.wanted = { timeline, rows, settings };
-    const { drawn, plot } = this, isOther = drawn?.run !== rows[0].run || drawn.width !== timeline.width;
+    const { drawn, plot } = this,
+      isOther = drawn?.run !== rows[0].run || drawn.width !== timeline.width;
     plot.style.top = `${rows[0].top - LEGEND_HEIGHT}px`;
     plot.style.visibility = isOther ? "hidden" : "";
     plot.style.setProperty("--ss-inner", `${timeline.inner}px`);
@@ -39,14 +51,16 @@ export class SignalFigure {
 
   // Paints the marks of now, without the kinds that are hidden in the legend.
   paintMarks() {
-    const { timeline, rows, settings } = this.wanted, hidden = (this.plot.data ?? []).filter(({ visible }) => visible === "legendonly");
+    const { timeline, rows, settings } = this.wanted,
+      hidden = (this.plot.data ?? []).filter(({ visible }) => visible === "legendonly");
     this.marks.paint(timeline, rows, settings, new Set(hidden.map(({ legendgroup }) => legendgroup)));
   }
 
   // Holds the drawing still, as it should be now, while the pointer draws a box over it.
   hold(isHeld) {
     const { drawn, wanted } = this;
-    if (isHeld && drawn && (drawn.start !== wanted.timeline.view.start || drawn.end !== wanted.timeline.view.end)) this.draw();
+    if (isHeld && drawn && (drawn.start !== wanted.timeline.view.start || drawn.end !== wanted.timeline.view.end))
+      this.draw();
     this.isHeld = isHeld;
     if (!isHeld && wanted) this.requestDrawing();
   }
@@ -58,7 +72,12 @@ export class SignalFigure {
     this.plot.classList.toggle("ss-dense", isDense);
     this.plotly.react(this.plot, data, layout, CONFIG);
     if (!this.drawn) this.listen();
-    this.drawn = { run: rows[0].run, width: timeline.width, ...timeline.view, heights: rows.map((row) => heightOf(row, settings)) };
+    this.drawn = {
+      run: rows[0].run,
+      width: timeline.width,
+      ...timeline.view,
+      heights: rows.map((row) => heightOf(row, settings)),
+    };
     this.move();
     this.plot.style.visibility = "";
   }
@@ -79,8 +98,12 @@ export class SignalFigure {
 
   // Moves the drawn content to the view and the thresholds of now.
   move() {
-    const { drawn, plot } = this, { timeline, rows, settings } = this.wanted, { start, end } = timeline.view, seconds = end - start;
-    const shift = (drawn.start - start) / seconds * timeline.inner, scale = (drawn.end - drawn.start) / seconds;
+    const { drawn, plot } = this,
+      { timeline, rows, settings } = this.wanted,
+      { start, end } = timeline.view,
+      seconds = end - start;
+    const shift = ((drawn.start - start) / seconds) * timeline.inner,
+      scale = (drawn.end - drawn.start) / seconds;
     const transform = shift || scale !== 1 ? `translateX(${shift}px) scaleX(${scale})` : "";
     for (const traces of plot.querySelectorAll(".scatterlayer")) traces.style.transform = transform;
     rows.forEach((row, number) => {

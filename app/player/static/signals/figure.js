@@ -1,6 +1,6 @@
 // The Plotly figure of a run's signals: the line of each signal over the other, the legend, and the hover texts of the
-// decisions, whose marks are painted over it (`decision_marks.js`). Heights are those of the timeline, in pixels: one y axis for all
-// rows takes a fraction of the time that an axis for each takes.
+// decisions, whose marks are painted over it (`decision_marks.js`). Heights are those of the timeline, in pixels: one y
+// axis for all rows takes a fraction of the time that an axis for each takes.
 
 import { timeOf } from "../state/data.js";
 import { GUTTER, MARGIN } from "../timeline/axis.js";
@@ -12,20 +12,36 @@ import { hasScale, yOf } from "./scale.js";
 export const LEGEND_HEIGHT = 20; // above the first row
 const NUMBERS = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
-// Returns data and layout for the rows of one run, each row with the `name` of its signal, and whether its lines are dense.
-// The settings have the thresholds and counts that are shown.
+// Returns data and layout for the rows of one run, each row with the `name` of its signal, and whether its lines are
+// dense. The settings have the thresholds and counts that are shown.
 export function signalFigure(timeline, rows, settings) {
   const marks = marksOf(rows[0].run);
-  const data = [...rows.map((row) => line(timeline, row)), ...marks.map((mark) => sign(timeline, rows, mark)), ...marks.map((mark) => decisions(timeline, rows, mark, settings))];
-  return { data, layout: layoutOf(timeline, rows, settings), isDense: isDense(timeline, ...framesInView(timeline, rows[0].run)) };
+  const data = [
+    ...rows.map((row) => line(timeline, row)),
+    ...marks.map((mark) => sign(timeline, rows, mark)),
+    ...marks.map((mark) => decisions(timeline, rows, mark, settings)),
+  ];
+  return {
+    data,
+    layout: layoutOf(timeline, rows, settings),
+    isDense: isDense(timeline, ...framesInView(timeline, rows[0].run)),
+  };
 }
 
 function line(timeline, row) {
-  const { x, y } = linePoints(timeline, row.run, row.signal.series), colour = timeline.colours[row.signal.colour];
+  const { x, y } = linePoints(timeline, row.run, row.signal.series),
+    colour = timeline.colours[row.signal.colour];
   return {
-    x, y: y.map((value) => (value === null || !hasScale(row) ? null : yOf(row, value))),
-    uid: `${row.name} line`, name: plainText(row.label), showlegend: !row.run.named.length && hasScale(row), type: "scatter", mode: hasLonePoint(y) ? "lines+markers" : "lines", hoverinfo: "skip",
-    line: { color: colour, width: 1.4, simplify: false }, marker: { color: colour, size: 3 },
+    x,
+    y: y.map((value) => (value === null || !hasScale(row) ? null : yOf(row, value))),
+    uid: `${row.name} line`,
+    name: plainText(row.label),
+    showlegend: !row.run.named.length && hasScale(row),
+    type: "scatter",
+    mode: hasLonePoint(y) ? "lines+markers" : "lines",
+    hoverinfo: "skip",
+    line: { color: colour, width: 1.4, simplify: false },
+    marker: { color: colour, size: 3 },
   };
 }
 
@@ -40,10 +56,13 @@ function hasLonePoint(values) {
 export function linePoints(timeline, run, name) {
   const [first, last] = framesInView(timeline, run);
   if (last < 0) return { x: [null], y: [null] };
-  if (!isDense(timeline, first, last)) return { x: run.times.slice(first, last + 1), y: run[name].slice(first, last + 1) };
-  const x = [], y = [];
+  if (!isDense(timeline, first, last))
+    return { x: run.times.slice(first, last + 1), y: run[name].slice(first, last + 1) };
+  const x = [],
+    y = [];
   visitColumns(timeline, run, name, first, last, (column, low, high) => {
-    const time = timeline.time(column), values = low === high ? [low] : [low, high]; // a lone value is one point, which has a marker
+    const time = timeline.time(column),
+      values = low === high ? [low] : [low, high]; // a lone value is one point, which has a marker
     x.push(...values.map(() => time));
     y.push(...values);
   });
@@ -52,9 +71,17 @@ export function linePoints(timeline, run, name) {
 
 // The entry of a kind of mark in the legend: a trace without points has none.
 function sign(timeline, rows, mark) {
-  const { kind, label, symbol, size } = mark, colour = colourOf(timeline, rows[0], mark);
+  const { kind, label, symbol, size } = mark,
+    colour = colourOf(timeline, rows[0], mark);
   return {
-    x: [null], y: [null], uid: `${kind} sign`, name: label, legendgroup: kind, type: "scatter", mode: "markers", hoverinfo: "skip",
+    x: [null],
+    y: [null],
+    uid: `${kind} sign`,
+    name: label,
+    legendgroup: kind,
+    type: "scatter",
+    mode: "markers",
+    hoverinfo: "skip",
     marker: { color: colour, symbol, size, line: { color: colour, width: kind === "misses" ? 1.8 : 0 } },
   };
 }
@@ -64,30 +91,65 @@ function decisions(timeline, rows, mark, { thresholds, counts }) {
   const { kind } = mark;
   const found = rows.flatMap((row) => markedFrames(timeline, row, mark, counts).map((frame) => ({ row, frame })));
   return {
-    x: found.map(({ row, frame }) => timeOf(row.run, frame)), y: found.map(({ row, frame }) => heightOfMark(row, mark, frame)),
-    uid: kind, legendgroup: kind, showlegend: false, type: "scatter", mode: "none",
-    customdata: found.map(({ row, frame }) => [row.name, frame]), hoverinfo: "text",
+    x: found.map(({ row, frame }) => timeOf(row.run, frame)),
+    y: found.map(({ row, frame }) => heightOfMark(row, mark, frame)),
+    uid: kind,
+    legendgroup: kind,
+    showlegend: false,
+    type: "scatter",
+    mode: "none",
+    customdata: found.map(({ row, frame }) => [row.name, frame]),
+    hoverinfo: "text",
     hovertext: found.map(({ row, frame }) => hoverTextOf(counts[row.name], row, kind, frame, thresholds[row.name])),
     hoverlabel: { bordercolor: found.map(({ row }) => colourOf(timeline, row, mark)) },
   };
 }
 
 function layoutOf(timeline, rows, { thresholds }) {
-  const { colours, view } = timeline, top = rows[0].top, bottom = rows.at(-1).top + rows.at(-1).height, height = bottom - top + LEGEND_HEIGHT;
+  const { colours, view } = timeline,
+    top = rows[0].top,
+    bottom = rows.at(-1).top + rows.at(-1).height,
+    height = bottom - top + LEGEND_HEIGHT;
   const text = { family: timeline.font.replace(/^\S+ /, ""), size: 12, color: colours.ink };
-  const ends = rows.filter(hasScale).flatMap((row) => [row.signal.low, row.signal.high].map((value) => [yOf(row, value), NUMBERS.format(value)]));
+  const ends = rows
+    .filter(hasScale)
+    .flatMap((row) => [row.signal.low, row.signal.high].map((value) => [yOf(row, value), NUMBERS.format(value)]));
   return {
-    width: timeline.width, height, margin: { l: GUTTER, r: MARGIN, t: 0, b: 0, autoexpand: false }, font: text,
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "signals", hovermode: "closest", hoverdistance: 9, dragmode: "zoom",
-    xaxis: { range: [view.start, view.end], visible: false, automargin: false, uirevision: performance.now() }, // the timeline has the view
+    width: timeline.width,
+    height,
+    margin: { l: GUTTER, r: MARGIN, t: 0, b: 0, autoexpand: false },
+    font: text,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    uirevision: "signals",
+    hovermode: "closest",
+    hoverdistance: 9,
+    dragmode: "zoom",
+    // the timeline has the view
+    xaxis: { range: [view.start, view.end], visible: false, automargin: false, uirevision: performance.now() },
     yaxis: {
-      domain: [0, 1 - LEGEND_HEIGHT / height], range: [bottom, top], fixedrange: true, tickvals: ends.map(([y]) => y), ticktext: ends.map(([, number]) => number), tickfont: { size: 11 },
-      gridcolor: colours.grid, zeroline: false, ticklabelstandoff: 2, ticklabeloverflow: "allow",
+      domain: [0, 1 - LEGEND_HEIGHT / height],
+      range: [bottom, top],
+      fixedrange: true,
+      tickvals: ends.map(([y]) => y),
+      ticktext: ends.map(([, number]) => number),
+      tickfont: { size: 11 },
+      gridcolor: colours.grid,
+      zeroline: false,
+      ticklabelstandoff: 2,
+      ticklabeloverflow: "allow",
     },
     legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "top", bgcolor: "rgba(0,0,0,0)", font: text },
     hoverlabel: { align: "left", font: text, bgcolor: colours.block },
     shapes: rows.map((row) => ({
-      type: "line", visible: row.signal.canMove && row.name in thresholds, xref: "x domain", x0: 0, x1: 1, yref: "y", y0: yOf(row, thresholds[row.name] ?? 0), y1: yOf(row, thresholds[row.name] ?? 0),
+      type: "line",
+      visible: row.signal.canMove && row.name in thresholds,
+      xref: "x domain",
+      x0: 0,
+      x1: 1,
+      yref: "y",
+      y0: yOf(row, thresholds[row.name] ?? 0),
+      y1: yOf(row, thresholds[row.name] ?? 0),
       line: { color: colours[row.signal.colour], width: 1.2, dash: "5px,4px" },
     })),
   };

@@ -1,4 +1,5 @@
-// The layer of the signals over the lanes: one figure per run, the handles of the thresholds, and plotly.js when it is needed.
+// The layer of the signals over the lanes: one figure per run, the handles of the thresholds, and plotly.js when it is
+// needed.
 
 import { createNode } from "../dom/dom.js";
 import { loadPlotly } from "../dom/plotly.js";
@@ -8,14 +9,27 @@ import { ThresholdHandles } from "./handles.js";
 export class SignalLayer {
   // `handlers` are those of figures and handles, `onLoad()`, and `whenIdle()`, a promise that plotly.js waits for.
   constructor(element, url, handlers) {
-    Object.assign(this, { element, url, handlers, plotly: null, isRequested: false, isMarkHovered: false, figures: [] });
+    Object.assign(this, {
+      element,
+      url,
+      handlers,
+      plotly: null,
+      isRequested: false,
+      isMarkHovered: false,
+      figures: [],
+    });
     this.note = element.appendChild(createNode("p", "ss-note-signals"));
     this.handles = new ThresholdHandles(element, handlers);
   }
 
   paint(timeline, shown) {
-    const rows = timeline.rows.filter(({ kind }) => kind === "trace"), [first, second] = [false, true].map((isSecond) => rows.filter((row) => row.isSecond === isSecond));
-    this.handles.paint(timeline, first.filter(({ signal }) => signal.canMove), shown.thresholds);
+    const rows = timeline.rows.filter(({ kind }) => kind === "trace"),
+      [first, second] = [false, true].map((isSecond) => rows.filter((row) => row.isSecond === isSecond));
+    this.handles.paint(
+      timeline,
+      first.filter(({ signal }) => signal.canMove),
+      shown.thresholds,
+    );
     const groups = [first, second].filter((group) => group.length);
     if (groups.length) this.load();
     this.note.hidden = !groups.length || this.plotly !== null;
@@ -29,20 +43,38 @@ export class SignalLayer {
   }
 
   figureHandlers() {
-    const onHover = (isOver) => { this.isMarkHovered = isOver; this.handlers.onHover(isOver); };
+    const onHover = (isOver) => {
+      this.isMarkHovered = isOver;
+      this.handlers.onHover(isOver);
+    };
     return { ...this.handlers, onHover };
   }
 
-  hold(isHeld) { for (const figure of this.figures) figure.hold(isHeld); }
+  hold(isHeld) {
+    for (const figure of this.figures) figure.hold(isHeld);
+  }
 
   load() {
     if (this.isRequested) return;
     this.isRequested = true;
     this.note.textContent = "loading the signals…";
-    this.handlers.whenIdle().then(() => loadPlotly(this.url)).then((plotly) => { this.plotly = plotly; this.handlers.onLoad(); }, () => {
-      this.note.textContent = "The signals cannot be drawn: plotly.js did not load. Decisions, thresholds and counts work; reload the page to try again.";
-    });
+    this.handlers
+      .whenIdle()
+      .then(() => loadPlotly(this.url))
+      .then(
+        (plotly) => {
+          this.plotly = plotly;
+          this.handlers.onLoad();
+        },
+        () => {
+          this.note.textContent =
+            "The signals cannot be drawn: plotly.js did not load. Decisions, thresholds and counts work; " +
+            "reload the page to try again.";
+        },
+      );
   }
 
-  clear() { this.paint({ rows: [] }, { thresholds: {} }); }
+  clear() {
+    this.paint({ rows: [] }, { thresholds: {} });
+  }
 }

@@ -4,21 +4,35 @@ import { TriggerCounter, convertTheta, hasTheta } from "./policy.js";
 import { DECISIONS, countedNames, decodeFloats, prepareSignals, signalOf } from "./signals.js";
 
 export const KINDS = {
-  "missed": "✕", "redundant": "+", "wrong text": "≠", "early or late": "↔",
-  "wrong update": "◇", "missed update": "◆", "wrong state": "▨", "repeats itself": "↺",
+  missed: "✕",
+  redundant: "+",
+  "wrong text": "≠",
+  "early or late": "↔",
+  "wrong update": "◇",
+  "missed update": "◆",
+  "wrong state": "▨",
+  "repeats itself": "↺",
 };
 
 // The sign of a judged turn: that of its failure, else ✓; "" for a turn that is not judged.
-export function signOfTurn({ failure, verdict }) { return KINDS[failure] ?? (verdict ? "✓" : ""); }
-export const SIGNS = { // lanes add signs of their own
-  "✓": "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of texts, above 0.5, is shown beside it",
-  "≈": "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at first. If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
+export function signOfTurn({ failure, verdict }) {
+  return KINDS[failure] ?? (verdict ? "✓" : "");
+}
+export const SIGNS = {
+  // lanes add signs of their own
+  "✓":
+    "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of " +
+    "texts, above 0.5, is shown beside it",
+  "≈":
+    "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at " +
+    "first. If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
   "✕": "missed: the assistant was silent where the reference speaks",
   "+": "redundant: the assistant spoke with no reference near",
   "≠": "wrong text: it spoke in time and said something else",
   "↔": "early or late: right, but more than 1 s away",
   "◇": "wrong update: of another step or transition, or with no reference near",
-  "◆": "missed update", "▨": "wrong state: the predicted state differs from the reference; hatched in the lanes",
+  "◆": "missed update",
+  "▨": "wrong state: the predicted state differs from the reference; hatched in the lanes",
   "↺": "repeats itself: redundant, and the same words as an earlier message of the video",
 };
 
@@ -39,7 +53,11 @@ export function forgottenText({ tokens, first_frame: first, last_frame: last }) 
 }
 
 // Why an instant of a live session has no decision, by the state that its output has.
-const GAPS = { "dropped": "its frame was dropped", "no picture": "the source had no picture", "not reached": "the session ended first" };
+const GAPS = {
+  dropped: "its frame was dropped",
+  "no picture": "the source had no picture",
+  "not reached": "the session ended first",
+};
 
 // The state of the assistant at a frame; undefined or null without one.
 export function assistantState(data, frame) {
@@ -58,21 +76,30 @@ export function unpack(packed) {
   const data = prepareRun(packed);
   if (!data.other) return data;
   const other = prepareRun(data.other);
-  const counts = Object.fromEntries(countedNames(other).map((name) => [name, new EventCounts(other, name, other.thresholds[name], false).extend()]));
+  const counts = Object.fromEntries(
+    countedNames(other).map((name) => [name, new EventCounts(other, name, other.thresholds[name], false).extend()]),
+  );
   other.shown = { thresholds: other.thresholds, counts };
   return data;
 }
 
 export function prepareRun(data) {
-  Object.assign(data, { num_dropped: 0, begin_s: 0, progress: null }); // frames that a live session has dropped from the start, and their time
+  // frames that a live session has dropped from the start, and their time
+  Object.assign(data, { num_dropped: 0, begin_s: 0, progress: null });
   for (const name of SERIES) data[name] = decodeFloats(data[name]);
   prepareSignals(data);
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
-  data.failures.forEach((failure) => { failure.time = timeOf(data, failure.frame); });
+  data.failures.forEach((failure) => {
+    failure.time = timeOf(data, failure.frame);
+  });
   data.turns.forEach((turn) => setTurnTime(data, turn));
   data.responses = data.turns.filter((turn) => turn.role === "assistant");
-  data.userTurns = data.references.filter((turn) => turn.role === "user" && turn.is_given).sort((a, b) => a.time - b.time);
-  data.referenceDialogue = data.references.filter((turn) => turn.role === "assistant" || turn.role === "user" && !turn.is_given);
+  data.userTurns = data.references
+    .filter((turn) => turn.role === "user" && turn.is_given)
+    .sort((a, b) => a.time - b.time);
+  data.referenceDialogue = data.references.filter(
+    (turn) => turn.role === "assistant" || (turn.role === "user" && !turn.is_given),
+  );
   data.referenceTurns = data.references.filter((turn) => turn.role === "assistant");
   data.isReferenceAlone = data.has_reference && !data.times.length && (data.events ?? []).length > 0; // no run is there
   data.differences = data.steps.map((_, step) => (data.has_states ? stateDifferences(data, step) : []));
@@ -102,14 +129,27 @@ export function dropFrames(data, count) {
   const shift = (frame) => (frame === null ? null : frame - count);
   const laterCuts = data.forgotten.filter(({ frame }) => frame >= count).map((cut) => moveCut(cut, shift));
   const later = (frames) => frames.filter((frame) => frame >= count).map((frame) => frame - count);
-  const states = data.assistant_states, reached = countUpTo(states, count, ([frame]) => frame) - 1;
+  const states = data.assistant_states,
+    reached = countUpTo(states, count, ([frame]) => frame) - 1;
   const laterStates = states.slice(Math.max(0, reached)).map(([frame, word]) => [Math.max(0, frame - count), word]);
-  const laterTurns = (turns) => turns.filter(({ frame }) => frame >= count).map((turn) => ({ ...turn, frame: turn.frame - count }));
+  const laterTurns = (turns) =>
+    turns.filter(({ frame }) => frame >= count).map((turn) => ({ ...turn, frame: turn.frame - count }));
   Object.assign(data, {
-    num_dropped: data.num_dropped + count, forgotten: laterCuts, begin_s: data.times[0], refreshed: later(data.refreshed), assistant_states: laterStates,
+    num_dropped: data.num_dropped + count,
+    forgotten: laterCuts,
+    begin_s: data.times[0],
+    refreshed: later(data.refreshed),
+    assistant_states: laterStates,
     decided: Object.fromEntries(DECISIONS.map((name) => [name, later(data.decided[name])])),
-    bands: { ...data.bands, model: data.bands.model.map((band) => [[-1, stateAt(band, count)], ...band.filter(([frame]) => frame > count).map(([frame, state]) => [frame - count, state])]) },
-    turns: laterTurns(data.turns), references: laterTurns(data.references),
+    bands: {
+      ...data.bands,
+      model: data.bands.model.map((band) => [
+        [-1, stateAt(band, count)],
+        ...band.filter(([frame]) => frame > count).map(([frame, state]) => [frame - count, state]),
+      ]),
+    },
+    turns: laterTurns(data.turns),
+    references: laterTurns(data.references),
   });
   data.responses = data.turns.filter((turn) => turn.role === "assistant");
   data.userTurns = [...data.references];
@@ -120,10 +160,12 @@ export function dropFrames(data, count) {
 
 // The number of items of a sorted list whose key is at most the limit.
 export function countUpTo(list, limit, key = (item) => item) {
-  let low = 0, high = list.length;
+  let low = 0,
+    high = list.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (key(list[middle]) <= limit) low = middle + 1; else high = middle;
+    if (key(list[middle]) <= limit) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
@@ -142,7 +184,8 @@ export function stateAt(band, frame) {
   return band.length ? band[Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1)][1] : null;
 }
 
-// The bands of each step, from the top. Without a run, or of one whose states are not known, there is none of the model.
+// The bands of each step, from the top. Without a run, or of one whose states are not known, there is none of the
+// model.
 export function bandsOf(data) {
   const isKnown = { reference: data.has_reference, model: data.has_states && !data.isReferenceAlone };
   return ["reference", "model"].filter((name) => isKnown[name]);
@@ -153,7 +196,9 @@ function stateDifferences(data, step) {
   if (!model || !reference) return [];
   const frames = [...new Set([...model, ...reference].map((piece) => Math.max(0, piece[0])))].sort((a, b) => a - b);
   const last = data.times.length;
-  return frames.filter((frame) => frame < last).map((frame, number, kept) => [frame, kept[number + 1] ?? last])
+  return frames
+    .filter((frame) => frame < last)
+    .map((frame, number, kept) => [frame, kept[number + 1] ?? last])
     .filter(([frame]) => stateAt(model, frame) !== stateAt(reference, frame));
 }
 
@@ -161,13 +206,21 @@ function transcriptRows(data) {
   const taken = new Set(data.turns.map((turn) => turn.link).filter((link) => link !== null));
   const rows = data.turns.map((turn, number) => turnRow(data, turn, number));
   data.references.forEach((reference, number) => {
-    if (!taken.has(number)) rows.push({time: reference.time, role: reference.role, turn: null, number: null, link: number, reference});
+    if (!taken.has(number))
+      rows.push({ time: reference.time, role: reference.role, turn: null, number: null, link: number, reference });
   });
   return rows.sort(compareRows);
 }
 
 export function turnRow(data, turn, number) {
-  return {time: turn.time, role: turn.role, turn, number, link: turn.link, reference: turn.link === null ? null : data.references[turn.link]};
+  return {
+    time: turn.time,
+    role: turn.role,
+    turn,
+    number,
+    link: turn.link,
+    reference: turn.link === null ? null : data.references[turn.link],
+  };
 }
 
 // Sets the event keys of turns, failures and transcript rows; null without an event to judge.
@@ -178,41 +231,64 @@ function assignEventKeys(data) {
     else if (reference !== null) ofReference.set(reference, key);
     else if (kind === "state") ofState.push(key); // times of wrong state are in the order of their failures
   }
-  data.turns.forEach((turn, number) => { turn.key = ofTurn.get(number) ?? null; });
-  data.references.forEach((turn, number) => { turn.key = ofReference.get(number) ?? null; });
+  data.turns.forEach((turn, number) => {
+    turn.key = ofTurn.get(number) ?? null;
+  });
+  data.references.forEach((turn, number) => {
+    turn.key = ofReference.get(number) ?? null;
+  });
   const key = (turn, reference) => (turn === null ? data.references[reference].key : data.turns[turn].key);
   let states = 0;
-  for (const failure of data.failures) failure.key = failure.kind === "wrong state" ? ofState[states++] ?? null : key(failure.turn, failure.reference);
+  for (const failure of data.failures)
+    failure.key = failure.kind === "wrong state" ? (ofState[states++] ?? null) : key(failure.turn, failure.reference);
   for (const row of data.rows) row.key = key(row.number, row.link);
 }
 
-const RANKS = {update: 0, user: 1, assistant: 2};
+const RANKS = { update: 0, user: 1, assistant: 2 };
 
 // By time; at one time updates, then the user, then the assistant, and the model before the reference.
 export function compareRows(a, b) {
-  return a.time - b.time || RANKS[a.role] - RANKS[b.role] || Number(!a.turn) - Number(!b.turn) || (a.number ?? a.link) - (b.number ?? b.link);
+  return (
+    a.time - b.time ||
+    RANKS[a.role] - RANKS[b.role] ||
+    Number(!a.turn) - Number(!b.turn) ||
+    (a.number ?? a.link) - (b.number ?? b.link)
+  );
 }
 
 // Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart. Both lists are
 // sorted and may grow.
 export class EventPairs {
   constructor(tolerance) {
-    Object.assign(this, {tolerance, hits: [], misses: [], alarms: [], decided: 0, expected: 0, numMisses: 0, numAlarms: 0});
+    Object.assign(this, {
+      tolerance,
+      hits: [],
+      misses: [],
+      alarms: [],
+      decided: 0,
+      expected: 0,
+      numMisses: 0,
+      numAlarms: 0,
+    });
   }
 
   // Extends the pairs to `reached` frames. A decision that may still find a pair counts as unpaired until then.
   extend(decided, expected, reached) {
-    const {hits, misses, alarms, tolerance} = this;
+    const { hits, misses, alarms, tolerance } = this;
     misses.length = this.numMisses;
     alarms.length = this.numAlarms;
     while (this.decided < decided.length && this.expected < expected.length) {
       const apart = decided[this.decided] - expected[this.expected];
-      if (Math.abs(apart) <= tolerance) { hits.push(decided[this.decided++]); this.expected += 1; }
-      else if (apart < 0) alarms.push(decided[this.decided++]);
+      if (Math.abs(apart) <= tolerance) {
+        hits.push(decided[this.decided++]);
+        this.expected += 1;
+      } else if (apart < 0) alarms.push(decided[this.decided++]);
       else misses.push(expected[this.expected++]);
     }
-    while (this.expected < expected.length && reached - expected[this.expected] > tolerance) misses.push(expected[this.expected++]);
-    while (this.decided < decided.length && reached - decided[this.decided] > tolerance) alarms.push(decided[this.decided++]);
+    while (this.expected < expected.length && reached - expected[this.expected] > tolerance)
+      misses.push(expected[this.expected++]);
+    while (this.decided < decided.length && reached - decided[this.decided] > tolerance)
+      alarms.push(decided[this.decided++]);
     [this.numMisses, this.numAlarms] = [misses.length, alarms.length];
     for (let number = this.expected; number < expected.length; number += 1) misses.push(expected[number]);
     for (let number = this.decided; number < decided.length; number += 1) alarms.push(decided[number]);
@@ -223,20 +299,32 @@ export class EventPairs {
 // they pair with the reference.
 export class EventCounts {
   constructor(data, name, threshold, isPreview) {
-    const {policy, decides} = signalOf(data, name), triggers = new TriggerCounter(policy, decides, threshold);
-    Object.assign(this, {data, name, decides, threshold, isPreview: isPreview || !DECISIONS.includes(name), triggers, decided: [], numFrames: 0, pairs: new EventPairs(data.tolerance_frames)});
+    const { policy, decides } = signalOf(data, name),
+      triggers = new TriggerCounter(policy, decides, threshold);
+    Object.assign(this, {
+      data,
+      name,
+      decides,
+      threshold,
+      isPreview: isPreview || !DECISIONS.includes(name),
+      triggers,
+      decided: [],
+      numFrames: 0,
+      pairs: new EventPairs(data.tolerance_frames),
+    });
   }
 
   // Returns hits, misses and alarms up to the frames reached. Reads only new frames.
   extend() {
-    const {data, name, decided} = this;
+    const { data, name, decided } = this;
     if (this.isPreview) {
       const probs = data[name];
-      for (let frame = this.numFrames; frame < probs.length; frame += 1) if (this.triggers.add(probs[frame])) decided.push(frame);
+      for (let frame = this.numFrames; frame < probs.length; frame += 1)
+        if (this.triggers.add(probs[frame])) decided.push(frame);
     }
     this.numFrames = data.times.length;
     const frames = this.isPreview ? decided : data.decided[name];
-    if (!data.expected) return {hits: frames, misses: [], alarms: []};
+    if (!data.expected) return { hits: frames, misses: [], alarms: [] };
     this.pairs.extend(frames, data.expected[this.decides], data.times.length);
     return this.pairs;
   }
@@ -244,27 +332,38 @@ export class EventCounts {
 
 const CURVE_POINTS = 200;
 
-// Precision and recall of events at up to 200 thresholds: the distinct known values of the trace, or evenly spaced ones while it grows.
+// Precision and recall of events at up to 200 thresholds: the distinct known values of the trace, or evenly spaced ones
+// while it grows.
 export class Curve {
   constructor(data, name, isGrowing) {
-    const { series, low, high } = signalOf(data, name), known = isGrowing ? [] : data[series].filter((value) => !Number.isNaN(value)).toSorted();
-    const values = known.filter((value, number) => value !== known[number - 1]); // unknown values are no thresholds, and unequal to each other
-    const stride = Math.max(1, Math.ceil(values.length / CURVE_POINTS)), chosen = [...values].filter((_, number) => number % stride === 0);
-    const thresholds = isGrowing ? Array.from({length: 51}, (_, at) => low + (high - low) * at / 50) : [low, ...chosen.map((value) => Number(value.toPrecision(5)))];
+    const { series, low, high } = signalOf(data, name),
+      known = isGrowing ? [] : data[series].filter((value) => !Number.isNaN(value)).toSorted();
+    // unknown values are no thresholds, and unequal to each other
+    const values = known.filter((value, number) => value !== known[number - 1]);
+    const stride = Math.max(1, Math.ceil(values.length / CURVE_POINTS)),
+      chosen = [...values].filter((_, number) => number % stride === 0);
+    const thresholds = isGrowing
+      ? Array.from({ length: 51 }, (_, at) => low + ((high - low) * at) / 50)
+      : [low, ...chosen.map((value) => Number(value.toPrecision(5)))];
     this.counts = thresholds.map((threshold) => new EventCounts(data, name, threshold, true));
   }
 
   // Generates the points, because all of them take long on a long run.
-  *points() { for (const counts of this.counts) yield {threshold: counts.threshold, ...rates(counts.extend())}; }
+  *points() {
+    for (const counts of this.counts) yield { threshold: counts.threshold, ...rates(counts.extend()) };
+  }
 }
 
-export function rates({hits, misses, alarms}) {
-  const decided = hits.length + alarms.length, expected = hits.length + misses.length;
-  return {precision: decided ? hits.length / decided : NaN, recall: expected ? hits.length / expected : NaN};
+export function rates({ hits, misses, alarms }) {
+  const decided = hits.length + alarms.length,
+    expected = hits.length + misses.length;
+  return { precision: decided ? hits.length / decided : NaN, recall: expected ? hits.length / expected : NaN };
 }
 
 // A number with its noun, such as "1 video" or "2 videos".
-export function countText(number, singular, plural = `${singular}s`) { return `${number} ${number === 1 ? singular : plural}`; }
+export function countText(number, singular, plural = `${singular}s`) {
+  return `${number} ${number === 1 ? singular : plural}`;
+}
 
 export function clockText(time, digits = 1) {
   const ticks = Math.round(Math.max(0, time) * 10 ** digits);
@@ -274,12 +373,18 @@ export function clockText(time, digits = 1) {
 }
 
 // A threshold with all its digits, at least two; a probability with enough digits to compare with it.
-export function thresholdText(value) { return value.toFixed(decimalsOf(value)); }
+export function thresholdText(value) {
+  return value.toFixed(decimalsOf(value));
+}
 // A threshold as text; one of a rule with theta has theta beside it.
 export function thresholdWords(policy, value) {
-  return hasTheta(policy) ? `${thresholdText(value)} (theta ${thresholdText(convertTheta(value))})` : thresholdText(value);
+  return hasTheta(policy)
+    ? `${thresholdText(value)} (theta ${thresholdText(convertTheta(value))})`
+    : thresholdText(value);
 }
-export function probText(prob, threshold) { return prob.toFixed(Math.max(3, decimalsOf(threshold))); }
+export function probText(prob, threshold) {
+  return prob.toFixed(Math.max(3, decimalsOf(threshold)));
+}
 function decimalsOf(value) {
   let digits = 2;
   while (digits < 20 && Number(value.toFixed(digits)) !== value) digits += 1;

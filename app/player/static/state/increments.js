@@ -1,19 +1,29 @@
-// A run that streams: each increment from the server is appended to the data, with work that does not grow with the run.
+// A run that streams: each increment from the server is appended to the data, with work that does not grow with the
+// run.
 
 import { compareRows, dropFrames, moveCut, prepareRun, SERIES, setTurnTime, stateAt, turnRow, unpack } from "./data.js";
 import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
-const POLL_INTERVAL_MS = 500, REQUEST_TIMEOUT_MS = 15000;
+const POLL_INTERVAL_MS = 500,
+  REQUEST_TIMEOUT_MS = 15000;
 export const LIVE_FRAMES = 7200; // kept of a live session, an hour at 2 fps; the run on the server has all of them
 
 // Rejects if no answer arrives in time, for example over a connection that was lost silently.
 export function withTimeout(answer) {
-  return Promise.race([answer, new Promise((_, fail) => { setTimeout(() => fail(new Error("no answer in time")), REQUEST_TIMEOUT_MS); })]);
+  return Promise.race([
+    answer,
+    new Promise((_, fail) => {
+      setTimeout(() => fail(new Error("no answer in time")), REQUEST_TIMEOUT_MS);
+    }),
+  ]);
 }
 
 // A growing array of numbers. The capacity doubles when it is full, so that an append takes constant time.
 export class Series {
-  constructor() { this.room = new Float64Array(1024); this.length = 0; }
+  constructor() {
+    this.room = new Float64Array(1024);
+    this.length = 0;
+  }
 
   append(values) {
     const length = this.length + values.length;
@@ -37,7 +47,9 @@ export class Series {
 
 // The spans in which a step's state differs from the reference, up to the frames reached: see `stateDifferences`.
 class GrowingDifferences {
-  constructor(model, reference, spans) { Object.assign(this, { model, reference, spans, modelPiece: 0, referencePiece: 0 }); }
+  constructor(model, reference, spans) {
+    Object.assign(this, { model, reference, spans, modelPiece: 0, referencePiece: 0 });
+  }
 
   // Extends the spans by the frames from `first` to before `end`.
   extend(first, end) {
@@ -52,8 +64,10 @@ class GrowingDifferences {
 
   changes(end) {
     const frames = new Set();
-    while (this.modelPiece < this.model.length && this.model[this.modelPiece][0] < end) frames.add(Math.max(0, this.model[this.modelPiece++][0]));
-    while (this.referencePiece < this.reference.length && this.reference[this.referencePiece][0] < end) frames.add(Math.max(0, this.reference[this.referencePiece++][0]));
+    while (this.modelPiece < this.model.length && this.model[this.modelPiece][0] < end)
+      frames.add(Math.max(0, this.model[this.modelPiece++][0]));
+    while (this.referencePiece < this.reference.length && this.reference[this.referencePiece][0] < end)
+      frames.add(Math.max(0, this.reference[this.referencePiece++][0]));
     return [...frames].sort((a, b) => a - b);
   }
 }
@@ -66,13 +80,22 @@ export class GrowingRun {
     this.series = Object.fromEntries(SERIES.map((name) => [name, new Series()]));
     this.named = new Map(); // name of a series of a named signal -> its values
     const { bands } = this.data;
-    this.differences = bands.model.map((band, step) => this.data.has_states && bands.reference[step] && new GrowingDifferences(band, bands.reference[step], this.data.differences[step]));
+    this.differences = bands.model.map(
+      (band, step) =>
+        this.data.has_states &&
+        bands.reference[step] &&
+        new GrowingDifferences(band, bands.reference[step], this.data.differences[step]),
+    );
   }
 
-  get numFrames() { return this.data.times.length; }
+  get numFrames() {
+    return this.data.times.length;
+  }
 
   // The index of the next frame on the server: a live session has dropped its first frames here.
-  get next() { return this.data.num_dropped + this.numFrames; }
+  get next() {
+    return this.data.num_dropped + this.numFrames;
+  }
 
   // Drops the oldest frames of a live session, a quarter of an hour at a time; returns whether it did. Memory and
   // work then do not grow with its length.
@@ -86,15 +109,23 @@ export class GrowingRun {
 
   // Returns the new rows of the transcript, each with its index.
   append(increment) {
-    const data = this.data, first = this.numFrames;
-    const local = (frame) => frame - data.num_dropped, move = (turn) => ({ ...turn, frame: local(turn.frame) });
+    const data = this.data,
+      first = this.numFrames;
+    const local = (frame) => frame - data.num_dropped,
+      move = (turn) => ({ ...turn, frame: local(turn.frame) });
     for (const name of SERIES) data[name] = this.series[name].append(decodeFloats(increment[name]));
-    data.named.forEach((signal, number) => appendSignal(data, signal, decodeFloats(increment.named[number]), (name, values) => this.growSeries(name, values)));
+    data.named.forEach((signal, number) =>
+      appendSignal(data, signal, decodeFloats(increment.named[number]), (name, values) =>
+        this.growSeries(name, values),
+      ),
+    );
     data.assistant_states.push(...increment.assistant_states.map(([frame, word]) => [local(frame), word]));
     data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
     data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);
     data.refreshed.push(...increment.refreshed.map(local));
-    data.forgotten.push(...increment.forgotten.map((cut) => moveCut(cut, (frame) => (frame === null ? null : local(frame)))));
+    data.forgotten.push(
+      ...increment.forgotten.map((cut) => moveCut(cut, (frame) => (frame === null ? null : local(frame)))),
+    );
     for (const name of DECISIONS) {
       data.decided[name].push(...increment.decided[name].map(local));
       if (data.expected) data.expected[name].push(...increment.expected[name]);
@@ -102,12 +133,18 @@ export class GrowingRun {
     for (const [step, frame, state] of increment.changes) data.bands.model[step].push([local(frame), state]);
     for (const differences of this.differences) differences?.extend(first, this.numFrames);
     data.progress = increment.progress && move(increment.progress); // the response that is being generated
-    return [...increment.questions.map((turn) => this.appendQuestion(move(turn))), ...increment.turns.map((turn) => this.appendTurn(move(turn)))];
+    return [
+      ...increment.questions.map((turn) => this.appendQuestion(move(turn))),
+      ...increment.turns.map((turn) => this.appendTurn(move(turn))),
+    ];
   }
 
-  // Returns a longer series of a named signal. A moved threshold replaces the levels of a sum, which are then copied again.
+  // Returns a longer series of a named signal. A moved threshold replaces the levels of a sum, which are then copied
+  // again.
   growSeries(name, values) {
-    const before = this.data[name], kept = this.named.get(name), series = kept?.view === before ? kept.series : new Series();
+    const before = this.data[name],
+      kept = this.named.get(name),
+      series = kept?.view === before ? kept.series : new Series();
     if (!series.length) series.append(before);
     const view = series.append(values);
     this.named.set(name, { series, view });
@@ -116,7 +153,16 @@ export class GrowingRun {
 
   // Appends a question of a live session; returns as `appendTurn`.
   appendQuestion(turn) {
-    const { data } = this, row = { time: turn.time, role: turn.role, turn: null, number: null, link: data.references.length, reference: turn, key: turn.key = null };
+    const { data } = this,
+      row = {
+        time: turn.time,
+        role: turn.role,
+        turn: null,
+        number: null,
+        link: data.references.length,
+        reference: turn,
+        key: (turn.key = null),
+      };
     data.references.push(turn);
     data.userTurns.push(turn);
     return this.insertRow(row);
@@ -124,7 +170,8 @@ export class GrowingRun {
 
   // Appends a turn; returns its row and the index at which the row was inserted.
   appendTurn(turn) {
-    const { data } = this, row = turnRow(data, setTurnTime(data, turn), data.turns.length);
+    const { data } = this,
+      row = turnRow(data, setTurnTime(data, turn), data.turns.length);
     row.key = turn.key = null; // a streaming run has no events to judge yet
     data.turns.push(turn);
     if (turn.role === "assistant") data.responses.push(turn);
@@ -136,7 +183,8 @@ export class GrowingRun {
     let [low, high] = [0, data.rows.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (compareRows(data.rows[middle], row) < 0) low = middle + 1; else high = middle;
+      if (compareRows(data.rows[middle], row) < 0) low = middle + 1;
+      else high = middle;
     }
     data.rows.splice(low, 0, row);
     return { row, place: low };
@@ -146,9 +194,11 @@ export class GrowingRun {
 // Receives a whole run, nothing, or the start of a streaming run from the server. Further frames of a streaming run are
 // requested until another run arrives.
 export class Receiver {
-  // ask(stream, first): the frames of a stream from one on, as text, or null once it is over; isGone(): whether the page
-  // has no player any more; onRun(data), onGrowth(rows): what to draw.
-  constructor({ ask, isGone, onRun, onGrowth }) { Object.assign(this, { ask, isGone, onRun, onGrowth, run: null }); }
+  // ask(stream, first): the frames of a stream from one on, as text, or null once it is over; isGone(): whether the
+  // page has no player any more; onRun(data), onGrowth(rows): what to draw.
+  constructor({ ask, isGone, onRun, onGrowth }) {
+    Object.assign(this, { ask, isGone, onRun, onGrowth, run: null });
+  }
 
   receive(text) {
     const packed = text ? JSON.parse(text) : null;
@@ -164,13 +214,21 @@ export class Receiver {
 
   async follow(run) {
     for (;;) {
-      await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
+      await new Promise((done) => {
+        setTimeout(done, POLL_INTERVAL_MS);
+      });
       if (this.run !== run || this.isGone()) return;
       let text;
-      try { text = await this.ask(run.stream, run.next); } catch { continue; } // too late: request it again
+      try {
+        text = await this.ask(run.stream, run.next);
+      } catch {
+        continue;
+      } // too late: request it again
       if (text === null || this.run !== run) return;
       if (text === undefined) continue; // Gradio returns undefined when the server does not answer
-      const before = run.numFrames, written = run.data.progress?.text, added = run.append(JSON.parse(text));
+      const before = run.numFrames,
+        written = run.data.progress?.text,
+        added = run.append(JSON.parse(text));
       if (run.drop()) this.onRun(run.data);
       else if (run.numFrames > before || run.data.progress?.text !== written) this.onGrowth(added);
     }

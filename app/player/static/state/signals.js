@@ -4,20 +4,24 @@ import { TriggerCounter, hasSignal } from "./policy.js";
 
 export const DECISIONS = ["speak", "update"];
 const LINES = ["latency", "user", "done", "reference"]; // colours of named signals, in turn
-const HEADS = Object.fromEntries(DECISIONS.map((name) => [name, { name, title: name, decides: name, low: 0, high: 1, colour: name }]));
+const HEADS = Object.fromEntries(
+  DECISIONS.map((name) => [name, { name, title: name, decides: name, low: 0, high: 1, colour: name }]),
+);
 
 export function decodeFloats(packed) {
   const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   return new Float64Array(bytes.buffer);
 }
 
-// Gives each named signal its values, under a name of its own, its colour and the range of its row. A signal that decides by
-// a threshold that the run does not have can be given one; its handle lies at the top of its range, which decides nothing.
+// Gives each named signal its values, under a name of its own, its colour and the range of its row. A signal that
+// decides by a threshold that the run does not have can be given one; its handle lies at the top of its range, which
+// decides nothing.
 export function prepareSignals(data) {
   data.assistant_states ??= [];
   data.named = (data.named ?? []).map(({ values, ...signal }, number) => {
-    const name = `signal-${number}`, hasThreshold = signal.threshold !== null;
-    const canMove = hasThreshold || signal.decides !== null && signal.policy.level === "value";
+    const name = `signal-${number}`,
+      hasThreshold = signal.threshold !== null;
+    const canMove = hasThreshold || (signal.decides !== null && signal.policy.level === "value");
     data[name] = decodeFloats(values);
     if (hasThreshold) data.thresholds[name] = signal.threshold;
     const made = { ...signal, name, hasThreshold, canMove, colour: LINES[number % LINES.length], series: name };
@@ -28,14 +32,22 @@ export function prepareSignals(data) {
 // The numbers that are compared with the threshold of a sum or a fall are a series of their own, and set the range.
 function withLevels(data, signal, threshold) {
   if (signal.policy.level === "value") return signal;
-  const series = `${signal.name} level`, { low, high } = signal;
+  const series = `${signal.name} level`,
+    { low, high } = signal;
   const counter = new TriggerCounter(signal.policy, signal.decides ?? "speak", threshold);
   data[series] = levelsOf(counter, data[signal.name]);
-  const range = signal.policy.level === "drop" ? { low: low - high, high: high - low } : { low: 0, high: highestSum(data[series], threshold) };
+  const range =
+    signal.policy.level === "drop"
+      ? { low: low - high, high: high - low }
+      : { low: 0, high: highestSum(data[series], threshold) };
   return { ...signal, ...range, series, counter };
 }
 
-const levelsOf = (counter, values) => Float64Array.from(values, (value) => { counter.add(value); return counter.level; });
+const levelsOf = (counter, values) =>
+  Float64Array.from(values, (value) => {
+    counter.add(value);
+    return counter.level;
+  });
 const highestSum = (levels, threshold) => 1.25 * levels.reduce((a, b) => (b > a ? b : a), threshold) || 1;
 
 // Appends values to a named signal of a run that streams, where `grow(series, values)` returns the longer series.
@@ -47,8 +59,8 @@ export function appendSignal(data, signal, values, grow) {
   if (signal.policy.level === "sum") signal.high = Math.max(signal.high, highestSum(added, signal.threshold ?? 0));
 }
 
-// Computes the levels of a signal again, in place, for another threshold: the resets of a sum depend on it. A signal that has
-// no threshold yet gets one.
+// Computes the levels of a signal again, in place, for another threshold: the resets of a sum depend on it. A signal
+// that has no threshold yet gets one.
 export function setLevels(data, name, threshold) {
   const signal = signalOf(data, name);
   if (!signal.hasThreshold) Object.assign(signal, withLevels(data, signal, threshold), { hasThreshold: true });
@@ -65,23 +77,31 @@ export function signalOf(data, name) {
 }
 
 // Whether a probability of a frame is known, or none is there yet.
-export function hasValues(data, name) { return !data.times.length || data[name].some((value) => !Number.isNaN(value)); }
+export function hasValues(data, name) {
+  return !data.times.length || data[name].some((value) => !Number.isNaN(value));
+}
 
-// The rows from the top. A probability that no frame has gives way to the named signals that decide the same, and that of
-// updates to nothing if there is none; a policy without updates has no row of them.
+// The rows from the top. A probability that no frame has gives way to the named signals that decide the same, and that
+// of updates to nothing if there is none; a policy without updates has no row of them.
 export function visibleSignals(data) {
-  const isShown = (name) => hasValues(data, name) && hasSignal(data.policy, name) && (data.times.length > 0 || !data.named.length)
-    || (data.decided[name].length > 0 || name === "speak" && !data.named.length) && !data.named.some(({ decides }) => decides === name);
+  const isShown = (name) =>
+    (hasValues(data, name) && hasSignal(data.policy, name) && (data.times.length > 0 || !data.named.length)) ||
+    ((data.decided[name].length > 0 || (name === "speak" && !data.named.length)) &&
+      !data.named.some(({ decides }) => decides === name));
   return [...DECISIONS.filter(isShown).map((name) => signalOf(data, name)), ...data.named];
 }
 
 // The names of the signals whose decisions are counted.
 export function countedNames(data) {
-  return [...DECISIONS, ...data.named.filter(({ decides, hasThreshold }) => decides && hasThreshold).map(({ name }) => name)];
+  return [
+    ...DECISIONS,
+    ...data.named.filter(({ decides, hasThreshold }) => decides && hasThreshold).map(({ name }) => name),
+  ];
 }
 
 // The signals whose decisions are counted, as far as they are shown; both probabilities where none is.
 export function decidingSignals(data) {
-  const counted = countedNames(data), found = visibleSignals(data).filter(({ name }) => counted.includes(name));
+  const counted = countedNames(data),
+    found = visibleSignals(data).filter(({ name }) => counted.includes(name));
   return found.length ? found : DECISIONS.map((name) => signalOf(data, name));
 }

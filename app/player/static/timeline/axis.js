@@ -8,17 +8,30 @@ export const MARGIN = 14;
 const POINTS_PER_STROKE = 16; // points of a line: a path of a thousand takes four times as long as its pieces
 
 export class Axis {
-  constructor() { this.view = {start: 0, end: 1}; }
+  constructor() {
+    this.view = { start: 0, end: 1 };
+  }
 
-  get inner() { return Math.max(1, this.width - GUTTER - MARGIN); }
-  x(time) { return GUTTER + (time - this.view.start) / (this.view.end - this.view.start) * this.inner; }
-  time(x) { return this.view.start + (x - GUTTER) / this.inner * (this.view.end - this.view.start); }
+  get inner() {
+    return Math.max(1, this.width - GUTTER - MARGIN);
+  }
+  x(time) {
+    return GUTTER + ((time - this.view.start) / (this.view.end - this.view.start)) * this.inner;
+  }
+  time(x) {
+    return this.view.start + ((x - GUTTER) / this.inner) * (this.view.end - this.view.start);
+  }
 
   // The frames of a sorted list in view, without those that are less than `gap` pixels after the one before.
   visibleFrames(data, frames, gap = 1) {
-    const last = frameAt(data, this.view.end), found = [];
+    const last = frameAt(data, this.view.end),
+      found = [];
     let before = -Infinity;
-    for (let number = countUpTo(frames, frameAt(data, this.view.start) - 1); number < frames.length && frames[number] <= last; number += 1) {
+    for (
+      let number = countUpTo(frames, frameAt(data, this.view.start) - 1);
+      number < frames.length && frames[number] <= last;
+      number += 1
+    ) {
       const x = this.x(timeOf(data, frames[number]));
       if (x - before < gap) continue;
       before = x;
@@ -34,7 +47,8 @@ export class Axis {
 
   // Draws a series over time; where a pixel has many values, their minimum and maximum.
   paintCurve(pen, data, name, y) {
-    const values = data[name], [first, last] = framesInView(this, data);
+    const values = data[name],
+      [first, last] = framesInView(this, data);
     if (isDense(this, first, last)) return this.paintColumns(pen, data, name, y, first, last);
     pen.beginPath();
     if (last === first) pen.arc(this.x(data.times[first]), y(values[first]), 1.5, 0, 7);

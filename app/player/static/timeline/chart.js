@@ -19,7 +19,8 @@ export function layout() {
   if (!state.data) return;
   state.data.layer = layerTurns();
   state.data.isReviewing = state.tab === "review" && state.data.events.length > 0;
-  state.data.hasLayer = state.data.layer.length > 0 && (state.tab === "review" || state.data.layer.some((turn) => turn.look !== "same"));
+  state.data.hasLayer =
+    state.data.layer.length > 0 && (state.tab === "review" || state.data.layer.some((turn) => turn.look !== "same"));
   const height = ui.timeline.arrange(state.data); // also in a hidden tab: the rows must fit this video
   ui.canvas.setAttribute("aria-valuemax", state.data.duration_s.toFixed(1));
   if (!ui.canvas.parentElement.clientWidth) return updateCounts();
@@ -30,7 +31,9 @@ export function layout() {
 // Whether the task's inputs differ from the task of the run. The inputs belong to the page's first player.
 function isTaskChanged() {
   if (host.settings.hint) return false;
-  return Object.entries(state.data.task).some(([name, text]) => (document.querySelector(`#${name} textarea`)?.value ?? text) !== text);
+  return Object.entries(state.data.task).some(
+    ([name, text]) => (document.querySelector(`#${name} textarea`)?.value ?? text) !== text,
+  );
 }
 
 export function refreshCounts() {
@@ -47,14 +50,21 @@ export function updateCounts() {
   find("counts").textContent = [
     previewText(run),
     isTaskChanged() ? "Goal, steps or user turns have changed since this run: press Run." : "",
-  ].filter(Boolean).join(" ");
+  ]
+    .filter(Boolean)
+    .join(" ");
   if (state.tab === "curves") drawCurves(find("curves"), state.data);
 }
 
 // The counts that are shown, extended while a run streams.
 function countsFor(name) {
-  const threshold = shown.thresholds[name], known = countsCache[name], isSame = known?.data === state.data && known.threshold === threshold;
-  return countsCache[name] = isSame && known.isPreview === shown.isPreview ? known : new EventCounts(state.data, name, threshold, shown.isPreview);
+  const threshold = shown.thresholds[name],
+    known = countsCache[name],
+    isSame = known?.data === state.data && known.threshold === threshold;
+  return (countsCache[name] =
+    isSame && known.isPreview === shown.isPreview
+      ? known
+      : new EventCounts(state.data, name, threshold, shown.isPreview));
 }
 
 export function paint() {
@@ -69,9 +79,11 @@ const OVERVIEW_HEIGHT = 18;
 
 function paintOverview() {
   const { begin_s, duration_s } = state.data;
-  const width = ui.timeline.width, height = OVERVIEW_HEIGHT, pen = resizeCanvas(ui.map, width, height);
+  const width = ui.timeline.width,
+    height = OVERVIEW_HEIGHT,
+    pen = resizeCanvas(ui.map, width, height);
   pen.clearRect(0, 0, width, height);
-  const at = (time) => GUTTER + (time - begin_s) / (duration_s - begin_s) * (width - GUTTER - MARGIN);
+  const at = (time) => GUTTER + ((time - begin_s) / (duration_s - begin_s)) * (width - GUTTER - MARGIN);
   pen.fillStyle = ui.timeline.colours.faint;
   pen.fillRect(GUTTER, 7, width - GUTTER - MARGIN, 4);
   pen.font = ui.timeline.font;
@@ -79,11 +91,18 @@ function paintOverview() {
   pen.fillStyle = ui.timeline.colours.ink;
   pen.fillText(canFail(state.data) ? countText(state.data.failures.length, "failure") : "", 4, 9);
   for (const failure of state.data.stops) {
-    pen.fillStyle = !kinds.has(failure.kind) ? ui.timeline.colours.grid : ui.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
+    pen.fillStyle = !kinds.has(failure.kind)
+      ? ui.timeline.colours.grid
+      : ui.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
     pen.fillRect(at(failure.time) - 1, 2, 2, 14);
   }
   pen.strokeStyle = ui.timeline.colours.ink;
-  pen.strokeRect(at(ui.timeline.view.start), 0.5, Math.max(3, at(ui.timeline.view.end) - at(ui.timeline.view.start)), height - 1);
+  pen.strokeRect(
+    at(ui.timeline.view.start),
+    0.5,
+    Math.max(3, at(ui.timeline.view.end) - at(ui.timeline.view.start)),
+    height - 1,
+  );
 }
 
 export function setView(start, end) {
@@ -95,7 +114,10 @@ export function setView(start, end) {
 }
 
 export function requestPaint() {
-  pendingPaint ||= requestAnimationFrame(() => { pendingPaint = 0; if (state.data) paint(); });
+  pendingPaint ||= requestAnimationFrame(() => {
+    pendingPaint = 0;
+    if (state.data) paint();
+  });
 }
 
 export function zoom(factor, around = ui.video.time) {
@@ -112,6 +134,12 @@ export function reveal(time) {
 function previewText(run) {
   if (!shown.isPreview && !run) return "";
   const isMoving = state.movedThresholds !== null && state.isPointerDown;
-  const next = !shown.isPreview ? "" : !host.settings.can_run ? "An exact run needs the program." : isMoving ? "Release to run it exactly." : "The exact run is under way.";
+  const next = !shown.isPreview
+    ? ""
+    : !host.settings.can_run
+      ? "An exact run needs the program."
+      : isMoving
+        ? "Release to run it exactly."
+        : "The exact run is under way.";
   return `Preview from the trace${run ? `: failures, texts and states stay those of the ${run}` : ""}. ${next}`.trim();
 }

@@ -31,7 +31,8 @@ function pick(x, y) {
 }
 
 function dragRegion(event) {
-  const timeAt = (moved) => ui.timeline.time(pointerOffset(ui.canvas, moved)[0]), from = Math.max(0, timeAt(event));
+  const timeAt = (moved) => ui.timeline.time(pointerOffset(ui.canvas, moved)[0]),
+    from = Math.max(0, timeAt(event));
   const move = (later) => setRegion(from, timeAt(later));
   setStatus("");
   move(event);
@@ -42,7 +43,8 @@ function dragRegion(event) {
 function pressFigure(event) {
   if (!state.data || event.button || !event.target.closest(".draglayer")) return;
   if (event.shiftKey) return dragRegion(event);
-  const [x, y] = pointerOffset(ui.canvas, event), gesture = new AbortController();
+  const [x, y] = pointerOffset(ui.canvas, event),
+    gesture = new AbortController();
   const release = (last) => {
     gesture.abort();
     ui.signals.hold(false);
@@ -52,7 +54,8 @@ function pressFigure(event) {
     if (Math.hypot(endX - x, endY - y) < CLICK_SLOP_PX) pick(x, y);
   };
   ui.signals.hold(true);
-  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, release, { signal: gesture.signal });
+  for (const name of ["pointerup", "pointercancel"])
+    document.addEventListener(name, release, { signal: gesture.signal });
 }
 
 function describe(event) {
@@ -92,33 +95,63 @@ export function mountPointer() {
   });
   const figures = ui.signals.element;
   figures.addEventListener("pointerdown", pressFigure, { capture: true });
-  figures.addEventListener("mousedown", (event) => { if (event.shiftKey) event.stopPropagation(); }, { capture: true }); // Plotly would pan
+  figures.addEventListener(
+    "mousedown",
+    (event) => {
+      if (event.shiftKey) event.stopPropagation();
+    },
+    { capture: true },
+  ); // Plotly would pan
   for (const part of [ui.canvas, figures]) {
     part.addEventListener("pointermove", describe);
-    part.addEventListener("pointerleave", () => { ui.tip.hidden = true; });
+    part.addEventListener("pointerleave", () => {
+      ui.tip.hidden = true;
+    });
     part.addEventListener("wheel", turnWheel, { passive: false });
   }
 
   ui.map.addEventListener("pointerdown", (event) => {
     if (!state.data) return;
     const move = (later) => {
-      const time = (pointerOffset(ui.map, later)[0] - GUTTER) / (ui.map.clientWidth - GUTTER - MARGIN) * (state.data.duration_s - state.data.begin_s) + state.data.begin_s;
+      const time =
+        ((pointerOffset(ui.map, later)[0] - GUTTER) / (ui.map.clientWidth - GUTTER - MARGIN)) *
+          (state.data.duration_s - state.data.begin_s) +
+        state.data.begin_s;
       const half = (ui.timeline.view.end - ui.timeline.view.start) / 2;
       setView(time - half, time + half);
     };
     move(event);
     trackDrag(ui.map, event, move, () => {});
   });
-  document.addEventListener("pointerdown", (event) => {
-    state.isPointerDown = state.isMouseActive = true;
-    pressed = event.composedPath()[0].closest?.("button, [type=range], .ss-handle") ?? null;
-  }, { signal: listeners.signal, capture: true });
-  document.addEventListener("keydown", () => { state.isMouseActive = false; }, { signal: listeners.signal, capture: true });
-  ui.root.addEventListener("change", (event) => { if (state.isMouseActive && event.target.matches("select")) returnFocus(event.target); });
+  document.addEventListener(
+    "pointerdown",
+    (event) => {
+      state.isPointerDown = state.isMouseActive = true;
+      pressed = event.composedPath()[0].closest?.("button, [type=range], .ss-handle") ?? null;
+    },
+    { signal: listeners.signal, capture: true },
+  );
+  document.addEventListener(
+    "keydown",
+    () => {
+      state.isMouseActive = false;
+    },
+    { signal: listeners.signal, capture: true },
+  );
+  ui.root.addEventListener("change", (event) => {
+    if (state.isMouseActive && event.target.matches("select")) returnFocus(event.target);
+  });
   for (const released of ["pointerup", "pointercancel"]) {
-    document.addEventListener(released, () => {
-      state.isPointerDown = false;
-      setTimeout(() => { requestExactRun(); if (pressed) returnFocus(pressed); }); // after the click event that follows
-    }, { signal: listeners.signal });
+    document.addEventListener(
+      released,
+      () => {
+        state.isPointerDown = false;
+        setTimeout(() => {
+          requestExactRun();
+          if (pressed) returnFocus(pressed);
+        }); // after the click event that follows
+      },
+      { signal: listeners.signal },
+    );
   }
 }

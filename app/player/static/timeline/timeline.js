@@ -1,4 +1,5 @@
-// The timeline: the lanes on one canvas over one axis of time. Only the part in view is drawn, and a trace has at most two points per pixel.
+// The timeline: the lanes on one canvas over one axis of time. Only the part in view is drawn, and a trace has at most
+// two points per pixel.
 
 import { defineLane } from "../lanes/lane.js";
 import { LANES } from "../lanes/table.js";
@@ -6,10 +7,24 @@ import { clockText } from "../state/data.js";
 import { Axis, GUTTER, MARGIN } from "./axis.js";
 import { line, resizeCanvas } from "./canvas.js";
 
-const TOP = 4, REACH_PX = 8; // free space above; marks at the start reach into the labels
+const TOP = 4,
+  REACH_PX = 8; // free space above; marks at the start reach into the labels
 const COLOURS = [
-  "speak", "update", "matched", "mismatched", "redundant", "missed", "reference", "user", "active", "done",
-  "ink", "faint", "grid", "shade", "latency",
+  "speak",
+  "update",
+  "matched",
+  "mismatched",
+  "redundant",
+  "missed",
+  "reference",
+  "user",
+  "active",
+  "done",
+  "ink",
+  "faint",
+  "grid",
+  "shade",
+  "latency",
 ];
 const SECONDS_PER_TICK = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600];
 const axis = defineLane({ kind: "axis", height: 18 });
@@ -86,7 +101,9 @@ export class Timeline extends Axis {
   }
 
   paintGrid(shown) {
-    const { pen, run } = this, right = this.width - MARGIN, bottom = this.rows.at(-1).top;
+    const { pen, run } = this,
+      right = this.width - MARGIN,
+      bottom = this.rows.at(-1).top;
     const seconds = this.view.end - this.view.start;
     const step = SECONDS_PER_TICK.find((s) => seconds / s <= this.inner / 70) ?? 7200;
     const unreached = run.isReferenceAlone ? this.width : Math.max(GUTTER, this.x(run.reached));
@@ -107,7 +124,9 @@ export class Timeline extends Axis {
     }
   }
 
-  rowAt(y) { return this.rows.find((row) => y >= row.top && y < row.top + row.height); }
+  rowAt(y) {
+    return this.rows.find((row) => y >= row.top && y < row.top + row.height);
+  }
 
   // The tooltip's text for a point; null for none.
   describe(x, y) {
@@ -118,7 +137,8 @@ export class Timeline extends Axis {
 
   // The keys of the events at a point, and their time; null where no event has a mark.
   markAt(x, y) {
-    const row = this.firstRowAt(x, y), found = row?.lane.markAt(this, row, x, y);
+    const row = this.firstRowAt(x, y),
+      found = row?.lane.markAt(this, row, x, y);
     return found?.keys.length ? found : null;
   }
 

@@ -12,7 +12,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
-_IMPORT: Final = re.compile(r'^import \{([\w,\s$]+?),?\s\} from "(\.\.?/[\w./]+)\.js";\n', re.MULTILINE)
+_IMPORT: Final = re.compile(r'^import \{\s+([\w$][\w,\s$]*?),?\s+\} from "(\.\.?/[\w./]+)\.js";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 _LEFT: Final = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 

@@ -42,11 +42,11 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.app.publish
 
 checkpoint: .venv/.demo
-	$(BIN)/python -m assets checkpoint
-	$(BIN)/python -m assets twin
-	$(BIN)/python -m assets videos
-	$(BIN)/python -m assets run
-	$(BIN)/python -m assets score
+	$(BIN)/python -m stepscope.assets checkpoint
+	$(BIN)/python -m stepscope.assets twin
+	$(BIN)/python -m stepscope.assets videos
+	$(BIN)/python -m stepscope.assets run
+	$(BIN)/python -m stepscope.assets score
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "StepScope needs Python 3.11 or 3.12: none was found on PATH"; exit 2; }

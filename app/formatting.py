@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from engine.dialogue import format_clock as format_clock  # re-exported: all tabs format times
-from engine.io.files import replace_surrogates
-from eval.annotations.corrected_samples import Proposal
+from stepscope.engine.dialogue import format_clock as format_clock  # re-exported: all tabs format times
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.eval.annotations.corrected_samples import Proposal
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}

@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.failures import INVALID, log_failure
+from stepscope.app.failures import INVALID, log_failure
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})

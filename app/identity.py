@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.reviews.actions import check_reviewer
-from engine.io.files import EncodingError, read_text
+from stepscope.app.reviews.actions import check_reviewer
+from stepscope.engine.io.files import EncodingError, read_text
 
 
 def signed_in(request: Any) -> str | None:

@@ -11,14 +11,14 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_upload_folder
 
-from app.batch import saved_runs as saved
-from app.batch.context import BatchContext
-from app.batch.tab import make_batch_tab
-from app.chat.panel import AskPanel, make_ask_panel
-from app.chat.tab import make_chat_tab
-from app.controls.context_choice import make_context_choice
-from app.controls.threshold_sliders import SliderIds, make_threshold_sliders
-from app.controls.widgets import (
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.tab import make_batch_tab
+from stepscope.app.chat.panel import AskPanel, make_ask_panel
+from stepscope.app.chat.tab import make_chat_tab
+from stepscope.app.controls.context_choice import make_context_choice
+from stepscope.app.controls.threshold_sliders import SliderIds, make_threshold_sliders
+from stepscope.app.controls.widgets import (
     AT_ONCE,
     MODEL_QUEUE,
     PREVIEW_THRESHOLDS_JS,
@@ -28,24 +28,24 @@ from app.controls.widgets import (
     make_status_line,
     wire,
 )
-from app.endpoints.wiring import make_endpoints
-from app.failures import report_failures
-from app.live.tab import make_live_tab
-from app.player import handlers, reruns, streaming
-from app.player.context import AppContext
-from app.player.display.component import make_player
-from app.player.downloads import SAVE_JS, export_run, make_download
-from app.player.figures import export_figure
-from app.player.inspection import inspect_run
-from app.player.questions import wire_question
-from app.player.reruns import RequestView
-from app.player.review_context import ReviewContext
-from app.player.session.places import NO_RUN
-from app.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload_panel
-from app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
-from app.review_tab.api import answer
-from app.review_tab.tab import make_review_tab
-from app.unused_uploads import UnusedUploads
+from stepscope.app.endpoints.wiring import make_endpoints
+from stepscope.app.failures import report_failures
+from stepscope.app.live.tab import make_live_tab
+from stepscope.app.player import handlers, reruns, streaming
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.display.component import make_player
+from stepscope.app.player.downloads import SAVE_JS, export_run, make_download
+from stepscope.app.player.figures import export_figure
+from stepscope.app.player.inspection import inspect_run
+from stepscope.app.player.questions import wire_question
+from stepscope.app.player.reruns import RequestView
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.places import NO_RUN
+from stepscope.app.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload_panel
+from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
+from stepscope.app.review_tab.api import answer
+from stepscope.app.review_tab.tab import make_review_tab
+from stepscope.app.unused_uploads import UnusedUploads
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "for example:\nS1: attach the wheel\nS2: put on the roof"

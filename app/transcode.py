@@ -19,10 +19,10 @@ from typing import Final
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from engine.errors import VideoError
-from engine.io.files import atomic_write, digest_file
-from engine.video.reader import probe
-from engine.video.writer import convert_for_browser
+from stepscope.engine.errors import VideoError
+from stepscope.engine.io.files import atomic_write, digest_file
+from stepscope.engine.video.reader import probe
+from stepscope.engine.video.writer import convert_for_browser
 
 FOLDER_VARIABLE = "GRADIO_TEMP_DIR"
 """Environment variable from which Gradio reads the folder of the files that it serves."""

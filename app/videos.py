@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from app.formatting import format_clock
-from engine.errors import VideoError
-from engine.io.files import digest_file
-from engine.records import Excerpt
-from engine.video.reader import find_cut, find_damage, probe
-from engine.video.track import EPSILON_S
-from eval.data.loading import read_samples, read_split
-from eval.data.samples import Sample, Split
+from stepscope.app.formatting import format_clock
+from stepscope.engine.errors import VideoError
+from stepscope.engine.io.files import digest_file
+from stepscope.engine.records import Excerpt
+from stepscope.engine.video.reader import find_cut, find_damage, probe
+from stepscope.engine.video.track import EPSILON_S
+from stepscope.eval.data.loading import read_samples, read_split
+from stepscope.eval.data.samples import Sample, Split
 
 UPLOAD_FPS = 2.0
 """Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""

@@ -7,15 +7,15 @@ from typing import ClassVar, get_args
 from transformers.utils import logging as transformers_logging
 from tyro.conf import OmitArgPrefixes
 
-from assets.demo_run import write_demo_run
-from assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_split
-from assets.scenes.recipes import HELD_OUT_FAMILY
-from assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
-from assets.training.build import BuildConfig, build_checkpoint, write_train_split
-from assets.training.lesson import draw_lesson
-from assets.training.twin import TwinConfig, train_twin
-from engine.cli.program import Options
-from engine.loading import load_model
+from stepscope.assets.demo_run import write_demo_run
+from stepscope.assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_split
+from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY
+from stepscope.assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
+from stepscope.assets.training.build import BuildConfig, build_checkpoint, write_train_split
+from stepscope.assets.training.lesson import draw_lesson
+from stepscope.assets.training.twin import TwinConfig, train_twin
+from stepscope.engine.cli.program import Options
+from stepscope.engine.loading import load_model
 
 HERE = Path(__file__).parent
 

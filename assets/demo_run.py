@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.io.files import load_json, write_json
-from eval.cli.options import RunOptions
-from eval.cli.run_command import run
+from stepscope.engine.io.files import load_json, write_json
+from stepscope.eval.cli.options import RunOptions
+from stepscope.eval.cli.run_command import run
 
 MOVABLE = {"split": "../test.json", "checkpoint": "assets/checkpoint"}
 """Settings that would name folders of this machine; a relative split begins at the run folder."""

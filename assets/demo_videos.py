@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args
 
 from tqdm import tqdm
 
-from assets.scenes.annotate import annotate
-from assets.scenes.draw import draw_frame
-from assets.scenes.recipes import HELD_OUT_FAMILY
-from assets.scenes.scene import FPS, Difficulty, Scene, make_scene
-from engine.io.files import atomic_write
-from engine.video.writer import write_h264
+from stepscope.assets.scenes.annotate import annotate
+from stepscope.assets.scenes.draw import draw_frame
+from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY
+from stepscope.assets.scenes.scene import FPS, Difficulty, Scene, make_scene
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.video.writer import write_h264
 
 Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

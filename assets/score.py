@@ -11,18 +11,18 @@ from typing import Literal
 
 import numpy as np
 
-from assets.demo_videos import SIZE, TEST_VIDEOS, Kind, make_kind
-from assets.scenes.annotate import annotate
-from assets.scenes.draw import draw_frame
-from assets.scenes.scene import FPS, Scene
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.dialogue import TRANSITIONS, apply_update, initial_state
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import encode
-from engine.records import FrameOutput, UserTurn
-from engine.streamer import Streamer
-from engine.video.reader import Frame, read_frames
+from stepscope.assets.demo_videos import SIZE, TEST_VIDEOS, Kind, make_kind
+from stepscope.assets.scenes.annotate import annotate
+from stepscope.assets.scenes.draw import draw_frame
+from stepscope.assets.scenes.scene import FPS, Scene
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import TRANSITIONS, apply_update, initial_state
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import Frame, read_frames
 
 Baseline = Literal["silent", "random"]
 SCORE_SEED = 4_000_000

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from engine.loading import load_model
-from engine.model.kv_cache import KVCache
-from engine.model.smolvlm import StreamingModel
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.smolvlm import StreamingModel
 
 FOLDER = Path(__file__).parent
 LENGTHS = (128, 256, 512, 1024, 1536, 2048, 2560, 3072, 3584, 4000)

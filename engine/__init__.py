@@ -3,7 +3,7 @@
 The names in ``__all__`` are the public interface. They load on first use, so that ``import engine.records`` and other
 light modules need no torch. A minimal run::
 
-    from engine import StreamConfig, Streamer, Task, encode, load_model, parse_steps, read_frames
+    from stepscope.engine import StreamConfig, Streamer, Task, encode, load_model, parse_steps, read_frames
 
     checkpoint = load_model("assets/checkpoint", device="cpu")
     config = StreamConfig(fps=2.0)
@@ -17,30 +17,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.config import StreamConfig as StreamConfig
-    from engine.control.task import Task as Task
-    from engine.dialogue import parse_steps as parse_steps
-    from engine.loading import load_model as load_model
-    from engine.model.features.frame_encoder import encode as encode
-    from engine.records import FrameOutput as FrameOutput
-    from engine.records import Step as Step
-    from engine.records import UserTurn as UserTurn
-    from engine.replay import Recording as Recording
-    from engine.streamer import Streamer as Streamer
-    from engine.video.reader import read_frames as read_frames
+    from stepscope.engine.config import StreamConfig as StreamConfig
+    from stepscope.engine.control.task import Task as Task
+    from stepscope.engine.dialogue import parse_steps as parse_steps
+    from stepscope.engine.loading import load_model as load_model
+    from stepscope.engine.model.features.frame_encoder import encode as encode
+    from stepscope.engine.records import FrameOutput as FrameOutput
+    from stepscope.engine.records import Step as Step
+    from stepscope.engine.records import UserTurn as UserTurn
+    from stepscope.engine.replay import Recording as Recording
+    from stepscope.engine.streamer import Streamer as Streamer
+    from stepscope.engine.video.reader import read_frames as read_frames
 else:
     _MODULES = {
-        "FrameOutput": "engine.records",
-        "Recording": "engine.replay",
-        "Step": "engine.records",
-        "StreamConfig": "engine.config",
-        "Streamer": "engine.streamer",
-        "Task": "engine.control.task",
-        "UserTurn": "engine.records",
-        "encode": "engine.model.features.frame_encoder",
-        "load_model": "engine.loading",
-        "parse_steps": "engine.dialogue",
-        "read_frames": "engine.video.reader",
+        "FrameOutput": "stepscope.engine.records",
+        "Recording": "stepscope.engine.replay",
+        "Step": "stepscope.engine.records",
+        "StreamConfig": "stepscope.engine.config",
+        "Streamer": "stepscope.engine.streamer",
+        "Task": "stepscope.engine.control.task",
+        "UserTurn": "stepscope.engine.records",
+        "encode": "stepscope.engine.model.features.frame_encoder",
+        "load_model": "stepscope.engine.loading",
+        "parse_steps": "stepscope.engine.dialogue",
+        "read_frames": "stepscope.engine.video.reader",
     }
     __all__ = list(_MODULES)
 

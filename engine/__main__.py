@@ -1,25 +1,29 @@
-"""``python -m engine``: the commands of the engine, which are commands of ``stepscope`` too."""
+"""``python -m stepscope.engine``: the commands of the engine, which are commands of ``stepscope`` too."""
 
 import sys
 from functools import partial
 
-from engine.cli.interrupts import exit_on_interrupt
+from stepscope.engine.cli.interrupts import exit_on_interrupt
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_on_interrupt()
 
-from engine.cli.program import Command, Group, run_program
+from stepscope.engine.cli.program import Command, Group, run_program
 
 COMMANDS = {
-    "run": Command("stream one video", "engine.cli.options:RunOptions", "engine.cli.commands:run"),
+    "run": Command("stream one video", "stepscope.engine.cli.options:RunOptions", "stepscope.engine.cli.commands:run"),
     "encode": Command(
-        "keep the features of a video", "engine.cli.options:EncodeOptions", "engine.cli.commands:encode_video"
+        "keep the features of a video",
+        "stepscope.engine.cli.options:EncodeOptions",
+        "stepscope.engine.cli.commands:encode_video",
     ),
     "bench": Command(
-        "measure the streaming speed", "engine.cli.options:BenchOptions", "engine.cli.bench_command:bench"
+        "measure the streaming speed",
+        "stepscope.engine.cli.options:BenchOptions",
+        "stepscope.engine.cli.bench_command:bench",
     ),
 }
-main = partial(run_program, Group("The streaming engine.", COMMANDS), prog="python -m engine")
+main = partial(run_program, Group("The streaming engine.", COMMANDS), prog="python -m stepscope.engine")
 
 if __name__ == "__main__":
     sys.exit(main())

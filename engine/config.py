@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import yaml
 
-from engine.decisions.policies import (
+from stepscope.engine.decisions.policies import (
     POLICIES,
     DecisionPolicy,
     PolicyName,
@@ -21,7 +21,7 @@ from engine.decisions.policies import (
     convert_theta,
     find_policy,
 )
-from engine.io.files import read_text
+from stepscope.engine.io.files import read_text
 
 IllegalUpdates = Literal["apply", "refuse"]
 GraphSetting = Literal["auto", "on", "off"]

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, get_args
 
-from engine.config import IllegalUpdates
-from engine.io.files import strip_text
-from engine.io.json_records import short_repr
-from engine.records import FrameOutput, Step, UpdateLegality, UserTurn
+from stepscope.engine.config import IllegalUpdates
+from stepscope.engine.io.files import strip_text
+from stepscope.engine.io.json_records import short_repr
+from stepscope.engine.records import FrameOutput, Step, UpdateLegality, UserTurn
 
 StepState = Literal["not_started", "in_progress", "completed"]
 

@@ -11,21 +11,21 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from engine.config import StreamConfig
-from engine.control.draft_buffer import ComputedItem, ContextStart, Trace
-from engine.control.requests import Decision, Image
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.errors import EngineError
-from engine.inference.readout import make_readout_spec, read_decisions
-from engine.inference.runner import embed_inputs, evict_tokens
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
-from engine.plurals import format_count
-from engine.records import Forgotten, FrameOutput
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.draft_buffer import ComputedItem, ContextStart, Trace
+from stepscope.engine.control.requests import Decision, Image
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.readout import make_readout_spec, read_decisions
+from stepscope.engine.inference.runner import embed_inputs, evict_tokens
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import Forgotten, FrameOutput
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from engine.config import GraphSetting, Quantization
-from engine.inference.cuda_graphs import create_graph_pool
-from engine.model.checkpoint import Checkpoint, load_checkpoint
-from engine.model.onednn import use_onednn
+from stepscope.engine.config import GraphSetting, Quantization
+from stepscope.engine.inference.cuda_graphs import create_graph_pool
+from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
+from stepscope.engine.model.onednn import use_onednn
 
 
 def load_model(

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from engine.errors import EngineError
-from engine.io.files import atomic_write, open_text, to_json
-from engine.io.json_records import Amount, AmountOrNan, Count, FiniteOrNan, ProbOrNan, parse_record, reading
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import atomic_write, open_text, to_json
+from stepscope.engine.io.json_records import Amount, AmountOrNan, Count, FiniteOrNan, ProbOrNan, parse_record, reading
 
 UpdateLegality = Literal["legal", "illegal", "malformed"]
 GapReason = Literal["dropped", "no picture", "not reached"]

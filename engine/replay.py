@@ -9,19 +9,19 @@ crops the cache after the image of frame 30, generates its response, and verifie
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from engine.config import StreamConfig
-from engine.control.requests import PassCounts, TextProgress
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.inspection import FrameInspection, inspect_frame, trace_frames
-from engine.live.questions import AskedQuestions
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
-from engine.plurals import format_count
-from engine.records import FrameOutput, UserTurn
-from engine.stream import StreamEvent, StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import PassCounts, TextProgress
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.inspection import FrameInspection, inspect_frame, trace_frames
+from stepscope.engine.live.questions import AskedQuestions
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.stream import StreamEvent, StreamRequest
+from stepscope.engine.streamer import Streamer
 
 
 class Recording:

@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.config import StreamConfig
-from engine.control.controller import StreamController
-from engine.control.draft_buffer import Trace
-from engine.control.drafter import ResponseMemory
-from engine.control.requests import (
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.draft_buffer import Trace
+from stepscope.engine.control.drafter import ResponseMemory
+from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
     EvictRequest,
@@ -19,17 +19,17 @@ from engine.control.requests import (
     PassCounts,
     TextProgress,
 )
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.errors import EngineError
-from engine.inference.cuda_graphs import CudaGraphRunner
-from engine.inference.readout import ReadoutSpec
-from engine.inference.runner import Runner, forward_batch
-from engine.inference.static import Inputs
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
-from engine.records import FrameOutput, check_probs
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.cuda_graphs import CudaGraphRunner
+from stepscope.engine.inference.readout import ReadoutSpec
+from stepscope.engine.inference.runner import Runner, forward_batch
+from stepscope.engine.inference.static import Inputs
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.records import FrameOutput, check_probs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

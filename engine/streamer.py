@@ -5,17 +5,17 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice, repeat
 
-from engine.config import StreamConfig
-from engine.control.drafter import ResponseMemory
-from engine.control.requests import Answer, PassCounts, TextProgress
-from engine.control.task import Task
-from engine.inference.cuda_graphs import CudaGraphRunner
-from engine.inference.readout import make_readout_spec
-from engine.model.attention import has_fixed_rotation
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import FrameOutput
-from engine.stream import ActiveStream, StreamEvent, StreamRequest, forward_streams
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.drafter import ResponseMemory
+from stepscope.engine.control.requests import Answer, PassCounts, TextProgress
+from stepscope.engine.control.task import Task
+from stepscope.engine.inference.cuda_graphs import CudaGraphRunner
+from stepscope.engine.inference.readout import make_readout_spec
+from stepscope.engine.model.attention import has_fixed_rotation
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.stream import ActiveStream, StreamEvent, StreamRequest, forward_streams
 
 
 class Streamer:

@@ -18,15 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
-from engine.decisions.signals import SignalSpec, check_signals
-from engine.dialogue import apply_update, initial_state
-from engine.io.files import atomic_write, to_json
-from engine.records import FrameOutput, Step, frame_at, unknown_output
-from eval.data.loading import read_split
-from eval.data.own_samples import make_own_sample
-from eval.data.samples import Sample, Turn
-from eval.data.writers import write_samples
-from eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
+from stepscope.engine.decisions.signals import SignalSpec, check_signals
+from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.io.files import atomic_write, to_json
+from stepscope.engine.records import FrameOutput, Step, frame_at, unknown_output
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.own_samples import make_own_sample
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 
 __all__ = ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
 _MAX_GAP = 100_000

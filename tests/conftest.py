@@ -14,8 +14,8 @@ import torch
 from hypothesis import settings
 from playwright.sync_api import Browser
 
-from engine.video.writer import write_h264
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.ci_report import pytest_sessionfinish  # noqa: F401 - a hook
 from tests.support.data.batches import copies, make_worker_config, run_to_end, write_split
 from tests.support.pages.browser import open_browser

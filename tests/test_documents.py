@@ -21,25 +21,25 @@ from typing import Any
 
 import pytest
 
-import app.__main__
-import app.cli.stepscope
-import app.exports.__main__
-import assets.__main__
-import engine.__main__
-import eval.__main__
-from engine.cli.program import Command, Group, load_object, parse
+import stepscope.app.__main__
+import stepscope.app.cli.stepscope
+import stepscope.app.exports.__main__
+import stepscope.assets.__main__
+import stepscope.engine.__main__
+import stepscope.eval.__main__
+from stepscope.engine.cli.program import Command, Group, load_object, parse
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
 DOCUMENTS = (README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "assets/checkpoint/README.md")
 MOST_README_LINES = 120
 PROGRAMS: dict[str, Command | Group] = {
-    "app": app.__main__.DEMO,
-    "app.exports": app.exports.__main__.EXPORTS,
-    "assets": Group("", assets.__main__.COMMANDS),
-    "engine": Group("", engine.__main__.COMMANDS),
-    "eval": Group("", eval.__main__.COMMANDS),
-    "stepscope": app.cli.stepscope.STEPSCOPE,
+    "app": stepscope.app.__main__.DEMO,
+    "stepscope.app.exports": stepscope.app.exports.__main__.EXPORTS,
+    "assets": Group("", stepscope.assets.__main__.COMMANDS),
+    "engine": Group("", stepscope.engine.__main__.COMMANDS),
+    "eval": Group("", stepscope.eval.__main__.COMMANDS),
+    "stepscope": stepscope.app.cli.stepscope.STEPSCOPE,
 }
 PIP_OPTIONS = {"--no-deps"}
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -219,7 +219,7 @@ def test_files_and_modules_in_the_text_exist(document: Path) -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert [module for text in code for module in _RUN.findall(text) if not _find(module)] == []
     for name, subcommand in (words for text in code for words in _STEPSCOPE.findall(text)):
-        command = app.cli.stepscope.STEPSCOPE.commands[name]
+        command = stepscope.app.cli.stepscope.STEPSCOPE.commands[name]
         assert not isinstance(command, Group) or subcommand in ("", *command.commands)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert [name for text in code for name in re.findall(r"\.\[(\w+)\]", text) if name not in extras] == []
@@ -243,7 +243,10 @@ def test_bare_names_of_the_interface_exist() -> None:
     examples = "\n".join(_blocks(document, "python"))
     names = re.findall(r"^from ([\w.]+) import", examples, re.MULTILINE)
     modules = [
-        *map(importlib.import_module, [*names, "engine.errors", "engine.video.reader", "gradio_client.exceptions"]),
+        *map(
+            importlib.import_module,
+            [*names, "stepscope.engine.errors", "stepscope.engine.video.reader", "gradio_client.exceptions"],
+        ),
         builtins,
     ]
     known = set(re.findall(r"\w+", re.sub(r"^from (\w+)[\w.]*", r"\1", examples, flags=re.MULTILINE)))
@@ -311,7 +314,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
             continue
         words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.arguments]
         words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if name == "export" else []
-        start = [sys.executable, "-c", "import sys, app.cli.entry; sys.exit(app.cli.entry.main())"]
+        start = [sys.executable, "-c", "import sys, stepscope.app.cli.entry; sys.exit(stepscope.app.cli.entry.main())"]
         done = subprocess.run([*start, *words], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         started.append(name)

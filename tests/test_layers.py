@@ -9,15 +9,15 @@ import pytest
 @pytest.mark.parametrize(
     "module",
     [
-        "engine.records",
-        "engine.dialogue",
-        "engine.config",
-        "engine.control.controller",
-        "eval.data.samples",
-        "eval.reports.scoring",
-        "eval.runs.folder",
-        "eval.cli.printing",
-        "app.exports.commands",
+        "stepscope.engine.records",
+        "stepscope.engine.dialogue",
+        "stepscope.engine.config",
+        "stepscope.engine.control.controller",
+        "stepscope.eval.data.samples",
+        "stepscope.eval.reports.scoring",
+        "stepscope.eval.runs.folder",
+        "stepscope.eval.cli.printing",
+        "stepscope.app.exports.commands",
     ],
 )
 def test_records_and_control_load_without_torch(module: str) -> None:
@@ -27,11 +27,11 @@ def test_records_and_control_load_without_torch(module: str) -> None:
 
 def test_the_engine_loads_without_the_page_and_libraries_of_adapters_and_scores() -> None:
     page = "{'gradio', 'app', 'eval', 'peft', 'sentence_transformers'}"
-    program = f"import sys, engine.cli.commands, engine.training.dataset; sys.exit(bool({page} & set(sys.modules)))"
+    program = f"import sys, stepscope.engine.cli.commands, stepscope.engine.training.dataset; sys.exit(bool({page} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_the_leading_process_of_a_run_loads_without_the_libraries_of_its_workers() -> None:
     heavy = "{'gradio', 'transformers', 'sentence_transformers', 'sklearn'}"
-    program = f"import sys, eval.cli.run_command; sys.exit(bool({heavy} & set(sys.modules)))"
+    program = f"import sys, stepscope.eval.cli.run_command; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -21,9 +21,9 @@ PUBLIC = {
         "parse_steps",
         "read_frames",
     ],
-    "eval.data": ["read_samples"],
-    "eval.recorder": ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"],
-    "eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
+    "stepscope.eval.data": ["read_samples"],
+    "stepscope.eval.recorder": ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"],
+    "stepscope.eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
 }
 HEAVY = {"torch", "transformers", "gradio"}
 
@@ -53,20 +53,20 @@ def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
 
 
 def test_submodules_still_import_from_the_package() -> None:
-    from engine import records  # noqa: PLC0415
-    from eval.metrics import score  # noqa: PLC0415
+    from stepscope.engine import records  # noqa: PLC0415
+    from stepscope.eval.metrics import score  # noqa: PLC0415
 
-    assert (records.__name__, score.__name__) == ("engine.records", "eval.metrics.score")
+    assert (records.__name__, score.__name__) == ("stepscope.engine.records", "stepscope.eval.metrics.score")
 
 
 @pytest.mark.parametrize(
     "statements",
     [
-        "import engine.records",
+        "import stepscope.engine.records",
         "from engine import FrameOutput, Step, StreamConfig, Task, UserTurn, parse_steps",
-        "from eval.data import read_samples",
-        "from eval.recorder import RunRecorder",
-        "from eval.metrics import LiveTurn, corpus_metrics, find_match, live_metrics, score_text",
+        "from stepscope.eval.data import read_samples",
+        "from stepscope.eval.recorder import RunRecorder",
+        "from stepscope.eval.metrics import LiveTurn, corpus_metrics, find_match, live_metrics, score_text",
     ],
 )
 def test_public_records_data_and_metrics_load_without_torch(statements: str) -> None:
@@ -83,16 +83,16 @@ def test_the_model_loads_torch_on_first_use() -> None:
         ("engine", "load_model", ["path_or_id"], {"device", "dtype"}),
         ("engine", "read_frames", ["path"], {"fps", "size"}),
         ("engine", "Streamer", ["checkpoint", "config"], set()),
-        ("eval.data", "read_samples", ["path"], set()),
+        ("stepscope.eval.data", "read_samples", ["path"], set()),
         (
-            "eval.metrics",
+            "stepscope.eval.metrics",
             "find_match",
             ["gen", "ref"],
             {"encode", "match_window", "dist_func_factor", "dist_func_power", "zero_cost"},
         ),
-        ("eval.metrics", "corpus_metrics", ["videos"], {"fps", "encode", "match_window"}),
-        ("eval.metrics", "score_text", ["references", "hypotheses"], set()),
-        ("eval.metrics", "live_metrics", ["turns"], {"threshold"}),
+        ("stepscope.eval.metrics", "corpus_metrics", ["videos"], {"fps", "encode", "match_window"}),
+        ("stepscope.eval.metrics", "score_text", ["references", "hypotheses"], set()),
+        ("stepscope.eval.metrics", "live_metrics", ["turns"], {"threshold"}),
     ],
 )
 def test_public_functions_keep_their_parameters(

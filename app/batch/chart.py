@@ -9,12 +9,12 @@ from typing import Any
 import gradio as gr
 import plotly.graph_objects as go
 
-from app.figures.template import draw_themes
-from app.player.display.component import STATIC
-from app.player.display.modules import make_script
-from app.plotly_script import PLOTLY_URL
-from app.style.colours import Theme
-from engine.io.files import to_json
+from stepscope.app.figures.template import draw_themes
+from stepscope.app.player.display.component import STATIC
+from stepscope.app.player.display.modules import make_script
+from stepscope.app.plotly_script import PLOTLY_URL
+from stepscope.app.style.colours import Theme
+from stepscope.engine.io.files import to_json
 
 
 def make_chart(elem_id: str, *, hint: str = "") -> Any:

@@ -7,21 +7,21 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from app.batch.job_queue import JobQueue
-from app.formatting import shorten_ids
-from engine.io.files import replace_surrogates
-from engine.records import FrameOutput
-from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
-from eval.data.loading import read_split
-from eval.data.samples import Sample, Split
-from eval.matching.turns import Encode
-from eval.metrics.failures import JudgedVideo
-from eval.metrics.score import analyze_video
-from eval.reports.compare_runs import Comparison, compare_runs
-from eval.reports.scoring import ScoreSettings, read_score_settings
-from eval.reports.table_files import Row, read_metrics
-from eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.formatting import shorten_ids
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.reports.compare_runs import Comparison, compare_runs
+from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
+from stepscope.eval.reports.table_files import Row, read_metrics
+from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 FEATURES_FOLDER = ".features"
 SWEEPS_FOLDER = ".sweeps"

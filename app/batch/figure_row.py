@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, get_args
 import gradio as gr
 import plotly.graph_objects as go
 
-from app.controls.widgets import AT_ONCE, wire
-from app.figures.paper import FORMATS, parse_width, read_format
-from app.figures.render import Drawing, write_figure
-from app.figures.timeline.figure import check_width
-from app.player.downloads import SAVE_JS, make_download
-from app.player.figures import FigureView, send_figure
-from app.player.session.run_files import file_name
-from app.style.colours import Theme
+from stepscope.app.controls.widgets import AT_ONCE, wire
+from stepscope.app.figures.paper import FORMATS, parse_width, read_format
+from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.timeline.figure import check_width
+from stepscope.app.player.downloads import SAVE_JS, make_download
+from stepscope.app.player.figures import FigureView, send_figure
+from stepscope.app.player.session.run_files import file_name
+from stepscope.app.style.colours import Theme
 
 WIDTHS = ("85mm", "180mm", "1000px")
 

@@ -12,20 +12,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from app.formatting import name_files
-from engine.errors import EngineError
-from eval.data.samples import Sample, Split
-from eval.matching.turns import Encode
-from eval.metrics.score import VideoAnalysis, VideoCounts
-from eval.metrics.text import TextScorer
-from eval.reports.scoring import ScoreSettings, compute_video_scores, make_analyzer, score_run, write_tables
-from eval.runs.batch import FinishedVideo, run_batch
-from eval.runs.folder import RunFolder
-from eval.runs.imports.import_results import import_into
-from eval.runs.imports.signals import SignalRule
-from eval.runs.output_folder import FolderRefusedError, lock_folder
-from eval.runs.progress import Progress
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.formatting import name_files
+from stepscope.engine.errors import EngineError
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts
+from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.reports.scoring import ScoreSettings, compute_video_scores, make_analyzer, score_run, write_tables
+from stepscope.eval.runs.batch import FinishedVideo, run_batch
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.imports.import_results import import_into
+from stepscope.eval.runs.imports.signals import SignalRule
+from stepscope.eval.runs.output_folder import FolderRefusedError, lock_folder
+from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 JobState = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]

@@ -9,20 +9,20 @@ from typing import Literal
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.controls.widgets import read_event
-from app.formatting import as_sentence, format_clock
-from app.player.context import AppContext
-from app.player.handlers import find_linked_clip, open_page, show_link_error
-from app.player.session.live_run import LiveRun
-from app.player.session.run import PAGE_SCORING, Run
-from app.player.session.saved import read_saved_run
-from app.player.views import Buttons, PlayerView, RunView, SliderThresholds, show_clip, show_run
-from app.videos import Clip, sample_clip
-from engine.errors import EngineError
-from eval.annotations.corrections import TurnName
-from eval.data.samples import Sample, build_task
-from eval.runs.folder import RunFolder
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.handlers import find_linked_clip, open_page, show_link_error
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import PAGE_SCORING, Run
+from stepscope.app.player.session.saved import read_saved_run
+from stepscope.app.player.views import Buttons, PlayerView, RunView, SliderThresholds, show_clip, show_run
+from stepscope.app.videos import Clip, sample_clip
+from stepscope.engine.errors import EngineError
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.runs.folder import RunFolder
 
 
 def open_video(

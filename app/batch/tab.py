@@ -6,24 +6,30 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch import saved_runs as saved
-from app.batch.compare.panel import ComparePanel, make_compare_panel, wire_compare_panel
-from app.batch.context import BatchContext
-from app.batch.leaderboard.panel import LeaderboardPanel, make_leaderboard_panel, wire_leaderboard_panel
-from app.batch.new_run.imports import FilesCheck, check_files, import_files
-from app.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
-from app.batch.new_run.start import start
-from app.batch.runs import handlers
-from app.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
-from app.batch.runs.handlers import BatchView, ShownRun
-from app.batch.runs.panel import RunPanel, make_run_panel, make_video_table, wire_downloads
-from app.batch.selection.handlers import OnlyKind, choose_kind
-from app.batch.selection.panel import SelectionPanel, make_selection_panel, wire_selection_panel, with_filter
-from app.batch.sweeps.panel import SweepPanel, make_sweep_panel, wire_points, wire_sweep_files, wire_sweep_panel
-from app.batch.training.panel import TrainingPanel, make_training_panel, wire_training_panel
-from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
-from app.player.context import AppContext
-from app.player.views import PlayerView, SliderThresholds
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.compare.panel import ComparePanel, make_compare_panel, wire_compare_panel
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.leaderboard.panel import LeaderboardPanel, make_leaderboard_panel, wire_leaderboard_panel
+from stepscope.app.batch.new_run.imports import FilesCheck, check_files, import_files
+from stepscope.app.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
+from stepscope.app.batch.new_run.start import start
+from stepscope.app.batch.runs import handlers
+from stepscope.app.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
+from stepscope.app.batch.runs.handlers import BatchView, ShownRun
+from stepscope.app.batch.runs.panel import RunPanel, make_run_panel, make_video_table, wire_downloads
+from stepscope.app.batch.selection.handlers import OnlyKind, choose_kind
+from stepscope.app.batch.selection.panel import SelectionPanel, make_selection_panel, wire_selection_panel, with_filter
+from stepscope.app.batch.sweeps.panel import (
+    SweepPanel,
+    make_sweep_panel,
+    wire_points,
+    wire_sweep_files,
+    wire_sweep_panel,
+)
+from stepscope.app.batch.training.panel import TrainingPanel, make_training_panel, wire_training_panel
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.views import PlayerView, SliderThresholds
 
 POLL_INTERVAL_S: Final = 1.0
 """Interval at which a window polls the state of its run, while the tab is open."""

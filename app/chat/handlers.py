@@ -10,18 +10,18 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.chat.conversation.pictures import ENDINGS
-from app.chat.conversation.prompts import PromptSteps
-from app.chat.conversation.window import ChatWindow, NewQuestion
-from app.chat.views import AnswerDisplay, AskView, show_window
-from app.controls.pace import UPDATE_INTERVAL_S, Pace
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from engine.chat.service import iterate_in_thread
-from engine.chat.worker import ChatPrompt
-from engine.errors import EngineError
-from engine.io.files import strip_text
+from stepscope.app.chat.conversation.pictures import ENDINGS
+from stepscope.app.chat.conversation.prompts import PromptSteps
+from stepscope.app.chat.conversation.window import ChatWindow, NewQuestion
+from stepscope.app.chat.views import AnswerDisplay, AskView, show_window
+from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.engine.chat.service import iterate_in_thread
+from stepscope.engine.chat.worker import ChatPrompt
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import strip_text
 
 MAX_QUESTION_CHARS: Final = 2000
 NO_QUESTION: Final = "Type a question."

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.chat import handlers
-from app.chat.owners import owner_of_page
-from app.chat.views import AskView
-from app.controls.widgets import AT_ONCE, CHAT_QUEUE, LATEST, wire
-from app.player.context import AppContext
+from stepscope.app.chat import handlers
+from stepscope.app.chat.owners import owner_of_page
+from stepscope.app.chat.views import AskView
+from stepscope.app.controls.widgets import AT_ONCE, CHAT_QUEUE, LATEST, wire
+from stepscope.app.player.context import AppContext
 
 BUNDLED_QUESTIONS: Final = ("What is next?", "Did I do that right?", "How many steps are left?")
 """The questions that the bundled checkpoint was trained to answer."""

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from app.chat.conversation.pictures import check_num_pictures, check_pictures, encode_pictures
-from app.chat.conversation.prompts import DEFAULT_SYSTEM, free_codec
-from engine.chat.prompts import ChatTurn, Conversation, render_conversation
-from engine.chat.worker import ChatPrompt
-from engine.io.files import load_json
-from engine.model.checkpoint import Checkpoint
-from engine.model.prompt import MAX_TEXT_CHARS
+from stepscope.app.chat.conversation.pictures import check_num_pictures, check_pictures, encode_pictures
+from stepscope.app.chat.conversation.prompts import DEFAULT_SYSTEM, free_codec
+from stepscope.engine.chat.prompts import ChatTurn, Conversation, render_conversation
+from stepscope.engine.chat.worker import ChatPrompt
+from stepscope.engine.io.files import load_json
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.prompt import MAX_TEXT_CHARS
 
 MAX_MESSAGES: Final = 4000
 """Maximum number of messages of a conversation."""

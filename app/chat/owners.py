@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from app.identity import signed_in
+from stepscope.app.identity import signed_in
 
 
 def owner_of_page(request: Any) -> str:

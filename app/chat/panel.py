@@ -5,14 +5,14 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.chat import handlers
-from app.chat.conversation.encoded_clips import EncodedClips
-from app.chat.conversation.prompts import run_prompt
-from app.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
-from app.chat.promotion import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
-from app.chat.views import AskView
-from app.controls.widgets import AT_ONCE, make_status_line, wire
-from app.player.context import AppContext
+from stepscope.app.chat import handlers
+from stepscope.app.chat.conversation.encoded_clips import EncodedClips
+from stepscope.app.chat.conversation.prompts import run_prompt
+from stepscope.app.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
+from stepscope.app.chat.promotion import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
+from stepscope.app.chat.views import AskView
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.player.context import AppContext
 
 BUNDLED_NOTE: Final = (
     "The bundled model was trained on three questions about its own drawings. To other questions it writes words "

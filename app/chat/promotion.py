@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from app.chat.conversation.window import ChatWindow
-from app.player.session.live_run import LiveRun
-from engine.dialogue import format_user_turn
-from engine.io.files import to_json
-from engine.records import UserTurn
+from stepscope.app.chat.conversation.window import ChatWindow
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.engine.dialogue import format_user_turn
+from stepscope.engine.io.files import to_json
+from stepscope.engine.records import UserTurn
 
 QUESTION: Final = "user"
 """The last question becomes a user turn of the reference."""

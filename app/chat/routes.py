@@ -10,11 +10,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from app.chat.socket import ChatSocket
-from app.identity import signed_in
-from engine.chat.pool import PoolStatus, WorkerPool
-from engine.chat.service import ChatService
-from engine.model.checkpoint import Checkpoint
+from stepscope.app.chat.socket import ChatSocket
+from stepscope.app.identity import signed_in
+from stepscope.engine.chat.pool import PoolStatus, WorkerPool
+from stepscope.engine.chat.service import ChatService
+from stepscope.engine.model.checkpoint import Checkpoint
 
 
 def chat_routes(service: ChatService[Any], checkpoint: Checkpoint) -> list[BaseRoute]:

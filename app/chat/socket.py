@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.chat.messages import (
+from stepscope.app.chat.messages import (
     MAX_CHARS,
     Close,
     Generate,
@@ -24,14 +24,14 @@ from app.chat.messages import (
     check_conversation,
     read_message,
 )
-from app.chat.owners import owner_of_program
-from app.chat.voice import AnswerVoice
-from app.formatting import as_sentence
-from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
-from engine.chat.service import ChatService, Leased, QueuePlace, Turn
-from engine.io.files import replace_surrogates
-from engine.model.checkpoint import Checkpoint
-from engine.speech.espeak import SAMPLE_RATE
+from stepscope.app.chat.owners import owner_of_program
+from stepscope.app.chat.voice import AnswerVoice
+from stepscope.app.formatting import as_sentence
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
+from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.speech.espeak import SAMPLE_RATE
 
 
 @dataclass(slots=True, kw_only=True)

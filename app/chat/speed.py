@@ -5,14 +5,14 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.chart import make_chart, pack_chart
-from app.controls.pace import UPDATE_INTERVAL_S, Pace
-from app.controls.widgets import AT_ONCE, MODEL_QUEUE, make_status_line, wire
-from app.figures.charts import answers
-from app.player.context import AppContext
-from engine.bench.reuse import compare_lengths
-from engine.chat.timings import ReusePoint
-from engine.errors import EngineError
+from stepscope.app.batch.chart import make_chart, pack_chart
+from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls.widgets import AT_ONCE, MODEL_QUEUE, make_status_line, wire
+from stepscope.app.figures.charts import answers
+from stepscope.app.player.context import AppContext
+from stepscope.engine.bench.reuse import compare_lengths
+from stepscope.engine.chat.timings import ReusePoint
+from stepscope.engine.errors import EngineError
 
 MEASURED_TURNS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 """Lengths of the measured conversations, in answered turns; those beyond the model's context are skipped."""

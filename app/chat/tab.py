@@ -6,17 +6,17 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.chat import handlers
-from app.chat.conversation.pictures import ENDINGS
-from app.chat.conversation.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, free_prompt
-from app.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
-from app.chat.speed import make_speed_charts, wire_refresh
-from app.chat.views import AskView
-from app.controls.widgets import AT_ONCE, make_status_line, wire
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from engine.dialogue import initial_state
-from engine.model.prompt import Prompt, schema_text
+from stepscope.app.chat import handlers
+from stepscope.app.chat.conversation.pictures import ENDINGS
+from stepscope.app.chat.conversation.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, free_prompt
+from stepscope.app.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
+from stepscope.app.chat.speed import make_speed_charts, wire_refresh
+from stepscope.app.chat.views import AskView
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.model.prompt import Prompt, schema_text
 
 BUNDLED_NOTE: Final = (
     "Without a video. The bundled model was trained to answer three questions about a task: *What is next?*, "

@@ -5,14 +5,14 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.chat.conversation.branches import Branches
-from app.chat.conversation.window import ChatWindow
-from app.controls.pace import UPDATE_INTERVAL_S, Pace
-from app.formatting import format_clock
-from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
-from engine.chat.service import Leased, QueuePlace
-from engine.io.files import replace_surrogates
-from engine.plurals import format_count
+from stepscope.app.chat.conversation.branches import Branches
+from stepscope.app.chat.conversation.window import ChatWindow
+from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.formatting import format_clock
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
+from stepscope.engine.chat.service import Leased, QueuePlace
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.plurals import format_count
 
 MIN_WAIT_S: Final = 0.1
 """Shortest wait before an answer that its status reports: encoding of the pictures, and the queue."""

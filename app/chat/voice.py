@@ -3,8 +3,8 @@
 import asyncio
 import base64
 
-from engine.speech.espeak import MAX_CHARS, synthesize
-from engine.speech.sentences import SentenceBuffer
+from stepscope.engine.speech.espeak import MAX_CHARS, synthesize
+from stepscope.engine.speech.sentences import SentenceBuffer
 
 
 class AnswerVoice:

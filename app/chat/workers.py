@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.chat.ray_worker import RayChatWorker
-from engine.chat.service import AnsweringWorker
-from engine.chat.worker import WorkerOptions
-from engine.model.checkpoint import Checkpoint
-from eval.runs.batch import parse_devices
-from eval.runs.pools.ray_pool import connect_cluster, count_gpus, is_cluster
+from stepscope.engine.chat.ray_worker import RayChatWorker
+from stepscope.engine.chat.service import AnsweringWorker
+from stepscope.engine.chat.worker import WorkerOptions
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.eval.runs.batch import parse_devices
+from stepscope.eval.runs.pools.ray_pool import connect_cluster, count_gpus, is_cluster
 
 
 @contextmanager

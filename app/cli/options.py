@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from tyro.conf import UseAppendAction
 
-from app.player.session.model_use import DEFAULT_LIVE_MINUTES
-from engine.cli.options import DeviceOptions, QuantizedOptions
-from engine.model.files.bundled import ASSETS
+from stepscope.app.player.session.model_use import DEFAULT_LIVE_MINUTES
+from stepscope.engine.cli.options import DeviceOptions, QuantizedOptions
+from stepscope.engine.model.files.bundled import ASSETS
 
 
 @dataclass(frozen=True, kw_only=True)

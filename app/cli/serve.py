@@ -15,50 +15,50 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 from transformers.utils import logging as transformers_logging
 
-from app.batch.context import SPLITS_FOLDER, BatchContext
-from app.batch.job_queue import JobQueue
-from app.batch.new_run.own_splits import read_kept_splits
-from app.batch.selection.handlers import read_marks
-from app.chat.routes import chat_routes
-from app.chat.workers import open_workers
-from app.cli.options import PageOptions
-from app.cli.proxies import bypass_proxies, read_root_path, trust_proxies
-from app.exports.folder import correct_sample
-from app.exports.options import STORE
-from app.guard import HostRules, RequestGuard, refuse_downloads
-from app.identity import read_users
-from app.live.recorded import read_recorded
-from app.live.tab import CSS as LIVE_CSS
-from app.page import build_page
-from app.player.context import AppContext
-from app.player.display.component import CSS as PLAYER_CSS
-from app.player.handlers import choose_bundled
-from app.player.review_context import ReviewContext
-from app.player.session.bundled_run import BundledRun
-from app.player.session.model_use import ModelUse
-from app.player.session.recordings import RecordingCache
-from app.player.speech import speech_routes
-from app.plotly_script import plotly_routes
-from app.reviews.store import check_store_location, open_store
-from app.space.zero_gpu import ZeroGpuModel, find_gpu
-from app.style.theme import CSS, make_theme
-from app.transcode import DisplayCopies, serving_folder
-from app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
-from engine.chat.pool import MAX_QUEUED_QUESTIONS
-from engine.chat.service import AnsweringWorker
-from engine.chat.worker import WorkerOptions
-from engine.cli.options import BUNDLED_RUN
-from engine.config import StreamConfig, read_config
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.files.bundled import bundled_name
-from eval.data.loading import read_split
-from eval.data.samples import Split
-from eval.matching.sentence_encoders import load_encoder
-from eval.matching.turns import DEFAULT_ENCODER
-from eval.reports.scoring import ScoreSettings
-from eval.runs.folder import RunFolder
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.batch.context import SPLITS_FOLDER, BatchContext
+from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.batch.new_run.own_splits import read_kept_splits
+from stepscope.app.batch.selection.handlers import read_marks
+from stepscope.app.chat.routes import chat_routes
+from stepscope.app.chat.workers import open_workers
+from stepscope.app.cli.options import PageOptions
+from stepscope.app.cli.proxies import bypass_proxies, read_root_path, trust_proxies
+from stepscope.app.exports.folder import correct_sample
+from stepscope.app.exports.options import STORE
+from stepscope.app.guard import HostRules, RequestGuard, refuse_downloads
+from stepscope.app.identity import read_users
+from stepscope.app.live.recorded import read_recorded
+from stepscope.app.live.tab import CSS as LIVE_CSS
+from stepscope.app.page import build_page
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.display.component import CSS as PLAYER_CSS
+from stepscope.app.player.handlers import choose_bundled
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.bundled_run import BundledRun
+from stepscope.app.player.session.model_use import ModelUse
+from stepscope.app.player.session.recordings import RecordingCache
+from stepscope.app.player.speech import speech_routes
+from stepscope.app.plotly_script import plotly_routes
+from stepscope.app.reviews.store import check_store_location, open_store
+from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
+from stepscope.app.style.theme import CSS, make_theme
+from stepscope.app.transcode import DisplayCopies, serving_folder
+from stepscope.app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
+from stepscope.engine.chat.pool import MAX_QUEUED_QUESTIONS
+from stepscope.engine.chat.service import AnsweringWorker
+from stepscope.engine.chat.worker import WorkerOptions
+from stepscope.engine.cli.options import BUNDLED_RUN
+from stepscope.engine.config import StreamConfig, read_config
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.files.bundled import bundled_name
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Split
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 BUNDLED_MODEL_WARNING = "The bundled model was trained on drawings only. On other videos its output is meaningless."
 DEFAULT_SPLITS = ("test", "val")

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from engine.cli.interrupts import exit_on_interrupt
-from engine.cli.program import Command, run_program
+from stepscope.engine.cli.interrupts import exit_on_interrupt
+from stepscope.engine.cli.program import Command, run_program
 
 VOLUME: Final = Path("/data")
 """Folder where a Space's storage is mounted, which outlives a restart."""
-SPACE: Final = Command("serve the page as a Space", "app.cli.options:PageOptions", "app.cli.serve:serve")
+SPACE: Final = Command(
+    "serve the page as a Space", "stepscope.app.cli.options:PageOptions", "stepscope.app.cli.serve:serve"
+)
 
 
 def main() -> int:

@@ -2,17 +2,21 @@
 
 from functools import partial
 
-from app.__main__ import DEMO
-from app.exports.__main__ import EXPORTS
-from engine.__main__ import COMMANDS as ENGINE
-from engine.cli.program import Command, Group, run_program
-from eval.__main__ import COMMANDS as EVALUATION
+from stepscope.app.__main__ import DEMO
+from stepscope.app.exports.__main__ import EXPORTS
+from stepscope.engine.__main__ import COMMANDS as ENGINE
+from stepscope.engine.cli.program import Command, Group, run_program
+from stepscope.eval.__main__ import COMMANDS as EVALUATION
 
 STEPSCOPE = Group(
     "See why a streaming video assistant spoke, stayed silent, or lost track of a step.",
     {
         "demo": DEMO,
-        "run": Command("stream one video", "eval.served.options:RunVideoOptions", "eval.served.commands:run_video"),
+        "run": Command(
+            "stream one video",
+            "stepscope.eval.served.options:RunVideoOptions",
+            "stepscope.eval.served.commands:run_video",
+        ),
         "encode": ENGINE["encode"],
         "live": EVALUATION["live"],
         "recover": EVALUATION["recover"],
@@ -21,13 +25,19 @@ STEPSCOPE = Group(
         **{name: EVALUATION[name] for name in ("sweep", "compare", "leaderboard", "score", "import")},
         "export": EXPORTS,
         "publish": Command(
-            "write a read-only player", "app.publish.options:PublishOptions", "app.publish.commands:publish"
+            "write a read-only player",
+            "stepscope.app.publish.options:PublishOptions",
+            "stepscope.app.publish.commands:publish",
         ),
         "space": Command(
-            "write the folder of a Hugging Face Space", "app.space.options:SpaceOptions", "app.space.commands:space"
+            "write the folder of a Hugging Face Space",
+            "stepscope.app.space.options:SpaceOptions",
+            "stepscope.app.space.commands:space",
         ),
         "figure": Command(
-            "draw a video or a chart of a run", "app.figures.options:FigureOptions", "app.figures.commands:draw"
+            "draw a video or a chart of a run",
+            "stepscope.app.figures.options:FigureOptions",
+            "stepscope.app.figures.commands:draw",
         ),
         "bench": ENGINE["bench"],
         **{name: EVALUATION[name] for name in ("schema", "metrics")},

@@ -4,7 +4,7 @@ from typing import Any, Final, get_args
 
 import gradio as gr
 
-from engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.config import ContextStrategy, StreamConfig
 
 STRATEGIES: Final[dict[ContextStrategy, str]] = {
     "refresh": "refresh: a new prompt with the current states",

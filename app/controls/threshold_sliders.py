@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.controls.widgets import THRESHOLD_SLIDER
-from engine.config import StreamConfig
-from engine.decisions.policies import DecisionPolicy, convert_theta
+from stepscope.app.controls.widgets import THRESHOLD_SLIDER
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.decisions.policies import DecisionPolicy, convert_theta
 
 THETA_INFO: Final = "The assistant stays silent while the probability of its silent token reaches theta."
 _CONVERT: Final = "Number((1 - value).toFixed(12))"

@@ -12,9 +12,9 @@ from gradio.data_classes import FileData
 from gradio.processing_utils import get_upload_folder
 from pydantic import TypeAdapter, ValidationError
 
-from app.formatting import as_sentence
-from engine.errors import EngineError
-from engine.io.files import replace_nan, replace_surrogates_in
+from stepscope.app.formatting import as_sentence
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_nan, replace_surrogates_in
 
 
 def endpoint(function: Callable[..., Generator[Any]]) -> Callable[..., Generator[Any]]:

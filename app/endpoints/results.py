@@ -7,26 +7,26 @@ from typing import Any
 
 from gradio.data_classes import FileData
 
-from app.batch.context import BatchContext
-from app.batch.saved_runs import read_saved
-from app.endpoints.endpoint import make_link, uploaded_path
-from app.exports.folder import gather_videos
-from app.exports.formats import EXPORT_FORMATS
-from app.player.context import AppContext
-from app.player.session.places import run_url_params
-from app.player.session.references import check_size
-from app.player.session.run import analyze_run
-from app.review_tab.import_export import write_zip
-from app.reviews.review import Review
-from engine.dialogue import fill_legality, initial_state
-from engine.io.files import to_json
-from engine.records import FrameOutput
-from eval.data.loading import read_samples
-from eval.data.samples import Sample
-from eval.metrics.failures import Failure, JudgedVideo
-from eval.metrics.score import VideoAnalysis, analyze_video, score_counts
-from eval.reports.table_files import read_metrics
-from eval.runs.folder import RunFolder, check_frames
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.saved_runs import read_saved
+from stepscope.app.endpoints.endpoint import make_link, uploaded_path
+from stepscope.app.exports.folder import gather_videos
+from stepscope.app.exports.formats import EXPORT_FORMATS
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.places import run_url_params
+from stepscope.app.player.session.references import check_size
+from stepscope.app.player.session.run import analyze_run
+from stepscope.app.review_tab.import_export import write_zip
+from stepscope.app.reviews.review import Review
+from stepscope.engine.dialogue import fill_legality, initial_state
+from stepscope.engine.io.files import to_json
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.failures import Failure, JudgedVideo
+from stepscope.eval.metrics.score import VideoAnalysis, analyze_video, score_counts
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.folder import RunFolder, check_frames
 
 METRICS = ("num_videos", "scores", "intervals", "errors", "warnings")
 """The parts of ``metrics.json`` that the endpoint returns."""

@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from gradio.data_classes import FileData
 
-from app.endpoints.endpoint import make_link, uploaded_path
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.session.places import run_url_params
-from app.player.session.plan import StreamPlan
-from app.player.session.run import Run, TaskText, analyze_run, write_task
-from app.player.streaming import prepare_run
-from app.videos import Clip, read_upload
-from engine.config import Thresholds, read_threshold
-from engine.records import FrameOutput, check_probs
-from eval.data.samples import build_task
-from eval.metrics.score import score_counts
+from stepscope.app.endpoints.endpoint import make_link, uploaded_path
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.places import run_url_params
+from stepscope.app.player.session.plan import StreamPlan
+from stepscope.app.player.session.run import Run, TaskText, analyze_run, write_task
+from stepscope.app.player.streaming import prepare_run
+from stepscope.app.videos import Clip, read_upload
+from stepscope.engine.config import Thresholds, read_threshold
+from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.eval.data.samples import build_task
+from stepscope.eval.metrics.score import score_counts
 
 PROGRESS_S: Final = 1.0
 """Minimum time between two progress messages, in seconds."""

@@ -1,36 +1,44 @@
-"""``python -m app.exports``: exports and reviews, which are ``stepscope export`` too."""
+"""``python -m stepscope.app.exports``: exports and reviews, which are ``stepscope export`` too."""
 
 import sys
 from functools import partial
 
-from engine.cli.interrupts import exit_on_interrupt
+from stepscope.engine.cli.interrupts import exit_on_interrupt
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_on_interrupt()
 
-from engine.cli.program import Command, Group, run_program
+from stepscope.engine.cli.program import Command, Group, run_program
 
 EXPORTS = Group(
     "export and import reviews",
     {
-        "write": Command("write a reviewed run", "app.exports.options:WriteOptions", "app.exports.commands:write"),
+        "write": Command(
+            "write a reviewed run", "stepscope.app.exports.options:WriteOptions", "stepscope.app.exports.commands:write"
+        ),
         "traces": Command(
-            "write one row per frame of a run", "app.exports.options:TracesOptions", "app.exports.commands:traces"
+            "write one row per frame of a run",
+            "stepscope.app.exports.options:TracesOptions",
+            "stepscope.app.exports.commands:traces",
         ),
         "split": Command(
-            "write a split with corrected references", "app.exports.options:SplitOptions", "app.exports.commands:split"
+            "write a split with corrected references",
+            "stepscope.app.exports.options:SplitOptions",
+            "stepscope.app.exports.commands:split",
         ),
         "import": Command(
-            "store the changes of ELAN documents", "app.exports.options:ImportOptions", "app.exports.commands:read_eaf"
+            "store the changes of ELAN documents",
+            "stepscope.app.exports.options:ImportOptions",
+            "stepscope.app.exports.commands:read_eaf",
         ),
         "agreement": Command(
             "print the agreement of reviewers",
-            "app.exports.options:AgreementOptions",
-            "app.exports.commands:agreement",
+            "stepscope.app.exports.options:AgreementOptions",
+            "stepscope.app.exports.commands:agreement",
         ),
     },
 )
-main = partial(run_program, EXPORTS, prog="python -m app.exports")
+main = partial(run_program, EXPORTS, prog="python -m stepscope.app.exports")
 
 if __name__ == "__main__":
     sys.exit(main())

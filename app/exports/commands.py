@@ -6,24 +6,31 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from app.exports.corrected_split import SplitSource, write_corrected_split
-from app.exports.elan_edits import MissingTierError
-from app.exports.folder import correct_samples, gather_videos, import_eaf
-from app.exports.formats import write_export
-from app.exports.options import STORE, AgreementOptions, ImportOptions, SplitOptions, TracesOptions, WriteOptions
-from app.formatting import format_wishes
-from app.reviews.history import read_review
-from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
-from app.reviews.store import check_store_location, open_store
-from engine.io.files import write_json
-from engine.plurals import format_count
-from eval.annotations.corrected_samples import CorrectedSample
-from eval.annotations.corrections import TurnName
-from eval.data.loading import digest_split, read_samples
-from eval.data.samples import Sample
-from eval.data.writers import UnsupportedFieldError
-from eval.runs.folder import RunFolder
-from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
+from stepscope.app.exports.corrected_split import SplitSource, write_corrected_split
+from stepscope.app.exports.elan_edits import MissingTierError
+from stepscope.app.exports.folder import correct_samples, gather_videos, import_eaf
+from stepscope.app.exports.formats import write_export
+from stepscope.app.exports.options import (
+    STORE,
+    AgreementOptions,
+    ImportOptions,
+    SplitOptions,
+    TracesOptions,
+    WriteOptions,
+)
+from stepscope.app.formatting import format_wishes
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
+from stepscope.app.reviews.store import check_store_location, open_store
+from stepscope.engine.io.files import write_json
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrected_samples import CorrectedSample
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.loading import digest_split, read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.writers import UnsupportedFieldError
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 
 
 def write(options: WriteOptions) -> int:

@@ -13,11 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from app.reviews.review import Review
-from engine.io.files import replace_surrogates_in
-from eval.annotations.corrected_samples import CorrectedSample
-from eval.data.samples import Sample
-from eval.data.writers import FileFormat, OptionalField, write_samples
+from stepscope.app.reviews.review import Review
+from stepscope.engine.io.files import replace_surrogates_in
+from stepscope.eval.annotations.corrected_samples import CorrectedSample
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.writers import FileFormat, OptionalField, write_samples
 
 PathBase = Literal["out", "split"]
 """Base of the video paths in a manifest: the folder of the written file, or that of the source split."""

@@ -18,14 +18,14 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from app.exports.pairing import match_equal, match_nearest
-from app.exports.spans import TURN_DURATION_MS, to_ms
-from app.exports.writers.elan import ORIGIN_PROPERTIES, escape_control_chars
-from engine.io.files import decode_text, open_file
-from engine.plurals import format_count
-from eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
-from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
-from eval.data.samples import Role, Sample
+from stepscope.app.exports.pairing import match_equal, match_nearest
+from stepscope.app.exports.spans import TURN_DURATION_MS, to_ms
+from stepscope.app.exports.writers.elan import ORIGIN_PROPERTIES, escape_control_chars
+from stepscope.engine.io.files import decode_text, open_file
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
+from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
+from stepscope.eval.data.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _MAX_BYTES = 64 * 2**20

@@ -9,17 +9,17 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from app.exports.elan_edits import read_eaf_corrections, read_eaf_origin
-from app.exports.tabulate import ReviewedVideo
-from app.reviews.actions import Action, check_reviewer
-from app.reviews.history import read_review
-from app.reviews.review import Review, fold_actions
-from app.reviews.store import ReviewStore
-from engine.records import FrameOutput
-from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.samples import Sample, Turn
-from eval.runs.folder import RunFolder
+from stepscope.app.exports.elan_edits import read_eaf_corrections, read_eaf_origin
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.reviews.actions import Action, check_reviewer
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.review import Review, fold_actions
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.runs.folder import RunFolder
 
 _RoleAndTime = tuple[str, int]
 """Role and start in milliseconds of a turn."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from app.exports.tabulate import ReviewedVideo, build_tables
-from app.exports.writers.dataset import write_dataset
-from app.exports.writers.elan import write_eaf
-from app.exports.writers.tables import write_csv_tables, write_json_tables
-from app.exports.writers.videollm_online import write_videollm_online
-from app.exports.writers.webvtt import write_webvtt
-from eval.runs.folder import RunFolder, output_path
+from stepscope.app.exports.tabulate import ReviewedVideo, build_tables
+from stepscope.app.exports.writers.dataset import write_dataset
+from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.exports.writers.tables import write_csv_tables, write_json_tables
+from stepscope.app.exports.writers.videollm_online import write_videollm_online
+from stepscope.app.exports.writers.webvtt import write_webvtt
+from stepscope.eval.runs.folder import RunFolder, output_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from typing import ClassVar, Final
 
 from tyro.conf import Positional, UseAppendAction
 
-from app.exports.corrected_split import PathBase
-from app.exports.formats import FormatName
-from engine.cli.program import Options
-from eval.data.writers import FileFormat, OptionalField
+from stepscope.app.exports.corrected_split import PathBase
+from stepscope.app.exports.formats import FormatName
+from stepscope.engine.cli.program import Options
+from stepscope.eval.data.writers import FileFormat, OptionalField
 
 STORE: Final = Path("runs") / "reviews.sqlite"
 

@@ -8,7 +8,7 @@ is shown for ``TURN_DURATION_MS``, at most to the end of the video.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from app.exports.rows import Tables
+from stepscope.app.exports.rows import Tables
 
 TURN_DURATION_MS = 2000
 

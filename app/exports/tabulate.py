@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.exports.rows import CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
-from app.reviews.review import Review
-from engine.dialogue import initial_state
-from engine.io.files import replace_surrogates
-from engine.records import FrameOutput, Step
-from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
-from eval.data.samples import Sample, Turn
-from eval.metrics.dialogue_state import reference_states
+from stepscope.app.exports.rows import CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
+from stepscope.app.reviews.review import Review
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.dialogue_state import reference_states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

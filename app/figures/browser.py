@@ -15,8 +15,8 @@ import kaleido
 import plotly.graph_objects as go
 from choreographer.browsers.chromium import Chromium
 
-from app.figures.paper import PIXELS_PER_INCH
-from engine.errors import EngineError
+from stepscope.app.figures.paper import PIXELS_PER_INCH
+from stepscope.engine.errors import EngineError
 
 PictureFormat = Literal["svg", "png", "pdf"]
 

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SCORE_DISTRIBUTIONS, SWEEP_CHARTS
-from app.figures.charts.sweep_curves import SweepData
-from app.figures.charts.videos import COMPARED_SCORES, VIDEO_SCORES, scatter, score_distributions
-from app.figures.options import FigureOptions
-from engine.cli.program import load_object
-from eval.data.loading import read_split
-from eval.metrics.definitions import NUM_FAILURES
-from eval.reports.compare_runs import find_common_split, score_both
-from eval.reports.results import read_results
-from eval.reports.scoring import read_run_scoring
-from eval.runs.folder import RunFolder
-from eval.sweeps.best_point import recommend_metric
-from eval.sweeps.folder import SweepFolder, read_sweep
-from eval.sweeps.grid import GRID_SIZES
-from eval.sweeps.preview import preview, preview_present
-from eval.sweeps.traces import Traces, make_choice_grid, read_traces
+from stepscope.app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SCORE_DISTRIBUTIONS, SWEEP_CHARTS
+from stepscope.app.figures.charts.sweep_curves import SweepData
+from stepscope.app.figures.charts.videos import COMPARED_SCORES, VIDEO_SCORES, scatter, score_distributions
+from stepscope.app.figures.options import FigureOptions
+from stepscope.engine.cli.program import load_object
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.reports.compare_runs import find_common_split, score_both
+from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.scoring import read_run_scoring
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.sweeps.best_point import recommend_metric
+from stepscope.eval.sweeps.folder import SweepFolder, read_sweep
+from stepscope.eval.sweeps.grid import GRID_SIZES
+from stepscope.eval.sweeps.preview import preview, preview_present
+from stepscope.eval.sweeps.traces import Traces, make_choice_grid, read_traces
 
 _MOST_SCORES = {"videos": 2, SCORE_DISTRIBUTIONS: 1, **dict.fromkeys(SWEEP_CHARTS, 1)}
 
@@ -101,7 +101,7 @@ def _draw_comparison(options: FigureOptions) -> go.Figure:
     split_path = find_common_split(a, b, given=options.split)
     metric = _check_score(options.metric[0] if options.metric else NUM_FAILURES, COMPARED_SCORES)
     split, scoring = read_split(split_path), read_run_scoring(a)
-    encoder = load_object("eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder)
+    encoder = load_object("stepscope.eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder)
     scores = score_both(a.path, b.path, split, scoring, metric, encode=encoder.encode)
     names = a.path.resolve().name, b.path.resolve().name
     return score_distributions(scores, metric, options.theme, names=names)

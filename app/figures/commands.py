@@ -3,19 +3,19 @@
 from difflib import get_close_matches
 from pathlib import Path
 
-from app.figures.chart_files import draw_chart
-from app.figures.options import FigureOptions
-from app.figures.paper import Width, parse_width, read_format
-from app.figures.render import Drawing, write_figure
-from app.figures.timeline.figure import check_range, check_width, draw_timeline
-from app.figures.timeline.run import TimelineRun, make_timeline_run
-from engine.cli.program import load_object
-from eval.data.loading import read_split
-from eval.data.samples import Sample, Split, build_task
-from eval.matching.turns import Encode
-from eval.reports.compare_runs import find_common_split
-from eval.reports.scoring import ScoreSettings, make_analyzer, read_run_scoring
-from eval.runs.folder import RunFolder, explain_missing, read_stream_config
+from stepscope.app.figures.chart_files import draw_chart
+from stepscope.app.figures.options import FigureOptions
+from stepscope.app.figures.paper import Width, parse_width, read_format
+from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.timeline.figure import check_range, check_width, draw_timeline
+from stepscope.app.figures.timeline.run import TimelineRun, make_timeline_run
+from stepscope.engine.cli.program import load_object
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample, Split, build_task
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.reports.compare_runs import find_common_split
+from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer, read_run_scoring
+from stepscope.eval.runs.folder import RunFolder, explain_missing, read_stream_config
 
 _MAX_NAMES = 5
 
@@ -51,7 +51,7 @@ def _draw_video(options: FigureOptions, width: Width) -> Drawing:
     for folder in filter(None, (run, other)):
         if missing := explain_missing(sample, folder.record(sample.video_id)):
             raise ValueError(f"{folder.path}: {sample.video_id} has no outputs: {missing}")
-    encode = load_object("eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder).encode
+    encode = load_object("stepscope.eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder).encode
 
     def read(folder: RunFolder, letter: str) -> TimelineRun:
         return _read_run(folder, sample, scoring, encode, letter=letter)

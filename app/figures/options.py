@@ -6,9 +6,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from app.figures.paper import FigureFormat
-from app.style.colours import Theme
-from engine.cli.program import Options
+from stepscope.app.figures.paper import FigureFormat
+from stepscope.app.style.colours import Theme
+from stepscope.engine.cli.program import Options
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ from typing import Any, Final, Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.browser import draw_picture
-from app.figures.paper import FigureFormat, Width
-from app.figures.template import BACKGROUNDS, TEXT_COLOURS
-from app.figures.text import LINE, from_markup, to_markup, wrap_text
-from app.style.colours import Theme
-from engine.io.files import Cell, atomic_write, write_csv
+from stepscope.app.figures.browser import draw_picture
+from stepscope.app.figures.paper import FigureFormat, Width
+from stepscope.app.figures.template import BACKGROUNDS, TEXT_COLOURS
+from stepscope.app.figures.text import LINE, from_markup, to_markup, wrap_text
+from stepscope.app.style.colours import Theme
+from stepscope.engine.io.files import Cell, atomic_write, write_csv
 
 _COLUMNS: Final = ("x", "y", "base", "text", "q1", "median", "q3")
 _MAX_NOTE_LINES: Final = 3

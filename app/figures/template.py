@@ -5,7 +5,7 @@ from typing import Any, Final, get_args
 
 import plotly.graph_objects as go
 
-from app.style.colours import COLOURS, Theme
+from stepscope.app.style.colours import COLOURS, Theme
 
 FONT: Final = "Source Sans Pro, ui-sans-serif, system-ui, sans-serif"
 TEXT_COLOURS: Final = {"light": "#27272a", "dark": "#f4f4f5"}

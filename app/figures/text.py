@@ -9,7 +9,7 @@ import unicodedata
 from html import escape, unescape
 from typing import Final
 
-from engine.io.files import replace_surrogates
+from stepscope.engine.io.files import replace_surrogates
 
 _WIDTHS: Final = (
     *(318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337),  # from the space to /

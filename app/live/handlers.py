@@ -10,29 +10,29 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.saved_runs import open_moment
-from app.controls.context_choice import read_strategy
-from app.controls.pace import Pace
-from app.controls.widgets import begin
-from app.formatting import as_sentence, format_clock
-from app.live.recorded import add_recorded
-from app.live.views import LiveView, show_message, show_status, with_buttons
-from app.live.window import LiveWindow, LiveWindows
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run, check_task_text
-from app.player.views import PlayerView, status_line
-from app.videos import Clip
-from engine.config import StreamConfig, read_threshold
-from engine.control.task import Task
-from engine.dialogue import parse_steps
-from engine.errors import EngineError
-from engine.io.files import replace_surrogates, strip_text
-from engine.live.session import LiveSession
-from engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
-from engine.streamer import Streamer
-from eval.runs.live_recording import LiveRecording
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.saved_runs import open_moment
+from stepscope.app.controls.context_choice import read_strategy
+from stepscope.app.controls.pace import Pace
+from stepscope.app.controls.widgets import begin
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.live.recorded import add_recorded
+from stepscope.app.live.views import LiveView, show_message, show_status, with_buttons
+from stepscope.app.live.window import LiveWindow, LiveWindows
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run, check_task_text
+from stepscope.app.player.views import PlayerView, status_line
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig, read_threshold
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_steps
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates, strip_text
+from stepscope.engine.live.session import LiveSession
+from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.runs.live_recording import LiveRecording
 
 WEBCAM, FILE, URL = "Webcam", "Video in real time", "Network stream"
 STATUS_INTERVAL_S: Final = 1.0

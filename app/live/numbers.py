@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from app.templates import render
-from engine.live.frames import LiveStatus
+from stepscope.app.templates import render
+from stepscope.engine.live.frames import LiveStatus
 
 EXPLAINED: Final[dict[str, str]] = {
     "decided": "frames for which the model has decided whether to speak and to update",

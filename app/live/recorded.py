@@ -4,11 +4,11 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
-from eval.data.loading import read_split
-from eval.data.samples import Split
-from eval.runs.folder import OWN_SPLIT
-from eval.runs.live_recording import SESSION_NAME, recover_recording
-from eval.runs.output_folder import FolderRefusedError
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.folder import OWN_SPLIT
+from stepscope.eval.runs.live_recording import SESSION_NAME, recover_recording
+from stepscope.eval.runs.output_folder import FolderRefusedError
 
 
 def add_recorded(splits: MutableMapping[str, Split], folder: Path) -> None:

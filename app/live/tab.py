@@ -6,20 +6,20 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.controls.context_choice import make_context_choice
-from app.controls.threshold_sliders import SliderIds, make_threshold_sliders
-from app.controls.widgets import AT_ONCE, LATEST, MODEL_QUEUE, make_status_line, wire
-from app.formatting import shorten_ids
-from app.live import handlers
-from app.live.handlers import FILE, URL, WEBCAM
-from app.live.numbers import render_explained
-from app.live.views import LiveView
-from app.live.window import LiveWindows
-from app.player.context import AppContext
-from app.player.display.component import make_player
-from app.player.display.modules import make_script
-from app.player.views import PlayerView
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.controls.context_choice import make_context_choice
+from stepscope.app.controls.threshold_sliders import SliderIds, make_threshold_sliders
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, MODEL_QUEUE, make_status_line, wire
+from stepscope.app.formatting import shorten_ids
+from stepscope.app.live import handlers
+from stepscope.app.live.handlers import FILE, URL, WEBCAM
+from stepscope.app.live.numbers import render_explained
+from stepscope.app.live.views import LiveView
+from stepscope.app.live.window import LiveWindows
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.display.component import make_player
+from stepscope.app.player.display.modules import make_script
+from stepscope.app.player.views import PlayerView
 
 STATIC: Final = Path(__file__).parent / "static"
 CSS: Final = (STATIC / "monitor.css").read_text(encoding="utf-8")

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.live.numbers import render_numbers
-from app.player.views import status_line
-from engine.live.frames import LiveStatus
+from stepscope.app.live.numbers import render_numbers
+from stepscope.app.player.views import status_line
+from stepscope.engine.live.frames import LiveStatus
 
 
 class LiveView(NamedTuple):

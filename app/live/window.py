@@ -8,14 +8,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from app.chat.conversation.pictures import read_picture
-from app.player.session.live_run import Cancellable
-from app.player.session.model_use import ModelUse
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.live.session import LiveSession
-from engine.live.sources import LiveSource, PushedSource
-from engine.video.pictures import encode_jpeg
+from stepscope.app.chat.conversation.pictures import read_picture
+from stepscope.app.player.session.live_run import Cancellable
+from stepscope.app.player.session.model_use import ModelUse
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.live.session import LiveSession
+from stepscope.engine.live.sources import LiveSource, PushedSource
+from stepscope.engine.video.pictures import encode_jpeg
 
 MAX_BYTES: Final = 4 * 2**20
 """Maximum length of a pushed picture in base64."""

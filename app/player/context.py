@@ -5,26 +5,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from app.player.display.increments import ActiveStreams
-from app.player.session.bundled_run import BundledRun
-from app.player.session.model_use import ModelUse
-from app.player.session.places import RecentSessions
-from app.player.session.plan import RemoteModel, StreamPlan, inspect_plan, stream_plan
-from app.player.session.recordings import RecordingCache
-from app.player.session.run import Run
-from app.transcode import DisplayCopies
-from app.videos import BundledVideos, Clip
-from engine.chat.pool import WorkerPool
-from engine.chat.service import AnsweringWorker, ChatService
-from engine.chat.worker import ChatWorker
-from engine.config import StreamConfig
-from engine.inspection import FrameInspection
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
-from engine.video.reader import OnDamage, warn_damaged
-from eval.data.samples import Split
-from eval.matching.turns import Encode
-from eval.runs.folder import versions
+from stepscope.app.player.display.increments import ActiveStreams
+from stepscope.app.player.session.bundled_run import BundledRun
+from stepscope.app.player.session.model_use import ModelUse
+from stepscope.app.player.session.places import RecentSessions
+from stepscope.app.player.session.plan import RemoteModel, StreamPlan, inspect_plan, stream_plan
+from stepscope.app.player.session.recordings import RecordingCache
+from stepscope.app.player.session.run import Run
+from stepscope.app.transcode import DisplayCopies
+from stepscope.app.videos import BundledVideos, Clip
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.service import AnsweringWorker, ChatService
+from stepscope.engine.chat.worker import ChatWorker
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.inspection import FrameInspection
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.video.reader import OnDamage, warn_damaged
+from stepscope.eval.data.samples import Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.runs.folder import versions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 import gradio as gr
 
-from app.controls.widgets import read_event
-from app.identity import signed_in, typed_name
-from app.player.review_context import ReviewContext
-from app.reviews.history import read_review
-from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
-from eval.data.samples import Sample
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.identity import signed_in, typed_name
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.reviews.history import read_review
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.data.samples import Sample
 
 
 def read_corrected(reviews: ReviewContext, sample: Sample, event: gr.EventData, request: gr.Request) -> CorrectedSample:

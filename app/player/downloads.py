@@ -11,11 +11,11 @@ from typing import Any
 
 import gradio as gr
 
-from app.controls.widgets import read_event
-from app.formatting import as_sentence
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
-from app.player.session.run_files import write_run_file
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run
+from stepscope.app.player.session.run_files import write_run_file
 
 SAVE_JS = """(file) => {
     document.dispatchEvent(new CustomEvent('stepscope:saved', {detail: file?.orig_name ?? null}));

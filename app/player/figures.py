@@ -8,30 +8,30 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.controls.widgets import read_event
-from app.figures.charts.layout import plain
-from app.figures.charts.registry import CHARTS
-from app.figures.paper import parse_width, read_format
-from app.figures.render import Drawing, write_figure
-from app.figures.timeline.figure import check_width, draw_timeline
-from app.figures.timeline.run import TimelineRun, make_timeline_run
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.corrected import read_corrected
-from app.player.downloads import find_run
-from app.player.review_context import ReviewContext
-from app.player.session.live_run import LiveRun
-from app.player.session.references import digest_reference
-from app.player.session.run import Run, analyze_run
-from app.player.session.run_files import file_name
-from app.player.views import status_line
-from app.style.colours import Theme
-from engine.errors import EngineError
-from eval.matching.turns import Encode
-from eval.metrics.score import score_counts
-from eval.reports.charts import build_chart_data, chart_signals
-from eval.reports.results import Results
-from eval.runs.folder import read_signal_specs
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.figures.charts.layout import plain
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.figures.paper import parse_width, read_format
+from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.timeline.figure import check_width, draw_timeline
+from stepscope.app.figures.timeline.run import TimelineRun, make_timeline_run
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.corrected import read_corrected
+from stepscope.app.player.downloads import find_run
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.references import digest_reference
+from stepscope.app.player.session.run import Run, analyze_run
+from stepscope.app.player.session.run_files import file_name
+from stepscope.app.player.views import status_line
+from stepscope.app.style.colours import Theme
+from stepscope.engine.errors import EngineError
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.score import score_counts
+from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.results import Results
+from stepscope.eval.runs.folder import read_signal_specs
 
 TIMELINE: Final = "timeline"
 VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name != "videos"}}

@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from app.controls.context_choice import read_strategy
-from app.controls.widgets import begin
-from app.formatting import as_sentence, format_clock
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.references import add_reference, describe_reference
-from app.player.session.run import Run, check_task_text
-from app.player.views import (
+from stepscope.app.controls.context_choice import read_strategy
+from stepscope.app.controls.widgets import begin
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.references import add_reference, describe_reference
+from stepscope.app.player.session.run import Run, check_task_text
+from stepscope.app.player.views import (
     UNCHANGED_CLIP,
     Buttons,
     ClipView,
@@ -32,12 +32,12 @@ from app.player.views import (
     status_line,
     task_boxes,
 )
-from app.videos import Clip, find_split_clip
-from engine.config import read_threshold
-from engine.control.task import Task
-from engine.dialogue import parse_steps, parse_user_turn
-from engine.errors import EngineError
-from engine.io.files import replace_surrogates, strip_text
+from stepscope.app.videos import Clip, find_split_clip
+from stepscope.engine.config import read_threshold
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_steps, parse_user_turn
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates, strip_text
 
 CHOOSE = "Choose a bundled video or upload one."
 

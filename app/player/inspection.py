@@ -5,16 +5,16 @@ from typing import Any
 
 import gradio as gr
 
-from app.controls.widgets import read_event
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.plan import StreamPlan
-from app.player.session.run import Run
-from engine.errors import EngineError
-from engine.inspection import FrameInspection
-from engine.io.files import replace_surrogates, to_json
-from engine.plurals import format_count
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.plan import StreamPlan
+from stepscope.app.player.session.run import Run
+from stepscope.engine.errors import EngineError
+from stepscope.engine.inspection import FrameInspection
+from stepscope.engine.io.files import replace_surrogates, to_json
+from stepscope.engine.plurals import format_count
 
 
 def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> str:

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.controls.widgets import AT_ONCE, wire
-from app.formatting import as_sentence, format_clock
-from app.player.context import AppContext
-from app.player.handlers import show_running_buttons
-from app.player.session.live_run import LiveRun, PlannedQuestion
-from app.player.views import PlayerView, show_status
-from engine.io.files import replace_surrogates
-from engine.live.questions import check_question
-from engine.records import UserTurn
+from stepscope.app.controls.widgets import AT_ONCE, wire
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.handlers import show_running_buttons
+from stepscope.app.player.session.live_run import LiveRun, PlannedQuestion
+from stepscope.app.player.views import PlayerView, show_status
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.live.questions import check_question
+from stepscope.engine.records import UserTurn
 
 READ_QUESTION_JS = """(live, question) => {
     const player = document.querySelector('#player .ss');

@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.controls.pace import UPDATE_INTERVAL_S, Pace
-from app.controls.widgets import begin, read_event
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.plan import StreamPlan
-from app.player.session.run import Run
-from app.player.views import UNCHANGED, RunView, show_rerunning, show_run, show_status
-from engine.config import Thresholds, format_thresholds, read_threshold
-from engine.errors import EngineError
-from engine.plurals import format_count
-from engine.records import FrameOutput, check_probs
-from engine.replay import Recording
-from eval.data.json_fields import check_index
+from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls.widgets import begin, read_event
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.plan import StreamPlan
+from stepscope.app.player.session.run import Run
+from stepscope.app.player.views import UNCHANGED, RunView, show_rerunning, show_run, show_status
+from stepscope.engine.config import Thresholds, format_thresholds, read_threshold
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.engine.replay import Recording
+from stepscope.eval.data.json_fields import check_index
 
 
 class RequestView(NamedTuple):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.player.session.places import RecentSessions
-from app.reviews.review import Review
-from app.reviews.store import ReviewStore
-from eval.data.samples import Sample, Split
+from stepscope.app.player.session.places import RecentSessions
+from stepscope.app.reviews.review import Review
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.eval.data.samples import Sample, Split
 
 
 @dataclass(frozen=True, kw_only=True)

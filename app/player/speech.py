@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.formatting import as_sentence
-from app.identity import signed_in
-from engine.speech.espeak import SAMPLE_RATE, SpeechError, synthesize
+from stepscope.app.formatting import as_sentence
+from stepscope.app.identity import signed_in
+from stepscope.engine.speech.espeak import SAMPLE_RATE, SpeechError, synthesize
 
 SPEECH_URL: Final = "speech"
 """Address of spoken texts, relative to the page; the query ``text`` is the text."""

@@ -11,28 +11,28 @@ from dataclasses import replace
 
 import gradio as gr
 
-from app.controls.context_choice import read_strategy
-from app.controls.pace import Pace
-from app.controls.widgets import read_event
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.corrected import read_corrected
-from app.player.display.increments import StreamIncrements
-from app.player.handlers import read_task
-from app.player.review_context import ReviewContext
-from app.player.session.live_run import LiveRun
-from app.player.session.plan import FRAMES_PER_PASS, StreamPlan, read_features, stream_plan
-from app.player.session.references import digest_reference
-from app.player.session.run import Run, TaskText
-from app.player.views import UNCHANGED, RunView, show_run, show_running, show_status
-from app.videos import Clip
-from engine.config import ContextStrategy, Thresholds, read_threshold
-from engine.errors import EngineError
-from engine.live.questions import AskedQuestions
-from engine.plurals import format_count
-from engine.records import FrameOutput, check_probs
-from engine.replay import Recording
-from engine.video.reader import OnDamage
+from stepscope.app.controls.context_choice import read_strategy
+from stepscope.app.controls.pace import Pace
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.corrected import read_corrected
+from stepscope.app.player.display.increments import StreamIncrements
+from stepscope.app.player.handlers import read_task
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.plan import FRAMES_PER_PASS, StreamPlan, read_features, stream_plan
+from stepscope.app.player.session.references import digest_reference
+from stepscope.app.player.session.run import Run, TaskText
+from stepscope.app.player.views import UNCHANGED, RunView, show_run, show_running, show_status
+from stepscope.app.videos import Clip
+from stepscope.engine.config import ContextStrategy, Thresholds, read_threshold
+from stepscope.engine.errors import EngineError
+from stepscope.engine.live.questions import AskedQuestions
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.engine.replay import Recording
+from stepscope.engine.video.reader import OnDamage
 
 STATUS_INTERVAL_S = 1.0
 """Minimum time between updates of the status line and progress bar: each one triggers a layout of the whole page."""

@@ -9,22 +9,22 @@ from typing import Any, Final, Literal, NamedTuple
 
 import gradio as gr
 
-from app.formatting import format_clock
-from app.player.display.increments import StreamIncrements
-from app.player.display.moments import find_first_failure, find_turn_event, find_worst_moment
-from app.player.display.payload import pack_nothing, pack_run
-from app.player.display.score_tiles import render_scores
-from app.player.session.run import Run, analyze_run, write_task
-from app.reviews.events import name_events, reference_event
-from app.templates import render
-from app.videos import Clip
-from engine.control.task import Task
-from engine.io.files import replace_surrogates
-from engine.plurals import format_count
-from eval.annotations.corrected_samples import CorrectedSample
-from eval.annotations.corrections import TurnName, name_turns
-from eval.data.samples import Sample, build_task
-from eval.matching.turns import Encode
+from stepscope.app.formatting import format_clock
+from stepscope.app.player.display.increments import StreamIncrements
+from stepscope.app.player.display.moments import find_first_failure, find_turn_event, find_worst_moment
+from stepscope.app.player.display.payload import pack_nothing, pack_run
+from stepscope.app.player.display.score_tiles import render_scores
+from stepscope.app.player.session.run import Run, analyze_run, write_task
+from stepscope.app.reviews.events import name_events, reference_event
+from stepscope.app.templates import render
+from stepscope.app.videos import Clip
+from stepscope.engine.control.task import Task
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrected_samples import CorrectedSample
+from stepscope.eval.annotations.corrections import TurnName, name_turns
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.matching.turns import Encode
 
 
 class ClipView(NamedTuple):

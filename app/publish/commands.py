@@ -2,15 +2,15 @@
 
 import sys
 
-from app.publish.folder import check_replaceable
-from app.publish.options import PublishOptions
-from app.publish.writer import Source, choose_entries, write_player
-from engine.plurals import format_count
-from eval.data.loading import read_split
-from eval.matching.text_encoder import import_encoder
-from eval.matching.turns import DEFAULT_ENCODER
-from eval.reports.scoring import ScoreSettings, read_score_settings
-from eval.runs.folder import RunFolder
+from stepscope.app.publish.folder import check_replaceable
+from stepscope.app.publish.options import PublishOptions
+from stepscope.app.publish.writer import Source, choose_entries, write_player
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
+from stepscope.eval.runs.folder import RunFolder
 
 
 def publish(options: PublishOptions) -> int:

@@ -7,24 +7,24 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final
 
-from app.batch.runs.results import VIDEO_COLUMNS, round_score, score_groups
-from app.figures.charts.registry import CHARTS
-from app.figures.template import draw_themes
-from app.formatting import as_sentence, shorten_ids
-from app.player.display.moments import find_worst_moment
-from app.player.display.payload import Packed, pack_run
-from app.player.display.score_tiles import make_tiles
-from app.player.session.run import Run, analyze_run
-from app.reviews.events import name_events
-from engine.io.files import replace_nan, replace_surrogates_in, to_json
-from eval.annotations.corrections import name_turns
-from eval.matching.turns import Encode
-from eval.metrics.counts import Pool
-from eval.metrics.definitions import find_metric
-from eval.metrics.failures import FAILURE_KINDS
-from eval.metrics.score import VideoCounts, score_counts
-from eval.reports.results import Results
-from eval.runs.provenance import Provenance
+from stepscope.app.batch.runs.results import VIDEO_COLUMNS, round_score, score_groups
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.figures.template import draw_themes
+from stepscope.app.formatting import as_sentence, shorten_ids
+from stepscope.app.player.display.moments import find_worst_moment
+from stepscope.app.player.display.payload import Packed, pack_run
+from stepscope.app.player.display.score_tiles import make_tiles
+from stepscope.app.player.session.run import Run, analyze_run
+from stepscope.app.reviews.events import name_events
+from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_json
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.metrics.failures import FAILURE_KINDS
+from stepscope.eval.metrics.score import VideoCounts, score_counts
+from stepscope.eval.reports.results import Results
+from stepscope.eval.runs.provenance import Provenance
 
 SCORE_COLUMNS: Final = tuple(name for name in VIDEO_COLUMNS if name != "num_failures")
 

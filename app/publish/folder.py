@@ -8,8 +8,8 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from engine.io.files import write_json
-from engine.io.json_records import read_record
+from stepscope.engine.io.files import write_json
+from stepscope.engine.io.json_records import read_record
 
 MARKER: Final = "publish.json"
 """File that marks a published folder and lists its entries."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from tyro.conf import Positional, UseAppendAction
 
-from engine.cli.program import Options
+from stepscope.engine.cli.program import Options
 
 VideoFiles = Literal["copy", "link", "none"]
 

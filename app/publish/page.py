@@ -7,7 +7,7 @@ from typing import Final
 
 import yaml
 
-from app.style.colours import css_variables
+from stepscope.app.style.colours import css_variables
 
 _STATIC: Final = Path(__file__).parent / "static"
 _PLAYER: Final = Path(__file__).parents[1] / "player" / "static"

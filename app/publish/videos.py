@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from app.publish.options import VideoFiles
-from app.transcode import DisplayCopies
-from app.videos import Clip
-from engine.plurals import format_count
-from eval.data.samples import Sample
+from stepscope.app.publish.options import VideoFiles
+from stepscope.app.transcode import DisplayCopies
+from stepscope.app.videos import Clip
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Sample
 
 MAX_NAMED = 3
 """Maximum number of missing videos that an error names."""

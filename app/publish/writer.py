@@ -7,27 +7,27 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
-from app.formatting import as_sentence
-from app.player.session.run import Run
-from app.player.session.run_files import RUN_FILES, write_content
-from app.player.session.saved import read_saved_run
-from app.publish.content import VideoContent, hide_folders, pack_charts, pack_failed, pack_index, pack_video
-from app.publish.folder import replace_folder
-from app.publish.names import file_stem
-from app.publish.options import VideoFiles
-from app.publish.page import write_page
-from app.publish.videos import check_videos, place_video
-from app.transcode import DisplayCopies
-from app.videos import Clip, sample_clip
-from engine.errors import VideoError
-from engine.io.files import atomic_write, replace_surrogates, to_json
-from eval.data.samples import InvalidSample, Sample, Split
-from eval.matching.turns import Encode
-from eval.reports.results import read_results
-from eval.reports.scoring import ScoreSettings
-from eval.runs.folder import RunFolder
-from eval.runs.provenance import Provenance
-from eval.runs.traces import read_provenance
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.session.run import Run
+from stepscope.app.player.session.run_files import RUN_FILES, write_content
+from stepscope.app.player.session.saved import read_saved_run
+from stepscope.app.publish.content import VideoContent, hide_folders, pack_charts, pack_failed, pack_index, pack_video
+from stepscope.app.publish.folder import replace_folder
+from stepscope.app.publish.names import file_stem
+from stepscope.app.publish.options import VideoFiles
+from stepscope.app.publish.page import write_page
+from stepscope.app.publish.videos import check_videos, place_video
+from stepscope.app.transcode import DisplayCopies
+from stepscope.app.videos import Clip, sample_clip
+from stepscope.engine.errors import VideoError
+from stepscope.engine.io.files import atomic_write, replace_surrogates, to_json
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.provenance import Provenance
+from stepscope.eval.runs.traces import read_provenance
 
 MAX_TITLE_LENGTH: Final = 120
 

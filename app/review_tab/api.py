@@ -13,18 +13,18 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.formatting import format_wishes
-from app.identity import needs_login, reviewer_of, signed_in, typed_name
-from app.player.review_context import ReviewContext
-from app.reviews.actions import Action
-from app.reviews.events import reference_event
-from app.reviews.history import read_review, redo, undo
-from app.reviews.review import Opinion, Review
-from engine.errors import EngineError
-from engine.io.files import replace_surrogates, replace_surrogates_in
-from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
-from eval.annotations.corrections import Correction, TurnName, name_turns
-from eval.data.samples import Sample
+from stepscope.app.formatting import format_wishes
+from stepscope.app.identity import needs_login, reviewer_of, signed_in, typed_name
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews.history import read_review, redo, undo
+from stepscope.app.reviews.review import Opinion, Review
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.annotations.corrections import Correction, TurnName, name_turns
+from stepscope.eval.data.samples import Sample
 
 Answer = dict[str, Any]
 MAX_ACTION_CHARS = 50_000

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch import saved_runs as saved
-from app.batch.context import BatchContext
-from app.formatting import as_sentence
-from app.identity import reviewer_of, signed_in
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.player.session.live_run import LiveRun
-from app.player.views import PlayerView, status_line
-from app.review_tab.import_export import Export, import_document, write_zip
-from app.review_tab.query import (
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.formatting import as_sentence
+from stepscope.app.identity import reviewer_of, signed_in
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.views import PlayerView, status_line
+from stepscope.app.review_tab.import_export import Export, import_document, write_zip
+from stepscope.app.review_tab.query import (
     NO_NAME,
     NO_RUN,
     UNSPLIT,
@@ -30,7 +30,7 @@ from app.review_tab.query import (
     read_visible_review,
     summarize_query,
 )
-from app.review_tab.summary import (
+from stepscope.app.review_tab.summary import (
     Progress,
     draw_agreement,
     draw_progress,
@@ -39,11 +39,11 @@ from app.review_tab.summary import (
     reviews_at,
     video_rows,
 )
-from app.reviews.review import Review
-from app.templates import render_note
-from engine.errors import EngineError
-from engine.plurals import format_count
-from eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
+from stepscope.app.reviews.review import Review
+from stepscope.app.templates import render_note
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
 
 OMIT_LABEL = "Omit from a corrected split"
 NO_RUN_CHOICE = ("none: references only", NO_RUN)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from app.exports.corrected_split import SplitSource, write_corrected_split
-from app.exports.elan_edits import MissingTierError
-from app.exports.folder import import_eaf
-from app.exports.formats import EXPORT_FORMATS, write_export
-from app.exports.tabulate import ReviewedVideo
-from app.reviews.store import ReviewStore
-from engine.errors import EngineError
-from engine.plurals import format_count
-from eval.data.samples import Sample, Split
-from eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
+from stepscope.app.exports.corrected_split import SplitSource, write_corrected_split
+from stepscope.app.exports.elan_edits import MissingTierError
+from stepscope.app.exports.folder import import_eaf
+from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
 
 REVIEW_EXPORTS: Final[dict[str, str]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
 """Export formats of all review data, by their names on the page."""

@@ -4,15 +4,15 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.controls.widgets import make_status_line
-from app.identity import needs_login
-from app.player.review_context import ReviewContext
-from app.review_tab.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
-from app.review_tab.import_export import ALLOW_DELETIONS, REVIEW_EXPORTS, SPLIT_EXPORTS
-from app.review_tab.query import NO_RUN, UNSPLIT
-from app.review_tab.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
-from app.templates import render_note
-from eval.data.writers import OPTIONAL_FIELDS
+from stepscope.app.controls.widgets import make_status_line
+from stepscope.app.identity import needs_login
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
+from stepscope.app.review_tab.import_export import ALLOW_DELETIONS, REVIEW_EXPORTS, SPLIT_EXPORTS
+from stepscope.app.review_tab.query import NO_RUN, UNSPLIT
+from stepscope.app.review_tab.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
+from stepscope.app.templates import render_note
+from stepscope.eval.data.writers import OPTIONAL_FIELDS
 
 
 class SetupPanel(NamedTuple):

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.batch.context import BatchContext
-from app.exports.folder import gather_videos
-from app.exports.tabulate import ReviewedVideo
-from app.identity import reviewer_of, signed_in
-from app.player.review_context import ReviewContext
-from app.review_tab.summary import SplitReview, summarize, summarize_unsplit
-from app.reviews.history import read_review
-from app.reviews.review import Review
-from eval.data.samples import Split
-from eval.runs.folder import RunFolder
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.exports.folder import gather_videos
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.identity import reviewer_of, signed_in
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab.summary import SplitReview, summarize, summarize_unsplit
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.review import Review
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.folder import RunFolder
 
 NO_RUN = ""
 """Value of the choice without a run: the references only."""

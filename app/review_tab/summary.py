@@ -11,19 +11,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.exports.folder import correct_samples, read_known_outputs
-from app.formatting import format_wishes
-from app.reviews.actions import Event
-from app.reviews.events import match_events, name_events, reference_event
-from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
-from app.templates import render
-from engine.io.files import replace_surrogates
-from engine.records import FrameOutput
-from eval.annotations.corrected_samples import CorrectedSample
-from eval.annotations.corrections import name_turns
-from eval.data.samples import Sample
-from eval.metrics.failures import JudgedVideo
-from eval.runs.folder import RunFolder
+from stepscope.app.exports.folder import correct_samples, read_known_outputs
+from stepscope.app.formatting import format_wishes
+from stepscope.app.reviews.actions import Event
+from stepscope.app.reviews.events import match_events, name_events, reference_event
+from stepscope.app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
+from stepscope.app.templates import render
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrected_samples import CorrectedSample
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.runs.folder import RunFolder
 
 UNDEFINED: Final = "\N{EN DASH}"
 """Shown for an undefined value."""

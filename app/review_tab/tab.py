@@ -6,15 +6,15 @@ from typing import Any
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
-from app.identity import typed_name
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.player.views import PlayerView
-from app.review_tab import handlers
-from app.review_tab.handlers import UNCHANGED, ReviewView
-from app.review_tab.panels import (
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.identity import typed_name
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.views import PlayerView
+from stepscope.app.review_tab import handlers
+from stepscope.app.review_tab.handlers import UNCHANGED, ReviewView
+from stepscope.app.review_tab.panels import (
     ExportPanel,
     ImportPanel,
     SetupPanel,
@@ -25,7 +25,7 @@ from app.review_tab.panels import (
     make_setup_panel,
     make_tables,
 )
-from app.review_tab.query import ReviewQuery
+from stepscope.app.review_tab.query import ReviewQuery
 
 _KEPT_JS = """
     let kept = {};

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
-from engine.io.files import replace_surrogates
-from eval.annotations.corrections import MAX_TEXT_CHARS, Correction, TurnName
-from eval.data.json_fields import check_index, check_number, check_text
-from eval.data.samples import Role
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.eval.annotations.corrections import MAX_TEXT_CHARS, Correction, TurnName
+from stepscope.eval.data.json_fields import check_index, check_number, check_text
+from stepscope.eval.data.samples import Role
 
 EventKind = Literal["generated", "update", "reference", "state"]
 Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from app.reviews.actions import Event
-from engine.records import FrameOutput
-from eval.annotations.corrections import TurnName
-from eval.data.samples import ROLE_ORDER
-from eval.metrics.failures import Failure, JudgedVideo
+from stepscope.app.reviews.actions import Event
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import ROLE_ORDER
+from stepscope.eval.metrics.failures import Failure, JudgedVideo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Literal
 from uuid import uuid4
 
-from app.reviews.actions import Action
-from app.reviews.review import Review, find_movable, fold_actions
-from app.reviews.store import ReviewStore
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.review import Review, find_movable, fold_actions
+from stepscope.app.reviews.store import ReviewStore
 
 
 def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | None = None) -> Review:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from app.reviews.actions import VERDICTS, Action, Event, Verdict
-from eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
-from eval.annotations.corrections import Correction
+from stepscope.app.reviews.actions import VERDICTS, Action, Event, Verdict
+from stepscope.eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
+from stepscope.eval.annotations.corrections import Correction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

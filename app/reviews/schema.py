@@ -26,7 +26,7 @@ from sqlalchemy import (
     Text,
 )
 
-from engine.errors import EngineError
+from stepscope.engine.errors import EngineError
 
 VERSION_TABLE: Final = "review_schema"
 ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server

@@ -15,10 +15,10 @@ from typing import Any, Final, Self
 from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
-from app.reviews.actions import Action, Moment, from_body, to_body
-from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
-from engine.errors import first_line
-from engine.io.files import check_regular, replace_surrogates
+from stepscope.app.reviews.actions import Action, Moment, from_body, to_body
+from stepscope.app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
+from stepscope.engine.errors import first_line
+from stepscope.engine.io.files import check_regular, replace_surrogates
 
 LOCK_TIMEOUT_S = 10.0
 """Longest wait for another writer of an SQLite file, in seconds; a write takes milliseconds."""

@@ -1,7 +1,7 @@
 """The command ``stepscope space``."""
 
-from app.space.folder import write_space
-from app.space.options import SpaceOptions
+from stepscope.app.space.folder import write_space
+from stepscope.app.space.options import SpaceOptions
 
 
 def space(options: SpaceOptions) -> None:

@@ -5,7 +5,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
-from app.space.options import SpaceOptions
+from stepscope.app.space.options import SpaceOptions
 
 FILES: Final = Path(__file__).parent / "files"
 """``README.md`` with the front matter, ``requirements.txt`` and ``space.py``, which the Hub expects at the root."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.cli.program import Options
+from stepscope.engine.cli.program import Options
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.player.session.plan import StreamPlan, inspect_plan, stream_plan
-from engine.errors import EngineError
-from engine.inspection import FrameInspection
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
-from engine.video.reader import OnDamage
+from stepscope.app.player.session.plan import StreamPlan, inspect_plan, stream_plan
+from stepscope.engine.errors import EngineError
+from stepscope.engine.inspection import FrameInspection
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.video.reader import OnDamage
 
 START_S: Final = 10.0
 """Estimated seconds to move the model to the GPU and to read the first frames."""

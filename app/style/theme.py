@@ -5,7 +5,7 @@ from typing import Final
 
 import gradio as gr
 
-from app.style.colours import css_variables
+from stepscope.app.style.colours import css_variables
 
 
 def make_theme() -> gr.themes.Base:

@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from assets.scenes import phrases
-from assets.scenes.scene import FPS, Scene
-from assets.scenes.script import Cause
-from engine.dialogue import TRANSITIONS, StepState
+from stepscope.assets.scenes import phrases
+from stepscope.assets.scenes.scene import FPS, Scene
+from stepscope.assets.scenes.script import Cause
+from stepscope.engine.dialogue import TRANSITIONS, StepState
 
 Role = Literal["update", "user", "assistant"]
 

@@ -11,10 +11,10 @@ from typing import Final
 import cv2
 import numpy as np
 
-from assets.scenes.poses import HandPose, PartPose, hand_at, part_at
-from assets.scenes.scene import Look, Part, Scene
-from assets.scenes.script import Place
-from assets.scenes.shapes import (
+from stepscope.assets.scenes.poses import HandPose, PartPose, hand_at, part_at
+from stepscope.assets.scenes.scene import Look, Part, Scene
+from stepscope.assets.scenes.script import Place
+from stepscope.assets.scenes.shapes import (
     Canvas,
     Image,
     Points,

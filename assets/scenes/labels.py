@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assets.scenes.poses import hand_at, part_at
-from assets.scenes.recipes import NOUNS
-from assets.scenes.scene import Scene
-from assets.scenes.script import Place
-from assets.scenes.shapes import WORLD_WIDTH
+from stepscope.assets.scenes.poses import hand_at, part_at
+from stepscope.assets.scenes.recipes import NOUNS
+from stepscope.assets.scenes.scene import Scene
+from stepscope.assets.scenes.script import Place
+from stepscope.assets.scenes.shapes import WORLD_WIDTH
 
 PART_STATES: Final = ("none", "tray", "held", "loose", "placed")
 """Classes of ``FrameLabels.patch_state``."""

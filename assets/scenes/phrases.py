@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.records import Step
+from stepscope.engine.records import Step
 
 QUESTIONS: Final = ("What is next?", "Did I do that right?", "How many steps are left?")
 WARNINGS: Final = {"drop": "Careful, pick up the {} again.", "decoy": "Put the {} back, it is not needed."}

@@ -3,8 +3,8 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from assets.scenes.scene import Part, Scene
-from assets.scenes.script import FALL_S, Place, State
+from stepscope.assets.scenes.scene import Part, Scene
+from stepscope.assets.scenes.script import FALL_S, Place, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

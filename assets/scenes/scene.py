@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from assets.scenes.recipes import (
+from stepscope.assets.scenes.recipes import (
     NATURAL_COLOURS,
     NOUNS,
     PALETTE,
@@ -20,8 +20,8 @@ from assets.scenes.recipes import (
     find_recipe,
     mix_parts,
 )
-from assets.scenes.script import Cause, Event, HandKey, Place, Plan, Script, Span, Spell, play
-from engine.records import Step
+from stepscope.assets.scenes.script import Cause, Event, HandKey, Place, Plan, Script, Span, Spell, play
+from stepscope.engine.records import Step
 
 FPS: Final = 2.0
 """Sampled frames per second: the grid on which the reference turns lie."""

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from assets.scenes.recipes import Colour
-from assets.scenes.script import Place
+from stepscope.assets.scenes.recipes import Colour
+from stepscope.assets.scenes.script import Place
 
 Image = npt.NDArray[np.uint8]
 Points = npt.NDArray[np.float64]

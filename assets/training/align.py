@@ -7,11 +7,11 @@ hand. One ridge regression over cached frames finds the mapping, since the conne
 import torch
 from torch import Tensor
 
-from assets.scenes.recipes import NOUNS
-from assets.training.lookups import embed_nouns
-from assets.training.pretrain import project
-from engine.model.prompt import Prompt
-from engine.model.smolvlm import StreamingModel
+from stepscope.assets.scenes.recipes import NOUNS
+from stepscope.assets.training.lookups import embed_nouns
+from stepscope.assets.training.pretrain import project
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.model.smolvlm import StreamingModel
 
 RIDGE = 10.0
 

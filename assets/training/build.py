@@ -19,13 +19,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from assets.scenes.annotate import annotate
-from assets.scenes.labels import frame_labels
-from assets.scenes.recipes import RECIPES
-from assets.scenes.scene import FPS, Difficulty, Scene, make_scene
-from assets.training.align import align_connector
-from assets.training.lookups import LookupObjective, Lookups
-from assets.training.pretrain import (
+from stepscope.assets.scenes.annotate import annotate
+from stepscope.assets.scenes.labels import frame_labels
+from stepscope.assets.scenes.recipes import RECIPES
+from stepscope.assets.scenes.scene import FPS, Difficulty, Scene, make_scene
+from stepscope.assets.training.align import align_connector
+from stepscope.assets.training.lookups import LookupObjective, Lookups
+from stepscope.assets.training.pretrain import (
     BATCH_SIZE,
     FRAMES_PER_SCENE,
     VisionObjective,
@@ -36,20 +36,20 @@ from assets.training.pretrain import (
     tower_image,
     vision_batches,
 )
-from assets.training.stages import run_stage
-from assets.training.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
-from engine.dialogue import STATES
-from engine.io.files import atomic_write, digest_file
-from engine.model.files.checkpoint_files import write_tensors
-from engine.model.preprocessing import Normalization, normalize_images
-from engine.model.prompt import Prompt, schema_text
-from engine.model.saving import save_model
-from engine.model.smolvlm import StreamingModel
-from engine.records import Step
-from engine.training.config import TrainConfig
-from engine.training.objective import Batch, StreamObjective
-from engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
-from engine.training.trainer import Trainer
+from stepscope.assets.training.stages import run_stage
+from stepscope.assets.training.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
+from stepscope.engine.dialogue import STATES
+from stepscope.engine.io.files import atomic_write, digest_file
+from stepscope.engine.model.files.checkpoint_files import write_tensors
+from stepscope.engine.model.preprocessing import Normalization, normalize_images
+from stepscope.engine.model.prompt import Prompt, schema_text
+from stepscope.engine.model.saving import save_model
+from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.records import Step
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.objective import Batch, StreamObjective
+from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
+from stepscope.engine.training.trainer import Trainer
 
 VISION_SEED = 1_000_000
 TRAIN_SEED = 2_000_000

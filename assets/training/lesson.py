@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from assets.demo_videos import KINDS, DemoVideo, draw_split
-from assets.scenes.recipes import HELD_OUT_FAMILY, TRAINED_FAMILIES
+from stepscope.assets.demo_videos import KINDS, DemoVideo, draw_split
+from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY, TRAINED_FAMILIES
 
 LESSON_SEED: Final = 8_000_000
 VAL_VIDEOS: Final = 16

@@ -12,15 +12,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assets.scenes.recipes import FAMILIES, NOUNS, RECIPES
-from engine.model.prompt import Prompt
-from engine.model.smolvlm import StreamingModel
-from engine.records import Step
-from engine.training.config import TrainConfig
-from engine.training.objective import Batch, StreamObjective
-from engine.training.processes import Processes
-from engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
-from engine.training.trainer import StepLosses
+from stepscope.assets.scenes.recipes import FAMILIES, NOUNS, RECIPES
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.records import Step
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.objective import Batch, StreamObjective
+from stepscope.engine.training.processes import Processes
+from stepscope.engine.training.sequences import (
+    IGNORE_INDEX,
+    TrainingClip,
+    TrainingSequence,
+    TrainingTurn,
+    build_sequence,
+)
+from stepscope.engine.training.trainer import StepLosses
 
 LEVELS: Final = (
     *((2, 0.0), (3, 0.0), (3, 0.1), (3, 0.25), (3, 0.5), (4, 0.75)),

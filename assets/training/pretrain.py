@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, smooth_l1_loss
 
-from assets.scenes.draw import draw_frame
-from assets.scenes.labels import HAND_STATES, PART_STATES, frame_labels
-from assets.scenes.recipes import NOUNS
-from assets.scenes.scene import Difficulty, Scene, make_scene
-from assets.training.tiny import IMAGE_SIZE, PATCH_SIZE, SCALE_FACTOR, TEXT_WIDTH, VISION_WIDTH
-from engine.model.preprocessing import Normalization, normalize_images
-from engine.model.smolvlm import StreamingModel
-from engine.training.config import TrainConfig
-from engine.training.processes import Processes
-from engine.training.trainer import StepLosses
+from stepscope.assets.scenes.draw import draw_frame
+from stepscope.assets.scenes.labels import HAND_STATES, PART_STATES, frame_labels
+from stepscope.assets.scenes.recipes import NOUNS
+from stepscope.assets.scenes.scene import Difficulty, Scene, make_scene
+from stepscope.assets.training.tiny import IMAGE_SIZE, PATCH_SIZE, SCALE_FACTOR, TEXT_WIDTH, VISION_WIDTH
+from stepscope.engine.model.preprocessing import Normalization, normalize_images
+from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.processes import Processes
+from stepscope.engine.training.trainer import StepLosses
 
 GRID = IMAGE_SIZE // PATCH_SIZE
 DRAWN_SIZE = (90, 120)  # height, width: 4:3 like the videos, then squeezed to the square input of the tower

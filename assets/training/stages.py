@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
-from engine.cli.interrupts import deferred_interrupts
-from engine.training.config import Schedule
-from engine.training.session import Session, prepare_folder
-from engine.training.trainer import B, StepLosses, Trainer
+from stepscope.engine.cli.interrupts import deferred_interrupts
+from stepscope.engine.training.config import Schedule
+from stepscope.engine.training.session import Session, prepare_folder
+from stepscope.engine.training.trainer import B, StepLosses, Trainer
 
 INTERVAL: Final = 100
 """Steps between two saved states."""

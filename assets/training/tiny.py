@@ -11,8 +11,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from torch import nn
 from transformers import PreTrainedTokenizerFast, SmolVLMConfig, SmolVLMForConditionalGeneration
 
-from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
-from engine.model.smolvlm import StreamingModel
+from stepscope.engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
+from stepscope.engine.model.smolvlm import StreamingModel
 
 IMAGE_SIZE = 96
 PATCH_SIZE = 12

@@ -14,18 +14,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.scenes.scene import FPS
-from assets.training.build import TRAIN_SEED, draw_scenes, train_scene, training_clip
-from engine.io.files import atomic_write
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import feature_info, write_features
-from engine.model.features.frame_encoder import encode
-from engine.training.config import Schedule, TrainConfig
-from engine.training.curves import WORK_FOLDER
-from engine.video.reader import Frame
-from eval.cli.train_command import train
-from eval.training.options import TrainOptions
+from stepscope.assets.scenes.scene import FPS
+from stepscope.assets.training.build import TRAIN_SEED, draw_scenes, train_scene, training_clip
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import feature_info, write_features
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.training.config import Schedule, TrainConfig
+from stepscope.engine.training.curves import WORK_FOLDER
+from stepscope.engine.video.reader import Frame
+from stepscope.eval.cli.train_command import train
+from stepscope.eval.training.options import TrainOptions
 
 SILENT_TOKEN: Final = ","
 """The token that means silence, as in VideoLLM-online. It is a comma within sentences as well."""

@@ -37,7 +37,7 @@ def _measure(browser: Browser) -> dict[str, float]:
         words = [
             sys.executable,
             "-m",
-            "app",
+            "stepscope.app",
             "--device",
             "cpu",
             "--runs",

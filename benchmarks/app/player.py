@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import CDPSession, Page
 
-from app.player.display.payload import pack_run
-from app.player.session.run import Run
-from engine.video.writer import write_h264
-from eval.metrics.failures import JudgedVideo
-from eval.metrics.score import analyze_video
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session.run import Run
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.score import analyze_video
 from tests.support.pages.browser import inspect, open_browser, serve_player
 from tests.support.pages.long_run import FPS, make_long_run, with_signals
 from tests.support.reviews.played import write_reviewed

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
-from app.publish.writer import write_player
-from engine.video.writer import write_h264
-from eval.data.writers import write_samples
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.app.publish.writer import write_player
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.pages.browser import open_browser
 from tests.support.pages.long_run import FPS, make_long_run
 from tests.support.pages.published import Traffic, make_source, serve_folder

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import CDPSession, Page
 
-from engine.video.writer import write_h264
-from eval.data.writers import write_samples
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.data.writers import write_samples
 from tests.support.pages.browser import STATUS, open_browser, open_page, serve_scripted, wait_for_status
 from tests.support.pages.long_run import FPS, make_long_run
 

@@ -7,10 +7,10 @@ of each conversation twice: a worker that answered the turns before, and one wit
 import argparse
 from collections.abc import Sequence
 
-from engine.bench.random_model import SHAPES, random_checkpoint
-from engine.bench.reuse import compare_lengths
-from engine.cli.options import BUNDLED
-from engine.loading import load_model
+from stepscope.engine.bench.random_model import SHAPES, random_checkpoint
+from stepscope.engine.bench.reuse import compare_lengths
+from stepscope.engine.cli.options import BUNDLED
+from stepscope.engine.loading import load_model
 
 
 def main(turns: Sequence[int]) -> None:

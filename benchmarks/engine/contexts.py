@@ -17,17 +17,17 @@ from typing import get_args
 import torch
 
 from benchmarks.engine.long_video import lengthen
-from engine.bench.modes import read_videos
-from engine.config import ContextStrategy, StreamConfig
-from engine.loading import load_model
-from engine.records import FrameOutput
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
-from eval.data.loading import read_samples
-from eval.data.samples import Sample, build_task
-from eval.matching.sentence_encoders import load_encoder
-from eval.matching.turns import Encode
-from eval.metrics.score import analyze_video, score_counts
+from stepscope.engine.bench.modes import read_videos
+from stepscope.engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.score import analyze_video, score_counts
 
 ASSETS = Path(__file__).parents[2] / "assets"
 SPLIT = ASSETS / "demo" / "test.json"

@@ -22,12 +22,12 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError
-from engine.video.decoders import decode_with_pyav
-from engine.video.hardware import check_hardware
-from engine.video.reader import Decoders, Frame, sample_track
-from engine.video.selective import decode_sampled
-from engine.video.track import find_track
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.decoders import decode_with_pyav
+from stepscope.engine.video.hardware import check_hardware
+from stepscope.engine.video.reader import Decoders, Frame, sample_track
+from stepscope.engine.video.selective import decode_sampled
+from stepscope.engine.video.track import find_track
 
 T = TypeVar("T")
 HEIGHT, WIDTH, FPS = 360, 640, 30

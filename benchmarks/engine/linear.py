@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.loading import load_model
-from engine.model.checkpoint import load_checkpoint
-from engine.plurals import format_count
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import load_checkpoint
+from stepscope.engine.plurals import format_count
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoint"
 ROUNDS = 40

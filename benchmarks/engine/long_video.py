@@ -6,9 +6,9 @@ The files of the project hold no long video, so this one is made at run time, fr
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import frame_at
-from eval.data.samples import Sample
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.samples import Sample
 
 AFTER_S = 1.0
 """Seconds from a moment of the reference to the picture that is held: the hand has left it then."""

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, SiglipVisionConfig, SiglipVisionModel
 
-from engine.model.published.layout import PROASSIST, VIDEOLLM_ONLINE, Family
-from engine.model.published.loading import make_connector
-from engine.model.published.model import LlamaAssistant
+from stepscope.engine.model.published.layout import PROASSIST, VIDEOLLM_ONLINE, Family
+from stepscope.engine.model.published.loading import make_connector
+from stepscope.engine.model.published.model import LlamaAssistant
 
 GIB: Final = 2**30
 LAYERS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

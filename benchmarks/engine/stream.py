@@ -12,13 +12,13 @@ from pathlib import Path
 
 import torch
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.dialogue import parse_steps
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_steps
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.streamer import Streamer
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoint"
 TASK = Task(goal="build the toy truck", steps=parse_steps("lay down the board\nattach the axle\nload the block"))

@@ -16,16 +16,16 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from app.batch.job_queue import Job, JobQueue
-from engine.video.writer import write_h264
-from eval.data.loading import read_split
-from eval.matching.sentence_encoders import load_encoder
-from eval.matching.turns import DEFAULT_ENCODER
-from eval.reports.scoring import ScoreSettings
-from eval.runs.batch import run_batch
-from eval.runs.folder import RunFolder
-from eval.runs.progress import Progress
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.batch.job_queue import Job, JobQueue
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.batch import run_batch
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 BUNDLED = Path(__file__).parents[2] / "assets" / "checkpoint"
 NUM_TIMED = 128

@@ -20,28 +20,28 @@ from tempfile import TemporaryDirectory
 import torch
 
 from benchmarks.eval.plain_pipeline import PlainPipeline
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.encoder_pool import count_cores
-from engine.model.features.frame_encoder import FrameFeatures, encode, encode_images, resize_frame
-from engine.records import FrameOutput
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
-from engine.video.decoders import limit_threads
-from engine.video.reader import Frame, read_frames
-from eval.data.loading import read_split
-from eval.data.samples import Sample, Split, build_task
-from eval.matching.sentence_encoders import load_encoder
-from eval.matching.text_encoder import TextEncoder
-from eval.matching.turns import DEFAULT_ENCODER
-from eval.metrics.text import TextScorer
-from eval.reports.scoring import ScoreSettings, score_run, write_tables
-from eval.runs.batch import parse_devices
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
-from eval.runs.pools.local_pool import make_process_pool
-from eval.runs.pools.scheduler import run_scheduler
-from eval.runs.streaming.video_runs import run_samples
-from eval.runs.worker_messages import VideoResult, WorkerConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.encoder_pool import count_cores
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode, encode_images, resize_frame
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.decoders import limit_threads
+from stepscope.engine.video.reader import Frame, read_frames
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample, Split, build_task
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.reports.scoring import ScoreSettings, score_run, write_tables
+from stepscope.eval.runs.batch import parse_devices
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.eval.runs.pools.local_pool import make_process_pool
+from stepscope.eval.runs.pools.scheduler import run_scheduler
+from stepscope.eval.runs.streaming.video_runs import run_samples
+from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig
 
 ASSETS = Path(__file__).parents[2] / "assets"
 BATCH_SIZE = 16

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from eval.matching.turns import find_match
+from stepscope.eval.matching.turns import find_match
 
 WIDTH = 384  # of all-MiniLM-L6-v2
 WINDOW = (-8, 17)  # of Ego4D at 2 frames per second, the widest that is published

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, SmolVLMForConditionalGeneration
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.dialogue import apply_update, initial_state
-from engine.model.checkpoint import Checkpoint
-from engine.model.preprocessing import normalize_images
-from engine.model.smolvlm import StreamingModel
-from engine.records import FrameOutput, frame_at
-from engine.video.decoders import decode_with_decord
-from engine.video.reader import Frame, sample_track
-from engine.video.track import find_track
-from eval.data.samples import Sample, build_task
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.preprocessing import normalize_images
+from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.engine.video.decoders import decode_with_decord
+from stepscope.engine.video.reader import Frame, sample_track
+from stepscope.engine.video.track import find_track
+from stepscope.eval.data.samples import Sample, build_task
 
 
 class PlainPipeline:

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.decisions.signals import SignalSpec
-from eval.recorder import RunRecorder
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.eval.recorder import RunRecorder
 
 NUM_VIDEOS, NUM_FRAMES, NUM_SIGNALS = 20, 1800, 8
 

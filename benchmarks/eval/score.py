@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.dialogue import apply_update, initial_state
-from engine.records import FrameOutput, Step
-from eval.data.samples import Sample, Turn
-from eval.metrics.bootstrap import NUM_RESAMPLES
-from eval.metrics.score import VideoAnalysis, analyze_video, count_texts
-from eval.metrics.text import TextScorer
-from eval.reports.scoring import make_report
+from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.bootstrap import NUM_RESAMPLES
+from stepscope.eval.metrics.score import VideoAnalysis, analyze_video, count_texts
+from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.reports.scoring import make_report
 
 NUM_FRAMES = 600
 STEPS = tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 7))

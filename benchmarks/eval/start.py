@@ -2,7 +2,7 @@
 
 Each command runs in a process of its own, three times, of which the fastest counts. With another checkout of the
 project, for example of an earlier version, its commands run in turn with these, and the last column is the ratio. Of a
-version before the command ``stepscope`` only ``python -m eval run`` is measured.
+version before the command ``stepscope`` only ``python -m stepscope.eval run`` is measured.
 """
 
 import resource
@@ -17,7 +17,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = 3
-_PROGRAM: Final = "import sys; from app.cli.entry import main; sys.exit(main())"
+_PROGRAM: Final = "import sys; from stepscope.app.cli.entry import main; sys.exit(main())"
 _DEMO: Final = ROOT / "assets" / "demo"
 COMMANDS: Final = {
     "stepscope --help": ["--help"],
@@ -76,7 +76,7 @@ def has_program(checkout: Path) -> bool:
 def measure_split(checkout: Path, out: Path) -> tuple[float, float, float]:
     """Return the seconds to the first video, the last one and the tables of the bundled test split."""
     began_s, videos_s = time.perf_counter(), list[float]()
-    program = ["-c", _PROGRAM, "eval"] if has_program(checkout) else ["-m", "eval", "run"]
+    program = ["-c", _PROGRAM, "eval"] if has_program(checkout) else ["-m", "stepscope.eval", "run"]
     words = [*program, str(_DEMO / "test.json"), "--out", str(out), "--devices", "cpu:2"]
     with subprocess.Popen(
         [sys.executable, *words], cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -14,16 +14,16 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from engine.bench.modes import read_videos
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.streamer import Streamer
-from eval.data.loading import read_split
-from eval.matching.turns import DEFAULT_ENCODER
-from eval.reports.scoring import ScoreSettings
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.exact import run_sweep
-from eval.sweeps.grid import Grid
+from stepscope.engine.bench.modes import read_videos
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.exact import run_sweep
+from stepscope.eval.sweeps.grid import Grid
 from tests.support.streams.fakes import count_letters
 
 ASSETS = Path(__file__).parents[2] / "assets"

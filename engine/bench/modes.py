@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.decisions.policies import Signal
-from engine.io.files import EncodingError, load_json, read_text
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import encode
-from engine.records import FrameOutput, Step, UserTurn
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
-from engine.video.reader import read_frames
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.policies import Signal
+from stepscope.engine.io.files import EncodingError, load_json, read_text
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.records import FrameOutput, Step, UserTurn
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import read_frames
 
 Results = dict[str, list[FrameOutput]]
 CLOSE_MARGIN = 0.01

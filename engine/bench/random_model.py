@@ -19,19 +19,19 @@ from transformers import (
     SmolVLMForConditionalGeneration,
 )
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.inference.cuda_graphs import create_graph_pool
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.onednn import use_onednn
-from engine.model.prompt import Prompt
-from engine.model.published.model import LlamaAssistant
-from engine.model.smolvlm import StreamingModel
-from engine.model.vision_language import VisionLanguageModel
-from engine.records import Step
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.inference.cuda_graphs import create_graph_pool
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.onednn import use_onednn
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.model.published.model import LlamaAssistant
+from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.records import Step
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 
 _TINY = {
     "hidden_size": 32,

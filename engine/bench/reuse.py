@@ -3,11 +3,11 @@
 import time
 from collections.abc import Iterator, Sequence
 
-from engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled
-from engine.chat.prompts import ChatTurn, Conversation, render_conversation
-from engine.chat.timings import FirstToken, ReusePoint
-from engine.chat.worker import ChatPrompt, ChatWorker
-from engine.model.checkpoint import Checkpoint
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled
+from stepscope.engine.chat.prompts import ChatTurn, Conversation, render_conversation
+from stepscope.engine.chat.timings import FirstToken, ReusePoint
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
+from stepscope.engine.model.checkpoint import Checkpoint
 
 ANSWER_TOKENS = 4
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from engine.chat.prefix_store import Lease, PrefixCache, PrefixStore
-from engine.chat.prompts import ContextPiece
-from engine.control.prompt_codec import PromptCodec
-from engine.control.requests import ForwardRequest, ForwardResult, Image
+from stepscope.engine.chat.prefix_store import Lease, PrefixCache, PrefixStore
+from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.requests import ForwardRequest, ForwardResult, Image
 
 C = TypeVar("C", bound=PrefixCache)
 PREFILL_TOKENS = 256

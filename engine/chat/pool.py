@@ -12,11 +12,11 @@ from heapq import heapify, heapreplace
 from threading import Condition
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from engine.chat.prefix_store import StoreStats
-from engine.chat.prompts import ContextPiece
-from engine.chat.routing import WorkerState, route
-from engine.errors import EngineError
-from engine.plurals import format_count
+from stepscope.engine.chat.prefix_store import StoreStats
+from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.routing import WorkerState, route
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
 
 MAX_QUEUED_QUESTIONS = 100
 """Maximum number of waiting questions of a pool."""

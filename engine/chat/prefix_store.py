@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Generic, Protocol, Self, TypeVar
 
-from engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prompts import ContextPiece
 
 
 class PrefixCache(Protocol):

@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.config import StreamConfig
-from engine.control.context import EVICTING, keeps_head
-from engine.control.prompt_codec import PromptCodec
-from engine.control.task import Task
-from engine.dialogue import initial_state
-from engine.plurals import format_count
-from engine.records import FrameOutput, frame_at
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.context import EVICTING, keeps_head
+from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput, frame_at
 
 ContextPiece = int | str
 """A token id, or the content digest of a picture."""

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from engine.chat.answering import AnswerEvent
-from engine.chat.prefix_store import StoreStats, count_common, count_tokens
-from engine.chat.prompts import ContextPiece
-from engine.chat.worker import ChatPrompt, WorkerOptions
-from engine.errors import EngineError
+from stepscope.engine.chat.answering import AnswerEvent
+from stepscope.engine.chat.prefix_store import StoreStats, count_common, count_tokens
+from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.worker import ChatPrompt, WorkerOptions
+from stepscope.engine.errors import EngineError
 
 START_TIMEOUT_S: Final = 300.0
 """Time limit for loading the model on a node."""

@@ -12,13 +12,13 @@ from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
-from engine.chat.pool import Ticket, Worker, WorkerPool
-from engine.chat.timings import AnswerLog, AnswerTimer, AnswerTiming
-from engine.errors import EngineError
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
+from stepscope.engine.chat.pool import Ticket, Worker, WorkerPool
+from stepscope.engine.chat.timings import AnswerLog, AnswerTimer, AnswerTiming
+from stepscope.engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from engine.chat.worker import ChatPrompt
+    from stepscope.engine.chat.worker import ChatPrompt
 
 MAX_IDLE_S: Final = 30.0
 """Time between the prefill and ``Turn.start`` after which the worker is freed."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
-from engine.chat.answering import AnswerEnd, AnswerEvent, Prefilled
+from stepscope.engine.chat.answering import AnswerEnd, AnswerEvent, Prefilled
 
 MAX_ANSWERS: Final = 200
 """Latest answers that a log keeps."""

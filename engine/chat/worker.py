@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from engine.chat.answering import AnswerEvent, answer_prompt
-from engine.chat.prefix_store import Lease, PrefixStore
-from engine.chat.prompts import ContextPiece
-from engine.config import Quantization, StreamConfig
-from engine.control.requests import FrameTimesRequest
-from engine.errors import ContextError
-from engine.inference.readout import ReadoutSpec
-from engine.inference.runner import Runner
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
+from stepscope.engine.chat.answering import AnswerEvent, answer_prompt
+from stepscope.engine.chat.prefix_store import Lease, PrefixStore
+from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.config import Quantization, StreamConfig
+from stepscope.engine.control.requests import FrameTimesRequest
+from stepscope.engine.errors import ContextError
+from stepscope.engine.inference.readout import ReadoutSpec
+from stepscope.engine.inference.runner import Runner
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
 
 DEFAULT_BUDGET_BYTES = 2**30
 """Memory of the kept caches of one worker."""

@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.bench.modes import (
+from stepscope.engine.bench.modes import (
     CLOSE_MARGIN,
     HEADING,
     as_float32,
@@ -13,11 +13,11 @@ from engine.bench.modes import (
     stream_in_float32,
     to_json,
 )
-from engine.bench.random_model import SHAPES, build_random_workload, random_checkpoint
-from engine.cli.commands import load_checkpoint
-from engine.cli.options import BenchOptions
-from engine.config import StreamConfig
-from engine.plurals import format_count
+from stepscope.engine.bench.random_model import SHAPES, build_random_workload, random_checkpoint
+from stepscope.engine.cli.commands import load_checkpoint
+from stepscope.engine.cli.options import BenchOptions
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.plurals import format_count
 
 
 def bench(options: BenchOptions) -> None:

@@ -8,19 +8,19 @@ from typing import TypeVar
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.cli.options import EncodeOptions, ModelOptions, RunOptions
-from engine.control.task import Task, find_late_turns
-from engine.dialogue import parse_steps, parse_user_turn
-from engine.io.files import EncodingError, read_text, strip_text
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import feature_info, read_features, write_features
-from engine.model.features.frame_encoder import encode
-from engine.plurals import format_count
-from engine.records import Step, check_probs, write_outputs
-from engine.streamer import Streamer
-from engine.video.hardware import check_hardware, find_decoding_device
-from engine.video.reader import probe, read_frames
+from stepscope.engine.cli.options import EncodeOptions, ModelOptions, RunOptions
+from stepscope.engine.control.task import Task, find_late_turns
+from stepscope.engine.dialogue import parse_steps, parse_user_turn
+from stepscope.engine.io.files import EncodingError, read_text, strip_text
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import Step, check_probs, write_outputs
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.hardware import check_hardware, find_decoding_device
+from stepscope.engine.video.reader import probe, read_frames
 
 T = TypeVar("T")
 

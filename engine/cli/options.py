@@ -6,9 +6,9 @@ from typing import Final
 
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction
 
-from engine.cli.program import Options
-from engine.config import GraphSetting, HardwareDecoding, Quantization, StreamConfig
-from engine.model.files.bundled import ASSETS, BUNDLED_CHECKPOINTS
+from stepscope.engine.cli.program import Options
+from stepscope.engine.config import GraphSetting, HardwareDecoding, Quantization, StreamConfig
+from stepscope.engine.model.files.bundled import ASSETS, BUNDLED_CHECKPOINTS
 
 BUNDLED: Final = BUNDLED_CHECKPOINTS["bundled"]
 BUNDLED_RUN: Final = ASSETS / "demo" / "run"

@@ -19,10 +19,10 @@ import tyro
 from tqdm import tqdm
 from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName
 
-from engine.cli.interrupts import exit_code, handle_interrupts
-from engine.config import read_config, read_threshold
-from engine.errors import EngineError
-from engine.imports import collection_paused, import_uncollected
+from stepscope.engine.cli.interrupts import exit_code, handle_interrupts
+from stepscope.engine.config import read_config, read_threshold
+from stepscope.engine.errors import EngineError
+from stepscope.engine.imports import collection_paused, import_uncollected
 
 T = TypeVar("T")
 _MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)

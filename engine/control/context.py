@@ -11,13 +11,13 @@ frames 0 to 69 are forgotten. The next frame is token 30.
 from collections.abc import Generator, Mapping
 from typing import Final
 
-from engine.config import ContextStrategy, StreamConfig
-from engine.control.draft_buffer import ContextStart, DraftBuffer
-from engine.control.prompt_codec import PromptCodec
-from engine.control.requests import Answer, EvictRequest, Request
-from engine.control.task import Task
-from engine.errors import ContextError
-from engine.records import Forgotten, FrameOutput
+from stepscope.engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.control.draft_buffer import ContextStart, DraftBuffer
+from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.requests import Answer, EvictRequest, Request
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import ContextError
+from stepscope.engine.records import Forgotten, FrameOutput
 
 EVICTING: Final[frozenset[ContextStrategy]] = frozenset({"drop-middle", "sink-window"})
 """The strategies that keep a part of the KV cache."""

@@ -14,24 +14,24 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import cast
 
-from engine.config import StreamConfig
-from engine.control.context import StreamContext
-from engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
-from engine.control.drafter import ResponseMemory
-from engine.control.feeder import Feeder
-from engine.control.prompt_codec import PromptCodec, count_overhead, count_summary
-from engine.control.requests import (
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.context import StreamContext
+from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
+from stepscope.engine.control.drafter import ResponseMemory
+from stepscope.engine.control.feeder import Feeder
+from stepscope.engine.control.prompt_codec import PromptCodec, count_overhead, count_summary
+from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
     FrameTimesRequest,
     PassCounts,
     Request,
 )
-from engine.control.speculator import AssistantTurn, PriorRun, Speculator
-from engine.control.task import Task
-from engine.dialogue import apply_update, initial_state
-from engine.errors import ContextError
-from engine.records import Forgotten, FrameOutput, frame_at
+from stepscope.engine.control.speculator import AssistantTurn, PriorRun, Speculator
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.errors import ContextError
+from stepscope.engine.records import Forgotten, FrameOutput, frame_at
 
 _MIN_LOOKAHEAD = 8
 """Frames per pass after a trigger; it then grows with the number of silent frames since."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from engine.control.requests import (
+from stepscope.engine.control.requests import (
     Answer,
     Decision,
     EvictRequest,
@@ -34,7 +34,7 @@ from engine.control.requests import (
     Piece,
     Request,
 )
-from engine.records import Forgotten, FrameOutput
+from stepscope.engine.records import Forgotten, FrameOutput
 
 TurnKind = Literal["update", "response", "summary"]
 """Kinds of texts that the model writes."""

@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from engine.dialogue import TRANSITIONS, parse_update
-from engine.records import Step
+from stepscope.engine.dialogue import TRANSITIONS, parse_update
+from stepscope.engine.records import Step
 
 _MAX_MATCH_TOKENS = 8
 """Longest n-gram that the lookup compares, in tokens."""

@@ -3,13 +3,13 @@
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
-from engine.config import StreamConfig
-from engine.control.context import StreamContext
-from engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem, TurnKind
-from engine.control.prompt_codec import PromptCodec
-from engine.control.requests import Answer, Request, TextProgress
-from engine.control.speculator import AssistantTurn, Speculator
-from engine.records import FrameOutput
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.context import StreamContext
+from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem, TurnKind
+from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.requests import Answer, Request, TextProgress
+from stepscope.engine.control.speculator import AssistantTurn, Speculator
+from stepscope.engine.records import FrameOutput
 
 _MIN_SUMMARY_PROB: Final = 0.5
 TextLoop = Generator[Request | FrameOutput, Answer, str]

@@ -13,8 +13,8 @@ VideoLLM-online writes ``<bos>... [ # , # ] Assistant: Good . <eos> [ #``, and P
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from engine.config import StreamConfig
-from engine.records import Step
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.records import Step
 
 SUMMARY_REQUEST: Final = "Please summarize the progress."
 """The request for a summary. **Source**: ProAssist, mmassist/datasets/prepare/prompts.py."""

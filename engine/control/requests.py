@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from engine.records import FrameOutput
+from stepscope.engine.records import FrameOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

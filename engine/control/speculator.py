@@ -16,13 +16,13 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from engine.config import StreamConfig
-from engine.control.draft_buffer import DraftBuffer, FeedItem, Trace, TurnKind
-from engine.control.drafter import Drafter, ResponseMemory, classify_update
-from engine.control.prompt_codec import PromptCodec
-from engine.control.requests import Image
-from engine.dialogue import apply_update
-from engine.records import FrameOutput, Step, UpdateLegality
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.draft_buffer import DraftBuffer, FeedItem, Trace, TurnKind
+from stepscope.engine.control.drafter import Drafter, ResponseMemory, classify_update
+from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.requests import Image
+from stepscope.engine.dialogue import apply_update
+from stepscope.engine.records import FrameOutput, Step, UpdateLegality
 
 _MAX_ITEMS_AFTER_RESPONSE = 8
 """Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""

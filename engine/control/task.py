@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.records import Step, UserTurn, frame_at
+from stepscope.engine.records import Step, UserTurn, frame_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from engine.decisions.policies import POLICIES, DecisionPolicy
-from engine.io.json_records import Finite
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
+from stepscope.engine.io.json_records import Finite
 
 Decision = Literal["speak", "update"]
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from typing import Final
 
 import torch
 
-from engine.config import StreamConfig
-from engine.inference.memory import free_memory
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.inference.memory import free_memory
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 MAX_ON_CPU: Final = 16
 MAX_ON_GPU: Final = 32

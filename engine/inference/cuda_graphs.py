@@ -17,13 +17,13 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from engine.config import GraphSetting, StreamConfig
-from engine.control.requests import Decision, ForwardRequest, ForwardResult
-from engine.inference.kv_pool import KVCachePool, SlotKVCache
-from engine.inference.readout import ReadoutSpec
-from engine.inference.static import BucketShape, Inputs, StaticStep, is_supported, pick_bucket
-from engine.model.kv_cache import KVCache
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.config import GraphSetting, StreamConfig
+from stepscope.engine.control.requests import Decision, ForwardRequest, ForwardResult
+from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
+from stepscope.engine.inference.readout import ReadoutSpec
+from stepscope.engine.inference.static import BucketShape, Inputs, StaticStep, is_supported, pick_bucket
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 Step = Callable[[], Tensor]
 Capture = Callable[[StaticStep], Step]

@@ -9,8 +9,8 @@ on the host changes.
 import torch
 from torch import Tensor
 
-from engine.model.kv_cache import KVCache, KVCacheLayer
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.model.kv_cache import KVCache, KVCacheLayer
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
 class KVCachePool:

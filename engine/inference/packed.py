@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.model.attention import attend, forward_layers
-from engine.model.kv_cache import KVCache
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.model.attention import attend, forward_layers
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
 def forward_packed(

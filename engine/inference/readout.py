@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.control.requests import Decision
-from engine.decisions.policies import DecisionPolicy
-from engine.model.checkpoint import Checkpoint
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.control.requests import Decision
+from stepscope.engine.decisions.policies import DecisionPolicy
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,18 +13,25 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from engine.config import StreamConfig
-from engine.control.requests import EvictRequest, ForwardRequest, ForwardResult, FrameTimesRequest, Image, Piece
-from engine.errors import FeatureError
-from engine.inference.cuda_graphs import CudaGraphRunner, has_nan
-from engine.inference.packed import forward_packed
-from engine.inference.readout import ReadoutSpec, read_decisions
-from engine.inference.sampler import Sampler
-from engine.inference.static import Inputs
-from engine.model.attention import shift_keys
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import (
+    EvictRequest,
+    ForwardRequest,
+    ForwardResult,
+    FrameTimesRequest,
+    Image,
+    Piece,
+)
+from stepscope.engine.errors import FeatureError
+from stepscope.engine.inference.cuda_graphs import CudaGraphRunner, has_nan
+from stepscope.engine.inference.packed import forward_packed
+from stepscope.engine.inference.readout import ReadoutSpec, read_decisions
+from stepscope.engine.inference.sampler import Sampler
+from stepscope.engine.inference.static import Inputs
+from stepscope.engine.model.attention import shift_keys
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from engine.config import StreamConfig
+from stepscope.engine.config import StreamConfig
 
 
 class Sampler:

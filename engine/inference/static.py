@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 from transformers import LlamaModel
 
-from engine.inference.kv_pool import KVCachePool, SlotKVCache
-from engine.inference.readout import ReadoutSpec, decision_probs
-from engine.model.attention import attend, forward_layers, has_fixed_rotation
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
+from stepscope.engine.inference.readout import ReadoutSpec, decision_probs
+from stepscope.engine.model.attention import attend, forward_layers, has_fixed_rotation
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 Inputs = Sequence[int | Tensor]
 """Inputs of one stream: token ids, and features ``[tokens_per_frame, F]`` of frames."""

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WrapValidator
 
-from engine.io.files import read_text
+from stepscope.engine.io.files import read_text
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from engine.errors import EngineError, VideoError
-from engine.live.clock import Clock
-from engine.live.frame_queue import FrameQueue
-from engine.live.frames import SampledFrame
-from engine.live.questions import AskedQuestions
-from engine.live.sources import LiveSource
+from stepscope.engine.errors import EngineError, VideoError
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.live.frame_queue import FrameQueue
+from stepscope.engine.live.frames import SampledFrame
+from stepscope.engine.live.questions import AskedQuestions
+from stepscope.engine.live.sources import LiveSource
 
 _EARLY: Final = 0.25
 """Tolerance for early pictures, as a fraction of a frame interval, since sources and clocks jitter."""

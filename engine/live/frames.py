@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.plurals import format_count
-from engine.records import FrameOutput, GapReason, unknown_output
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput, GapReason, unknown_output
 
 SessionState = Literal["connecting", "running", "reconnecting", "ended", "failed"]
 

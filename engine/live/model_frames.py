@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from engine.live.clock import Clock
-from engine.live.frame_queue import FrameQueue
-from engine.live.frames import EncodedFrame
-from engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.live.frame_queue import FrameQueue
+from stepscope.engine.live.frames import EncodedFrame
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
 
 
 class ModelFrames:

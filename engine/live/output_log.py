@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, overload
 
-from engine.io.files import append_whole
-from engine.records import FrameOutput
+from stepscope.engine.io.files import append_whole
+from stepscope.engine.records import FrameOutput
 
 KEPT_OUTPUTS: Final = 4096
 """Outputs in memory; earlier ones are read from the file."""

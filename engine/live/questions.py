@@ -6,8 +6,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import Final
 
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import UserTurn
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import UserTurn
 
 MAX_WAITING_QUESTIONS: Final = 8
 MAX_QUESTION_LENGTH: Final = 300

@@ -10,10 +10,10 @@ import av
 import cv2
 import numpy as np
 
-from engine.errors import VideoError
-from engine.video.growing import finish_growing, open_growing_encoder
-from engine.video.track import reason_of
-from engine.video.writer import Encoder
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.growing import finish_growing, open_growing_encoder
+from stepscope.engine.video.track import reason_of
+from stepscope.engine.video.writer import Encoder
 
 MAX_WIDTH: Final = 1280
 

@@ -13,26 +13,26 @@ from typing import Final
 
 import numpy as np
 
-from engine.config import StreamConfig
-from engine.control.requests import TextProgress
-from engine.control.task import Task
-from engine.dialogue import initial_state
-from engine.errors import VideoError, first_line
-from engine.live.capture import Capture, OnPicture
-from engine.live.clock import Clock, SystemClock
-from engine.live.frame_queue import FrameQueue
-from engine.live.frames import EncodedFrame, FrameTiming, LiveStatus, SampledFrame, SessionState, make_gap
-from engine.live.model_frames import ModelFrames
-from engine.live.questions import AskedQuestions
-from engine.live.sources import LiveSource
-from engine.live.statistics import LiveStatistics
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures, encode_images
-from engine.model.preprocessing import resize_image
-from engine.records import FrameOutput, UserTurn, check_probs
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
-from engine.video.network import mask_password
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import TextProgress
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.errors import VideoError, first_line
+from stepscope.engine.live.capture import Capture, OnPicture
+from stepscope.engine.live.clock import Clock, SystemClock
+from stepscope.engine.live.frame_queue import FrameQueue
+from stepscope.engine.live.frames import EncodedFrame, FrameTiming, LiveStatus, SampledFrame, SessionState, make_gap
+from stepscope.engine.live.model_frames import ModelFrames
+from stepscope.engine.live.questions import AskedQuestions
+from stepscope.engine.live.sources import LiveSource
+from stepscope.engine.live.statistics import LiveStatistics
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
+from stepscope.engine.model.preprocessing import resize_image
+from stepscope.engine.records import FrameOutput, UserTurn, check_probs
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.network import mask_password
 
 MAX_JOIN_S: Final = 15.0
 """Maximum wait for a thread at the end; a read from a network stream ends within its time limit."""

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from engine.errors import VideoError
-from engine.live.clock import Clock
-from engine.video.network import check_url, mask_password, open_url
-from engine.video.reader import probe, read_frames
+from stepscope.engine.errors import VideoError
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.video.network import check_url, mask_password, open_url
+from stepscope.engine.video.reader import probe, read_frames
 
 _POLL_S = 0.5
 

@@ -9,8 +9,8 @@ from collections import deque
 from threading import Lock
 from typing import Final
 
-from engine.live.frames import FrameTiming
-from engine.records import GapReason
+from stepscope.engine.live.frames import FrameTiming
+from stepscope.engine.records import GapReason
 
 RECENT_FRAMES: Final = 64
 """Frames over which the real-time factor is averaged."""

@@ -14,22 +14,28 @@ from typing import Any, Protocol
 import torch
 from transformers import SmolVLMForConditionalGeneration
 
-from engine.config import Quantization, StreamConfig
-from engine.decisions.policies import DecisionPolicy
-from engine.errors import CheckpointError
-from engine.model.checkpoint_folder import find_base, find_folder, refuse_quantization
-from engine.model.devices import resolve_device, resolve_dtype
-from engine.model.files.checkpoint_files import read_normalization
-from engine.model.files.heads_file import SILENT_TOKEN, find_heads, read_heads, read_trained_policy
-from engine.model.files.hub import find_model_folder
-from engine.model.files.smolvlm_files import find_silent_id, load_tokenizer, load_vlm
-from engine.model.heads import add_heads, add_tokens
-from engine.model.identity import ModelIdentity, digest_encoder, digest_tower, identify_folder, identify_layout
-from engine.model.preprocessing import Normalization
-from engine.model.prompt import Prompt, StreamPrompt
-from engine.model.published.layout import Layout, find_family, is_published, read_layout
-from engine.model.smolvlm import Pooling, StreamingModel
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.config import Quantization, StreamConfig
+from stepscope.engine.decisions.policies import DecisionPolicy
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.checkpoint_folder import find_base, find_folder, refuse_quantization
+from stepscope.engine.model.devices import resolve_device, resolve_dtype
+from stepscope.engine.model.files.checkpoint_files import read_normalization
+from stepscope.engine.model.files.heads_file import SILENT_TOKEN, find_heads, read_heads, read_trained_policy
+from stepscope.engine.model.files.hub import find_model_folder
+from stepscope.engine.model.files.smolvlm_files import find_silent_id, load_tokenizer, load_vlm
+from stepscope.engine.model.heads import add_heads, add_tokens
+from stepscope.engine.model.identity import (
+    ModelIdentity,
+    digest_encoder,
+    digest_tower,
+    identify_folder,
+    identify_layout,
+)
+from stepscope.engine.model.preprocessing import Normalization
+from stepscope.engine.model.prompt import Prompt, StreamPrompt
+from stepscope.engine.model.published.layout import Layout, find_family, is_published, read_layout
+from stepscope.engine.model.smolvlm import Pooling, StreamingModel
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
 class GraphPool(Protocol):
@@ -180,7 +186,7 @@ def load_checkpoint(
 def _load_published(
     name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization
 ) -> Checkpoint:
-    from engine.model.published import loading  # noqa: PLC0415 - peft takes seconds to import
+    from stepscope.engine.model.published import loading  # noqa: PLC0415 - peft takes seconds to import
 
     layout = read_layout(folder, find_model_folder)
     prompt = loading.load_prompt(layout)  # first: a wrong tokenizer is found in seconds
@@ -199,6 +205,6 @@ def _load_published(
 
 
 def _merge_adapter(vlm: SmolVLMForConditionalGeneration, folder: Path) -> SmolVLMForConditionalGeneration:
-    from engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
+    from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
 
     return merge_adapter(vlm, folder)

@@ -5,13 +5,13 @@ transformers is not imported, which takes seconds: programs whose workers load t
 
 from pathlib import Path
 
-from engine.config import Quantization
-from engine.errors import CheckpointError
-from engine.model.files.checkpoint_files import read_adapter_base, read_object
-from engine.model.files.heads_file import find_heads, read_heads, read_trained_policy
-from engine.model.files.hub import check_model_folder, download, find_model_folder
-from engine.model.identity import ModelIdentity, identify_folder, identify_layout
-from engine.model.published.layout import find_family, is_published, read_layout
+from stepscope.engine.config import Quantization
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
+from stepscope.engine.model.files.heads_file import find_heads, read_heads, read_trained_policy
+from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
+from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
+from stepscope.engine.model.published.layout import find_family, is_published, read_layout
 
 
 def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -> str | None:

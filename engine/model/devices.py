@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.errors import first_line
+from stepscope.engine.errors import first_line
 
 
 def resolve_device(device: str = "auto") -> torch.device:

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 
-from engine.errors import CheckpointError
-from engine.model.files.checkpoint_files import write_tensors
-from engine.model.files.heads_file import DECISION_POLICY, SILENT_TOKEN
-from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
-from engine.model.smolvlm import Pooling, StreamingModel
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.files.checkpoint_files import write_tensors
+from stepscope.engine.model.files.heads_file import DECISION_POLICY, SILENT_TOKEN
+from stepscope.engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
+from stepscope.engine.model.smolvlm import Pooling, StreamingModel
 
 _TOKEN_ROWS = "token_embeddings"
 _PROJECTOR = "vision_projector."

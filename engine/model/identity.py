@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from engine.config import Quantization
-from engine.model.files.checkpoint_files import (
+from stepscope.engine.config import Quantization
+from stepscope.engine.model.files.checkpoint_files import (
     ADAPTER_CONFIG,
     ADAPTER_FILE,
     open_tensors,
@@ -26,8 +26,8 @@ from engine.model.files.checkpoint_files import (
     read_text,
     stored_tensors,
 )
-from engine.model.files.heads_file import read_heads
-from engine.model.published.layout import Layout
+from stepscope.engine.model.files.heads_file import read_heads
+from stepscope.engine.model.published.layout import Layout
 
 if TYPE_CHECKING:
     from transformers import SmolVLMConfig

@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
-from engine.errors import CheckpointError, ContextError
-from engine.io.files import replace_surrogates
-from engine.records import Step
+from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
+from stepscope.engine.errors import CheckpointError, ContextError
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"

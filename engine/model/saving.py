@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from engine.io.files import atomic_write
-from engine.model.files.checkpoint_files import read_tensor, stored_tensors, write_tensors
-from engine.model.files.heads_file import HEADS_FILE
-from engine.model.heads import save_heads
-from engine.model.preprocessing import Normalization
-from engine.model.smolvlm import StreamingModel
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.model.files.checkpoint_files import read_tensor, stored_tensors, write_tensors
+from stepscope.engine.model.files.heads_file import HEADS_FILE
+from stepscope.engine.model.heads import save_heads
+from stepscope.engine.model.preprocessing import Normalization
+from stepscope.engine.model.smolvlm import StreamingModel
 
 
 def save_model(

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 from transformers import PreTrainedModel, SmolVLMForConditionalGeneration
 
-from engine.model.attention import use_layer_attention
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.model.attention import use_layer_attention
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 Pooling = Literal["mean", "first", "none"]
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from engine.model.kv_cache import KVCache
-from engine.model.preprocessing import Framing
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.preprocessing import Framing
 
 
 class VisionLanguageModel(nn.Module, ABC):

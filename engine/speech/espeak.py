@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import espeakng_loader
 
-from engine.errors import EngineError
+from stepscope.engine.errors import EngineError
 
 SAMPLE_RATE: Final = 22_050
 """Samples per second of all speech."""

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from engine.errors import CheckpointError
-from engine.io.files import atomic_write
-from engine.model.checkpoint import Checkpoint
-from engine.model.files.checkpoint_files import read_object
-from engine.model.files.heads_file import HEADS_FILE
-from engine.model.files.smolvlm_files import load_tokenizer
-from engine.model.heads import save_heads
-from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
-from engine.model.saving import save_inputs, save_model
-from engine.training.config import Method
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.files.checkpoint_files import read_object
+from stepscope.engine.model.files.heads_file import HEADS_FILE
+from stepscope.engine.model.files.smolvlm_files import load_tokenizer
+from stepscope.engine.model.heads import save_heads
+from stepscope.engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
+from stepscope.engine.model.saving import save_inputs, save_model
+from stepscope.engine.training.config import Method
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -81,7 +81,7 @@ class Adaptation:
             self._save_adapter(folder, self.adapter)
 
     def _save_adapter(self, folder: Path, adapter: "PeftModel") -> None:
-        from engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
+        from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
 
         checkpoint, model = self.checkpoint, self.checkpoint.smolvlm
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def prepare(
         model.vlm.model.text_model.requires_grad_(True)
         model.vlm.lm_head.requires_grad_(True)
     if method == "lora":
-        from engine.model.files.adapters import add_adapter  # noqa: PLC0415 - peft takes seconds to import
+        from stepscope.engine.model.files.adapters import add_adapter  # noqa: PLC0415 - peft takes seconds to import
 
         adapter = add_adapter(model.vlm, rank=rank, base=_name_base(checkpoint), new_tokens=new)
         model.to(model.dst_update_head.weight.device)

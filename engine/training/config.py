@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from engine.decisions.policies import PolicyName
+from stepscope.engine.decisions.policies import PolicyName
 
 Method = Literal["auto", "full", "lora", "heads"]
 """Trained parameters; see ``engine.training.adaptation``."""

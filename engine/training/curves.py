@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engine.io.files import write_csv, write_json
+from stepscope.engine.io.files import write_csv, write_json
 
 LOSS_NAMES: Final = ("text", "speak", "update")
 """Losses of streaming; see ``engine.training.losses``."""

@@ -13,14 +13,20 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from engine.dialogue import initial_state, parse_update
-from engine.errors import ContextError, FeatureError
-from engine.io.files import load_json
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import open_features
-from engine.records import Step, numbered_lines
-from engine.training.objective import Batch
-from engine.training.sequences import TrainingClip, TrainingSequence, TrainingTurn, build_sequence, find_contexts
+from stepscope.engine.dialogue import initial_state, parse_update
+from stepscope.engine.errors import ContextError, FeatureError
+from stepscope.engine.io.files import load_json
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import open_features
+from stepscope.engine.records import Step, numbered_lines
+from stepscope.engine.training.objective import Batch
+from stepscope.engine.training.sequences import (
+    TrainingClip,
+    TrainingSequence,
+    TrainingTurn,
+    build_sequence,
+    find_contexts,
+)
 
 _ROLES = ("update", "user", "assistant")
 

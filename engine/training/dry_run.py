@@ -7,8 +7,8 @@ from itertools import islice
 
 import torch
 
-from engine.inference.memory import peak_memory_mb
-from engine.training.trainer import B, Trainer
+from stepscope.engine.inference.memory import peak_memory_mb
+from stepscope.engine.training.trainer import B, Trainer
 
 NUM_STEPS = 20
 _NUM_WARM = 2

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from engine.model.smolvlm import StreamingModel
-from engine.training.sequences import IGNORE_INDEX, TrainingSequence, collate
+from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence, collate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.model.smolvlm import StreamingModel
-from engine.training.config import TrainConfig
-from engine.training.curves import LOSS_NAMES
-from engine.training.losses import DecisionLoss, Labels, Losses, draw_labels, sum_losses
-from engine.training.processes import Processes
-from engine.training.sequences import IGNORE_INDEX, TrainingSequence
-from engine.training.trainer import StepLosses
+from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.curves import LOSS_NAMES
+from stepscope.engine.training.losses import DecisionLoss, Labels, Losses, draw_labels, sum_losses
+from stepscope.engine.training.processes import Processes
+from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence
+from stepscope.engine.training.trainer import StepLosses
 
 Batch = tuple[Sequence[TrainingSequence], Tensor]
 """Sequences, and the features ``[N, ...]`` of their image tokens in order."""

@@ -19,9 +19,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from engine.dialogue import apply_update, initial_state
-from engine.model.prompt import Prompt
-from engine.records import Step
+from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.records import Step
 
 IGNORE_INDEX = -100
 """Label that no loss counts, as in PyTorch."""

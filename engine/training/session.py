@@ -16,12 +16,20 @@ from typing import Any, Final, Generic
 
 from safetensors.torch import load_file
 
-from engine.io.files import atomic_write, load_json, write_csv
-from engine.model.files.checkpoint_files import open_tensors, write_tensors
-from engine.training.config import Schedule
-from engine.training.curves import LOG_FILE, PROGRESS_FILE, WORK_FOLDER, LossCurve, TrainingProgress, mean, write_curves
-from engine.training.processes import ALONE, Processes
-from engine.training.trainer import B, DivergedError, StepLosses, Trainer
+from stepscope.engine.io.files import atomic_write, load_json, write_csv
+from stepscope.engine.model.files.checkpoint_files import open_tensors, write_tensors
+from stepscope.engine.training.config import Schedule
+from stepscope.engine.training.curves import (
+    LOG_FILE,
+    PROGRESS_FILE,
+    WORK_FOLDER,
+    LossCurve,
+    TrainingProgress,
+    mean,
+    write_curves,
+)
+from stepscope.engine.training.processes import ALONE, Processes
+from stepscope.engine.training.trainer import B, DivergedError, StepLosses, Trainer
 
 _STATE: Final = "state.safetensors"
 _KEY: Final = "stepscope_training"

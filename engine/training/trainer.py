@@ -13,9 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from engine.errors import EngineError
-from engine.training.config import TrainConfig
-from engine.training.processes import ALONE, Processes
+from stepscope.engine.errors import EngineError
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.processes import ALONE, Processes
 
 _NUM_WATCHED = 10
 """Steps over which the loss is averaged to find a divergence."""

@@ -23,11 +23,11 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError
-from engine.video.formats import MAX_PIXELS, begins_like_video, has_refused_size
-from engine.video.images import Orientation, to_image
-from engine.video.packets import ListedPicture, PacketList, PacketReader, seconds_of
-from engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.formats import MAX_PIXELS, begins_like_video, has_refused_size
+from stepscope.engine.video.images import Orientation, to_image
+from stepscope.engine.video.packets import ListedPicture, PacketList, PacketReader, seconds_of
+from stepscope.engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
 av.logging.set_level(None)  # any level makes decoder threads wait for the GIL: closing a half-read file hung

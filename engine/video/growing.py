@@ -14,10 +14,10 @@ from typing import Final
 
 import av
 
-from engine.errors import VideoError
-from engine.io.files import atomic_write, is_disk_full
-from engine.video.track import open_media, reason_of
-from engine.video.writer import Encoder, add_h264
+from stepscope.engine.errors import VideoError
+from stepscope.engine.io.files import atomic_write, is_disk_full
+from stepscope.engine.video.track import open_media, reason_of
+from stepscope.engine.video.writer import Encoder, add_h264
 
 _FRAGMENTED: Final = {"movflags": "+frag_every_frame+empty_moov+default_base_moof", "flush_packets": "1"}
 _AT_ONCE: Final = {"tune": "zerolatency"}

@@ -19,10 +19,10 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from engine.config import HardwareDecoding
-from engine.errors import VideoError
-from engine.video.decoders import DecodeError
-from engine.video.track import Track, open_media, reason_of
+from stepscope.engine.config import HardwareDecoding
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.decoders import DecodeError
+from stepscope.engine.video.track import Track, open_media, reason_of
 
 _SIZE: Final = 256
 """Height and width of the picture of ``check_hardware``, in pixels; NVDEC decodes none below 48 x 16."""

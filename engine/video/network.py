@@ -13,11 +13,11 @@ import numpy as np
 from av.container import InputContainer
 from av.video.reformatter import VideoReformatter
 
-from engine.errors import VideoError
-from engine.video.formats import FORMATS, input_options, limit_pixels
-from engine.video.images import Orientation, read_orientation, to_image
-from engine.video.packets import PacketReader, seconds_of
-from engine.video.track import reason_of
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.formats import FORMATS, input_options, limit_pixels
+from stepscope.engine.video.images import Orientation, read_orientation, to_image
+from stepscope.engine.video.packets import PacketReader, seconds_of
+from stepscope.engine.video.track import reason_of
 
 SCHEMES: Final = ("rtsp", "rtsps", "http", "https")
 OPEN_TIMEOUT_S: Final = 10.0

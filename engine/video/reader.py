@@ -17,9 +17,9 @@ import cv2
 import numpy as np
 from av.error import FFmpegError
 
-from engine.errors import VideoError
-from engine.records import Excerpt
-from engine.video.decoders import (
+from stepscope.engine.errors import VideoError
+from stepscope.engine.records import Excerpt
+from stepscope.engine.video.decoders import (
     DecodeError,
     Picture,
     PictureSizeError,
@@ -28,9 +28,9 @@ from engine.video.decoders import (
     decode_with_pyav,
     open_stream,
 )
-from engine.video.packets import PacketReader, seconds_of
-from engine.video.selective import decode_sampled
-from engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets, open_container
+from stepscope.engine.video.packets import PacketReader, seconds_of
+from stepscope.engine.video.selective import decode_sampled
+from stepscope.engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets, open_container
 
 Decoders = tuple[Callable[[Track], Iterator[Picture]], ...]
 DECODERS: Decoders = (decode_with_pyav, decode_with_decord, decode_with_opencv)

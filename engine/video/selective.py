@@ -26,10 +26,10 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from engine.video.decoders import DecodeError, Picture, make_upright, open_stream
-from engine.video.hardware import open_on_device, to_software_format
-from engine.video.packets import PacketReader, seconds_of
-from engine.video.track import Sampling, Track, open_container, reason_of
+from stepscope.engine.video.decoders import DecodeError, Picture, make_upright, open_stream
+from stepscope.engine.video.hardware import open_on_device, to_software_format
+from stepscope.engine.video.packets import PacketReader, seconds_of
+from stepscope.engine.video.track import Sampling, Track, open_container, reason_of
 
 MAX_PACKETS: Final = 1500
 MAX_BYTES: Final = 16 * 2**20

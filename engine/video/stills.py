@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from engine.errors import VideoError
+from stepscope.engine.errors import VideoError
 
 
 def encode_jpeg(image: np.ndarray, *, quality: int = 85, max_side: int | None = None) -> bytes:

@@ -13,10 +13,10 @@ from av.container import InputContainer
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError, first_line
-from engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
-from engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
-from engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, rate_of, seconds_of
+from stepscope.engine.errors import VideoError, first_line
+from stepscope.engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
+from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
+from stepscope.engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, rate_of, seconds_of
 
 _MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
 _MATROSKA = "matroska,webm"

@@ -23,10 +23,10 @@ from av.video.frame import PictureType, VideoFrame
 from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError
-from engine.io.files import atomic_write
-from engine.video.reader import check_start, decode_pictures, ends_before_error
-from engine.video.track import EPSILON_S, Track, find_track
+from stepscope.engine.errors import VideoError
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.video.reader import check_start, decode_pictures, ends_before_error
+from stepscope.engine.video.track import EPSILON_S, Track, find_track
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
-from engine.dialogue import parse_update
-from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
-from eval.data.samples import Sample, Turn, turn_order
+from stepscope.engine.dialogue import parse_update
+from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
+from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 Aspect = Literal["text", "time", "end", "presence"]
 CorrectionStatus = Literal["in conflict", "effective", "overruled", "replaced", "does not fit"]

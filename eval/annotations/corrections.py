@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from engine.dialogue import parse_update
-from engine.io.files import replace_surrogates
-from eval.data.json_fields import check_index, check_number, check_text
-from eval.data.samples import Role, Sample, Turn, is_inside
+from stepscope.engine.dialogue import parse_update
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.eval.data.json_fields import check_index, check_number, check_text
+from stepscope.eval.data.samples import Role, Sample, Turn, is_inside
 
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete", "span"]
 MAX_TEXT_CHARS = 50_000

@@ -7,26 +7,26 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.io.files import replace_nan, to_json, write_csv, write_json
-from engine.plurals import format_count
-from eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
-from eval.cli.tables import make_score_settings, print_scores, write_scores
-from eval.data.loading import read_split
-from eval.data.samples import Split
-from eval.matching.grading import NamedJudge
-from eval.matching.text_encoder import import_encoder
-from eval.metrics.score import list_references
-from eval.metrics.text import TextScorer
-from eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs, find_common_split
-from eval.reports.scoring import ScoreSettings, read_run_scoring, score_run, write_tables
-from eval.reports.table_files import read_metrics
-from eval.reports.tables import format_differences, tabulate_differences
-from eval.runs.folder import RunFolder, relative_split
-from eval.runs.imports.import_results import import_into, list_missing
-from eval.runs.output_folder import lock_folder
-from eval.runs.traces import read_provenance
-from eval.served.chat import ChatClient, Endpoint
-from eval.served.judge import CACHE_NAME, EndpointJudge
+from stepscope.engine.io.files import replace_nan, to_json, write_csv, write_json
+from stepscope.engine.plurals import format_count
+from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
+from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Split
+from stepscope.eval.matching.grading import NamedJudge
+from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.metrics.score import list_references
+from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs, find_common_split
+from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring, score_run, write_tables
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.reports.tables import format_differences, tabulate_differences
+from stepscope.eval.runs.folder import RunFolder, relative_split
+from stepscope.eval.runs.imports.import_results import import_into, list_missing
+from stepscope.eval.runs.output_folder import lock_folder
+from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.served.chat import ChatClient, Endpoint
+from stepscope.eval.served.judge import CACHE_NAME, EndpointJudge
 
 
 def score(options: RescoreOptions) -> int:

@@ -4,20 +4,20 @@ import os
 import sys
 from pathlib import Path
 
-from engine.io.files import atomic_write
-from engine.plurals import format_count
-from eval.cli.options import LeaderboardOptions
-from eval.data.loading import read_split
-from eval.matching.text_encoder import import_encoder
-from eval.reports.leaderboard import (
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.plurals import format_count
+from stepscope.eval.cli.options import LeaderboardOptions
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.reports.leaderboard import (
     DEFAULT_METRICS,
     build_leaderboard,
     check_leaderboard_metrics,
     format_leaderboard,
     sort_leaderboard,
 )
-from eval.reports.scoring import read_run_scoring
-from eval.runs.folder import RunFolder
+from stepscope.eval.reports.scoring import read_run_scoring
+from stepscope.eval.runs.folder import RunFolder
 
 
 def leaderboard(options: LeaderboardOptions) -> int:

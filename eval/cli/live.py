@@ -8,18 +8,18 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from engine.cli.commands import load_checkpoint, read_steps
-from engine.control.task import Task
-from engine.io.files import strip_text
-from engine.live.clock import SystemClock
-from engine.live.session import LiveOptions, LiveSession
-from engine.live.sources import FileSource, LiveSource, UrlSource
-from engine.plurals import format_count
-from engine.records import FrameOutput
-from eval.cli.options import LiveCommandOptions, RecoverOptions
-from eval.matching.turns import DEFAULT_ENCODER
-from eval.reports.scoring import ScoreSettings
-from eval.runs.live_recording import SESSION_NAME, LiveRecording, recover_recording
+from stepscope.engine.cli.commands import load_checkpoint, read_steps
+from stepscope.engine.control.task import Task
+from stepscope.engine.io.files import strip_text
+from stepscope.engine.live.clock import SystemClock
+from stepscope.engine.live.session import LiveOptions, LiveSession
+from stepscope.engine.live.sources import FileSource, LiveSource, UrlSource
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.cli.options import LiveCommandOptions, RecoverOptions
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.live_recording import SESSION_NAME, LiveRecording, recover_recording
 
 _POLL_S = 0.2
 _STATUS_S = 5.0

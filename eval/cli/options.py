@@ -6,13 +6,13 @@ from typing import Annotated, Any, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from engine.cli.options import DecodingOptions, ModelOptions, QuantizedOptions
-from engine.cli.program import Options
-from engine.config import ContextStrategy, StreamConfig, read_config
-from engine.decisions.signals import SignalPolicy
-from eval.matching.turns import DEFAULT_ENCODER, ZeroCost
-from eval.reports.table_formats import TableFormat
-from eval.runs.imports.signals import SignalRule
+from stepscope.engine.cli.options import DecodingOptions, ModelOptions, QuantizedOptions
+from stepscope.engine.cli.program import Options
+from stepscope.engine.config import ContextStrategy, StreamConfig, read_config
+from stepscope.engine.decisions.signals import SignalPolicy
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, ZeroCost
+from stepscope.eval.reports.table_formats import TableFormat
+from stepscope.eval.runs.imports.signals import SignalRule
 
 
 @dataclass(frozen=True, kw_only=True)

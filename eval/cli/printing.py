@@ -2,10 +2,10 @@
 
 import sys
 
-from engine.io.files import to_json
-from eval.cli.options import MetricsOptions, SchemaOptions
-from eval.metrics.definitions import to_markdown
-from eval.runs.schema import build_schema
+from stepscope.engine.io.files import to_json
+from stepscope.eval.cli.options import MetricsOptions, SchemaOptions
+from stepscope.eval.metrics.definitions import to_markdown
+from stepscope.eval.runs.schema import build_schema
 
 
 def print_metrics(_: MetricsOptions) -> int:

@@ -13,20 +13,20 @@ from itertools import chain
 
 from tqdm import tqdm
 
-from engine.plurals import format_count
-from eval.cli.options import RunOptions
-from eval.cli.tables import BAR_DELAY_S, make_score_settings, write_scores
-from eval.cli.worker_config import make_worker_config
-from eval.data.loading import read_split
-from eval.data.samples import Split
-from eval.matching.text_encoder import import_encoder
-from eval.metrics.score import list_references
-from eval.metrics.text import TextScorer
-from eval.reports.scoring import score_run
-from eval.runs.batch import FinishedVideo, run_batch
-from eval.runs.estimate import estimate_run
-from eval.runs.progress import Progress
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.engine.plurals import format_count
+from stepscope.eval.cli.options import RunOptions
+from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, write_scores
+from stepscope.eval.cli.worker_config import make_worker_config
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Split
+from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.metrics.score import list_references
+from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.runs.batch import FinishedVideo, run_batch
+from stepscope.eval.runs.estimate import estimate_run
+from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 
 def run(options: RunOptions) -> int:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config import format_thresholds
-from engine.plurals import format_count
-from eval.cli.options import ScoreOptions
-from eval.matching.text_encoder import TextEncoder
-from eval.reports.scoring import ScoredRun, ScoreSettings, write_tables
-from eval.reports.tables import format_scores
-from eval.runs.folder import RunFolder, read_policy
-from eval.runs.traces import read_provenance
+from stepscope.engine.config import format_thresholds
+from stepscope.engine.plurals import format_count
+from stepscope.eval.cli.options import ScoreOptions
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.reports.scoring import ScoredRun, ScoreSettings, write_tables
+from stepscope.eval.reports.tables import format_scores
+from stepscope.eval.runs.folder import RunFolder, read_policy
+from stepscope.eval.runs.traces import read_provenance
 
 BAR_DELAY_S: Final = 0.5
 """Seconds before a progress bar is drawn, so that an early error stands alone."""

@@ -8,19 +8,19 @@ from contextlib import closing
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.cli.interrupts import deferred_interrupts
-from engine.plurals import format_count
-from engine.training.curves import WORK_FOLDER
-from engine.training.dry_run import Prediction
-from engine.training.processes import Processes, join_processes
-from engine.training.session import prepare_folder
-from engine.training.trainer import DivergedError, StepLosses
-from eval.data.samples import Sample
-from eval.runs.output_folder import lock_folder
-from eval.training.clip_table import summarize
-from eval.training.job import Outcome, TrainingJob
-from eval.training.options import TrainOptions
-from eval.training.tracking import import_trackio, open_tracker
+from stepscope.engine.cli.interrupts import deferred_interrupts
+from stepscope.engine.plurals import format_count
+from stepscope.engine.training.curves import WORK_FOLDER
+from stepscope.engine.training.dry_run import Prediction
+from stepscope.engine.training.processes import Processes, join_processes
+from stepscope.engine.training.session import prepare_folder
+from stepscope.engine.training.trainer import DivergedError, StepLosses
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.output_folder import lock_folder
+from stepscope.eval.training.clip_table import summarize
+from stepscope.eval.training.job import Outcome, TrainingJob
+from stepscope.eval.training.options import TrainOptions
+from stepscope.eval.training.tracking import import_trackio, open_tracker
 
 
 def train(options: TrainOptions) -> int:

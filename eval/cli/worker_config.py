@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from engine.config import StreamConfig
-from engine.model.checkpoint_folder import find_policy_of
-from eval.cli.options import StreamOptions
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.model.checkpoint_folder import find_policy_of
+from stepscope.eval.cli.options import StreamOptions
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 
 def make_worker_config(

@@ -1,5 +1,5 @@
 """Samples of a split: loading, writing and the published data formats; without torch."""
 
-from eval.data.loading import read_samples
+from stepscope.eval.data.loading import read_samples
 
 __all__ = ["read_samples"]

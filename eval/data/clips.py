@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from engine.records import Step, frame_at
-from eval.data.json_fields import Fields
-from eval.data.samples import Sample, Turn, turn_order
+from stepscope.engine.records import Step, frame_at
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

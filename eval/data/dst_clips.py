@@ -6,11 +6,11 @@ turn is at 97.2 s, frame floor(194.4) = 194 of the video, frame 1 of the clip, 0
 
 from collections.abc import Iterable, Sequence
 
-from engine.dialogue import STATES, TRANSITIONS, initial_state, parse_update
-from engine.records import Step, frame_at
-from eval.data.clips import Extent
-from eval.data.json_fields import Fields
-from eval.data.samples import Role, Sample, Turn
+from stepscope.engine.dialogue import STATES, TRANSITIONS, initial_state, parse_update
+from stepscope.engine.records import Step, frame_at
+from stepscope.eval.data.clips import Extent
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Role, Sample, Turn
 
 _ROLES = ("DST_UPDATE", "user", "assistant", "system")
 

@@ -7,9 +7,9 @@ A field that is missing or has the wrong type raises ``ValueError``. The message
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.dialogue import MAX_SECONDS
-from engine.io.files import replace_surrogates
-from engine.io.json_records import short_repr
+from stepscope.engine.dialogue import MAX_SECONDS
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.io.json_records import short_repr
 
 MAX_FRAMES = 2**31
 MAX_DURATION_S = 86_400.0

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.dialogue import initial_state, parse_update
-from engine.io.files import digest_file, load_json, load_json_lines, read_text
-from engine.records import Step
-from eval.data.clips import Extent, read_extent
-from eval.data.dst_clips import read_clip
-from eval.data.json_fields import Fields
-from eval.data.proactive_videoqa import is_gold, read_gold
-from eval.data.proassist import read_dialogue
-from eval.data.sample_ids import SampleIds
-from eval.data.samples import SPAN_FIELDS, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
-from eval.data.video_files import VideoFolder
+from stepscope.engine.dialogue import initial_state, parse_update
+from stepscope.engine.io.files import digest_file, load_json, load_json_lines, read_text
+from stepscope.engine.records import Step
+from stepscope.eval.data.clips import Extent, read_extent
+from stepscope.eval.data.dst_clips import read_clip
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.proactive_videoqa import is_gold, read_gold
+from stepscope.eval.data.proassist import read_dialogue
+from stepscope.eval.data.sample_ids import SampleIds
+from stepscope.eval.data.samples import SPAN_FIELDS, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
+from stepscope.eval.data.video_files import VideoFolder
 
 _FORMATS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips), with "conversation" and '

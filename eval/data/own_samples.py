@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from engine.dialogue import parse_steps
-from engine.records import Step
-from eval.data.samples import Sample, Turn, turn_order
+from stepscope.engine.dialogue import parse_steps
+from stepscope.engine.records import Step
+from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 
 def make_own_sample(

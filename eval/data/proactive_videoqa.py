@@ -8,8 +8,8 @@ import math
 from pathlib import Path
 from typing import Any, Final
 
-from eval.data.json_fields import Fields, check_number
-from eval.data.samples import Sample, Turn, turn_order
+from stepscope.eval.data.json_fields import Fields, check_number
+from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 FPS: Final = 2.0
 """Sampled frames per second."""

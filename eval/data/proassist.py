@@ -6,10 +6,10 @@ assistant`` the user turn is at frame 4 and the assistant's at frame 5. A turn's
 
 import re
 
-from engine.records import Step
-from eval.data.clips import Extent
-from eval.data.json_fields import Fields
-from eval.data.samples import Role, Sample, Turn
+from stepscope.engine.records import Step
+from stepscope.eval.data.clips import Extent
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Role, Sample, Turn
 
 _ROLES = ("system", "frames", "user", "assistant")
 _NUMBERED = re.compile(r"\s*([0-9]{1,4})[.)]\s*(\S.*)")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
-from eval.data.clips import Extent
-from eval.data.samples import Sample
+from stepscope.eval.data.clips import Extent
+from stepscope.eval.data.samples import Sample
 
 
 class SampleIds:

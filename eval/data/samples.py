@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from engine.control.task import Task
-from engine.plurals import format_count
-from engine.records import Excerpt, Step, UserTurn, frame_at
+from stepscope.engine.control.task import Task
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import Excerpt, Step, UserTurn, frame_at
 
 Role = Literal["update", "user", "assistant"]
 SPAN_FIELDS: Final = ("end_s", "related_start_s", "related_end_s")

@@ -12,12 +12,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from engine.dialogue import apply_update, initial_state, parse_update
-from engine.io.files import atomic_write, to_json, write_json
-from engine.records import frame_at
-from eval.data.loading import read_published
-from eval.data.proactive_videoqa import format_gold
-from eval.data.samples import Sample, Turn, is_inside, turn_order
+from stepscope.engine.dialogue import apply_update, initial_state, parse_update
+from stepscope.engine.io.files import atomic_write, to_json, write_json
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.loading import read_published
+from stepscope.eval.data.proactive_videoqa import format_gold
+from stepscope.eval.data.samples import Sample, Turn, is_inside, turn_order
 
 FileFormat = Literal["manifest", "dst", "proassist", "proactive-videoqa"]
 OptionalField = Literal["video_path", "cause", "spans", "updates", "task"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eval.matching.turns import Encode, compare_texts
+from stepscope.eval.matching.turns import Encode, compare_texts
 
 PARTLY_RIGHT: Final = 0.5
 RIGHT: Final = 0.8

@@ -16,11 +16,11 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import pairwise_cos_sim
 from transformers.utils import logging as transformers_logging
 
-from engine.io.files import replace_surrogates
-from engine.model.files.hub import shown_downloads
-from engine.model.files.load_lock import LOAD_LOCK
-from eval.matching.text_encoder import TextEncoder
-from eval.matching.turns import DEFAULT_ENCODER
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.model.files.hub import shown_downloads
+from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
 
 PUBLISHED_BATCH_SIZE = 64
 """Batch size of the published program, in texts."""

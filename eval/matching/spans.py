@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.records import frame_at
-from eval.data.samples import Sample, Turn
-from eval.matching.turns import Encode, Match, Pair, compare_texts
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.turns import Encode, Match, Pair, compare_texts
 
 
 def span_frames(turn: Turn, *, fps: float) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine.imports import import_uncollected
-from eval.matching.turns import Encode
+from stepscope.engine.imports import import_uncollected
+from stepscope.eval.matching.turns import Encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,5 +29,5 @@ class TextEncoder:
 
 def import_encoder(name: str) -> TextEncoder:
     """Load a sentence encoder in this process. Raises as ``load_encoder``."""
-    encoder: TextEncoder = import_uncollected("eval.matching.sentence_encoders").load_encoder(name)
+    encoder: TextEncoder = import_uncollected("stepscope.eval.matching.sentence_encoders").load_encoder(name)
     return encoder

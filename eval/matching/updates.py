@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.dialogue import parse_update
-from engine.records import FrameOutput, frame_at
-from eval.data.samples import Sample
-from eval.matching.assignment import Link, assign
+from stepscope.engine.dialogue import parse_update
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.assignment import Link, assign
 
 WINDOW_S = 2.5
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eval.metrics.counts import C, Pool
-from eval.metrics.values import Numbers
+from stepscope.eval.metrics.counts import C, Pool
+from stepscope.eval.metrics.values import Numbers
 
 NUM_RESAMPLES = 1000
 LEVEL = 0.95

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 import numpy as np
 
-from eval.metrics.values import Numbers, SortedNumbers, Values, Weightings
+from stepscope.eval.metrics.values import Numbers, SortedNumbers, Values, Weightings
 
 _MAX_BLOCK: Final = 64
 _MAX_BLOCK_NUMBERS: Final = 2**24

@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from engine.records import frame_at
-from eval.data.samples import Sample
-from eval.matching.assignment import assign
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import MatchedVideo, Measure
-from eval.metrics.values import Values
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.assignment import assign
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.values import Values
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10

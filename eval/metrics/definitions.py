@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from numpy.typing import NDArray
 
-from eval.metrics.decisions import TOLERANCES_S
+from stepscope.eval.metrics.decisions import TOLERANCES_S
 
 Better = Literal["higher", "lower", "near 0", "near 1", "neither"]
 Scope = Literal["both", "split", "video"]
@@ -132,11 +132,11 @@ def compute_loss(name: str, value: Value) -> Value:
 
 
 def to_markdown() -> str:
-    """Return ``docs/metrics.md``: ``python -m eval metrics > docs/metrics.md``."""
+    """Return ``docs/metrics.md``: ``python -m stepscope.eval metrics > docs/metrics.md``."""
     lines = [
         "# Metrics",
         "",
-        "Generated from `eval/metrics/metrics.toml` by `python -m eval metrics > docs/metrics.md`.",
+        "Generated from `eval/metrics/metrics.toml` by `python -m stepscope.eval metrics > docs/metrics.md`.",
         "",
         "Counts are added over videos and divided once, so long videos have more weight (micro average). An undefined",
         "score is an empty cell in CSV and null in JSON; `metrics.json` has the number of videos in which it is",

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.dialogue import STATES, apply_update, fill_legality, initial_state, parse_update
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.matching.updates import TimedUpdate, UpdateMatch, pair_updates, reference_updates
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import MatchedVideo, Measure
+from stepscope.engine.dialogue import STATES, apply_update, fill_legality, initial_state, parse_update
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.updates import TimedUpdate, UpdateMatch, pair_updates, reference_updates
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

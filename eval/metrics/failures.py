@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
-from engine.dialogue import parse_update
-from engine.records import FrameOutput, frame_at
-from eval.data.samples import ROLE_ORDER, Sample
-from eval.matching.spans import delay_from_span
-from eval.matching.turns import Match, Pair
-from eval.matching.updates import UpdateMatch
-from eval.metrics.counts import Counts
-from eval.metrics.dialogue_state import reference_states
-from eval.metrics.measures import MatchedVideo, Measure
-from eval.metrics.replies.repetition import normalize_text
-from eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD, spoken_texts
+from stepscope.engine.dialogue import parse_update
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.data.samples import ROLE_ORDER, Sample
+from stepscope.eval.matching.spans import delay_from_span
+from stepscope.eval.matching.turns import Match, Pair
+from stepscope.eval.matching.updates import UpdateMatch
+from stepscope.eval.metrics.counts import Counts
+from stepscope.eval.metrics.dialogue_state import reference_states
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.replies.repetition import normalize_text
+from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD, spoken_texts
 
 MatchOutcome = Literal["matched", "mismatched", "redundant"]
 FailureKind = Literal[

@@ -9,16 +9,16 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.matching.grading import Grade
-from eval.matching.turns import Encode, Match
-from eval.matching.updates import UpdateMatch
-from eval.metrics.counts import C
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.grading import Grade
+from stepscope.eval.matching.turns import Encode, Match
+from stepscope.eval.matching.updates import UpdateMatch
+from stepscope.eval.metrics.counts import C
 
 if TYPE_CHECKING:  # these modules register measures themselves
-    from eval.metrics.failures import JudgedVideo
-    from eval.metrics.videollm_online import LiveCounts
+    from stepscope.eval.metrics.failures import JudgedVideo
+    from stepscope.eval.metrics.videollm_online import LiveCounts
 
 T = TypeVar("T")
 
@@ -61,9 +61,11 @@ def find_measures() -> tuple[Measure[Any], ...]:
 
     Raises ``ValueError`` if two measures share a name.
     """
-    package = import_module("eval.metrics")
-    found = (module.name for module in walk_packages(package.__path__, "eval.metrics."))
-    names = sorted((name for name in found if name != "eval.metrics.score"), key=lambda name: name.rsplit(".", 1)[-1])
+    package = import_module("stepscope.eval.metrics")
+    found = (module.name for module in walk_packages(package.__path__, "stepscope.eval.metrics."))
+    names = sorted(
+        (name for name in found if name != "stepscope.eval.metrics.score"), key=lambda name: name.rsplit(".", 1)[-1]
+    )
     measures = tuple(measure for name in names for measure in getattr(import_module(name), "MEASURES", ()))
     if len({measure.name for measure in measures}) < len(measures):
         raise ValueError(f"two measures share a name; the names are {', '.join(one.name for one in measures)}")

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from engine.decisions.signals import SignalSpec
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.matching.grading import CosineBands, Grade, RememberedGrades
-from eval.matching.turns import Encode, ZeroCost, find_match
-from eval.matching.updates import pair_updates
-from eval.metrics.counts import Counts, Pool, mean
-from eval.metrics.decisions import DecisionCounts
-from eval.metrics.dialogue_state import StepStates, count_step_states
-from eval.metrics.failures import FailureCounts, JudgedVideo, add_grades, judge
-from eval.metrics.measures import MatchedVideo, add_fields, find_measures
-from eval.metrics.replies.reply_spans import grade_responses
-from eval.metrics.replies.turn_taking import (
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.grading import CosineBands, Grade, RememberedGrades
+from stepscope.eval.matching.turns import Encode, ZeroCost, find_match
+from stepscope.eval.matching.updates import pair_updates
+from stepscope.eval.metrics.counts import Counts, Pool, mean
+from stepscope.eval.metrics.decisions import DecisionCounts
+from stepscope.eval.metrics.dialogue_state import StepStates, count_step_states
+from stepscope.eval.metrics.failures import FailureCounts, JudgedVideo, add_grades, judge
+from stepscope.eval.metrics.measures import MatchedVideo, add_fields, find_measures
+from stepscope.eval.metrics.replies.reply_spans import grade_responses
+from stepscope.eval.metrics.replies.turn_taking import (
     SEMANTIC_THRESHOLD,
     TurnCounts,
     count_turns,
@@ -31,10 +31,10 @@ from eval.metrics.replies.turn_taking import (
     spoken_texts,
     turn_metrics,
 )
-from eval.metrics.signals import count_signals
-from eval.metrics.system import SystemCounts
-from eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
-from eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.metrics.signals import count_signals
+from stepscope.eval.metrics.system import SystemCounts
+from stepscope.eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
+from stepscope.eval.metrics.videollm_online import LiveCounts
 
 ScoreTexts = Callable[[TextCounts], dict[str, float]]
 MEASURES: Final = find_measures()

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from engine.decisions.signals import SignalSpec
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.metrics.counts import Pool
-from eval.metrics.decisions import DecisionCounts, count_decisions, reference_frames, summarize_decisions
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.decisions import DecisionCounts, count_decisions, reference_frames, summarize_decisions
 
 ROLES: Final = {"speak": "assistant", "update": "update"}
 PREFIXES: Final = {"speak": "speaking_", "update": "dst_update_"}

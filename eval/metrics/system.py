@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass, field
 
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import MatchedVideo, Measure
-from eval.metrics.values import Values
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.values import Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

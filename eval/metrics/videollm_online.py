@@ -12,11 +12,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from engine.config import check_threshold
-from engine.io.json_records import Amount
-from engine.plurals import format_count
-from eval.metrics.counts import Counts, mean, ratio
-from eval.metrics.measures import Measure
+from stepscope.engine.config import check_threshold
+from stepscope.engine.io.json_records import Amount
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.counts import Counts, mean, ratio
+from stepscope.eval.metrics.measures import Measure
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from engine.decisions.signals import SignalSpec
-from eval.metrics.counts import Pool, ratio
-from eval.metrics.decisions import DecisionCounts, summarize_decisions
-from eval.metrics.dialogue_state import StepStates
-from eval.metrics.failures import FAILURE_KINDS
-from eval.metrics.score import VideoAnalysis, VideoCounts
-from eval.metrics.signals import is_probability, ranked_range, total_counts
-from eval.metrics.values import Values
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.eval.metrics.counts import Pool, ratio
+from stepscope.eval.metrics.decisions import DecisionCounts, summarize_decisions
+from stepscope.eval.metrics.dialogue_state import StepStates
+from stepscope.eval.metrics.failures import FAILURE_KINDS
+from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts
+from stepscope.eval.metrics.signals import is_probability, ranked_range, total_counts
+from stepscope.eval.metrics.values import Values
 
 NUM_POINTS: Final = 101
 """Thresholds of a precision-recall curve: 0, 0.01, ... 1."""

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from engine.records import frame_at
-from eval.data.samples import Sample, Split
-from eval.matching.turns import Encode
-from eval.metrics.bootstrap import NO_INTERVAL
-from eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
-from eval.metrics.failures import FAILURE_KINDS, failure_score
-from eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
-from eval.reports.scoring import ScoreSettings, make_analyzer
-from eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns
-from eval.runs.folder import RunFolder, explain_missing
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.bootstrap import NO_INTERVAL
+from stepscope.eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
+from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
+from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
+from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
+from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns
+from stepscope.eval.runs.folder import RunFolder, explain_missing
 
 FEW_VIDEOS: Final = 20
 """With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""

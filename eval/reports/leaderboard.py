@@ -12,20 +12,20 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from engine.io.files import escape_formula
-from engine.plurals import format_count
-from eval.data.samples import Split
-from eval.matching.turns import Encode
-from eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
-from eval.metrics.counts import Counts, Pool
-from eval.metrics.definitions import BEST_VALUES, METRICS, Metric, compute_loss, find_metric
-from eval.metrics.measures import Measure
-from eval.metrics.score import MEASURES
-from eval.reports.scoring import ScoreSettings, make_analyzer
-from eval.reports.statistics import compare_scores
-from eval.reports.table_formats import TableFormat
-from eval.runs.folder import RunFolder, explain_unscored
-from eval.runs.traces import read_provenance
+from stepscope.engine.io.files import escape_formula
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
+from stepscope.eval.metrics.counts import Counts, Pool
+from stepscope.eval.metrics.definitions import BEST_VALUES, METRICS, Metric, compute_loss, find_metric
+from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.score import MEASURES
+from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
+from stepscope.eval.reports.statistics import compare_scores
+from stepscope.eval.reports.table_formats import TableFormat
+from stepscope.eval.runs.folder import RunFolder, explain_unscored
+from stepscope.eval.runs.traces import read_provenance
 
 DEFAULT_METRICS: Final = (
     "F1",

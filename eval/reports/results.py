@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.io.files import replace_surrogates_in
-from eval.reports.table_files import Row, read_charts, read_metrics, read_video_rows
+from stepscope.engine.io.files import replace_surrogates_in
+from stepscope.eval.reports.table_files import Row, read_charts, read_metrics, read_video_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,19 +11,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.io.files import write_csv, write_json
-from eval.data.samples import Sample, Split
-from eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
-from eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
-from eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
-from eval.metrics.counts import Pool
-from eval.metrics.definitions import METRICS
-from eval.metrics.score import ScoreTexts, VideoAnalysis, VideoCounts, analyze_video, count_texts, score_counts
-from eval.metrics.signals import summarize_signals
-from eval.metrics.text import TextScorer, undefined_texts
-from eval.reports.charts import build_chart_data, chart_signals
-from eval.reports.tables import write_columns
-from eval.runs.folder import RunFolder, explain_unscored
+from stepscope.engine.io.files import write_csv, write_json
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
+from stepscope.eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.score import (
+    ScoreTexts,
+    VideoAnalysis,
+    VideoCounts,
+    analyze_video,
+    count_texts,
+    score_counts,
+)
+from stepscope.eval.metrics.signals import summarize_signals
+from stepscope.eval.metrics.text import TextScorer, undefined_texts
+from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.tables import write_columns
+from stepscope.eval.runs.folder import RunFolder, explain_unscored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, find_intervals
-from eval.metrics.counts import C, Pool
-from eval.metrics.definitions import BEST_VALUES, compute_loss
-from eval.metrics.failures import JudgedVideo, is_correct
-from eval.metrics.values import Numbers
+from stepscope.eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, find_intervals
+from stepscope.eval.metrics.counts import C, Pool
+from stepscope.eval.metrics.definitions import BEST_VALUES, compute_loss
+from stepscope.eval.metrics.failures import JudgedVideo, is_correct
+from stepscope.eval.metrics.values import Numbers
 
 WrongIn = Literal["both", "only A", "only B", "neither"]
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from engine.io.files import open_text, unescape_formula
-from engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
+from stepscope.engine.io.files import open_text, unescape_formula
+from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
 
 Row = Mapping[str, str | float]
 _TEXT_COLUMNS: Final = ("video_id", "error", "warning")

@@ -5,10 +5,10 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.io.files import write_csv
-from eval.metrics.bootstrap import NO_INTERVAL, Interval
-from eval.metrics.definitions import GROUPS, METRICS, Better, Metric, find_metric
-from eval.reports.statistics import Difference
+from stepscope.engine.io.files import write_csv
+from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval
+from stepscope.eval.metrics.definitions import GROUPS, METRICS, Better, Metric, find_metric
+from stepscope.eval.reports.statistics import Difference
 
 
 def write_columns(path: Path) -> None:

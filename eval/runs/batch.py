@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from engine.io.files import digest_file
-from engine.model.checkpoint_folder import identify_model
-from engine.model.devices import resolve_device
-from eval.data.samples import Sample, Split
-from eval.runs.folder import RunFolder, VideoRecord
-from eval.runs.pools.local_pool import make_process_pool
-from eval.runs.pools.ray_pool import is_cluster, join_cluster
-from eval.runs.pools.scheduler import Backend, run_scheduler
-from eval.runs.progress import Progress, WorkerStatus
-from eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerSpec
+from stepscope.engine.io.files import digest_file
+from stepscope.engine.model.checkpoint_folder import identify_model
+from stepscope.engine.model.devices import resolve_device
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.folder import RunFolder, VideoRecord
+from stepscope.eval.runs.pools.local_pool import make_process_pool
+from stepscope.eval.runs.pools.ray_pool import is_cluster, join_cluster
+from stepscope.eval.runs.pools.scheduler import Backend, run_scheduler
+from stepscope.eval.runs.progress import Progress, WorkerStatus
+from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def _open_backend(devices: str, worker_config: WorkerConfig) -> AbstractContextM
         return join_cluster(devices, worker_config)
     specs = parse_devices(devices)
     if worker_config.hardware_decoding != "off":
-        from engine.video.hardware import check_hardware  # noqa: PLC0415 - no other leading process needs PyAV
+        from stepscope.engine.video.hardware import check_hardware  # noqa: PLC0415 - no other leading process needs PyAV
 
         check_hardware(worker_config.hardware_decoding, [spec.device for spec in specs])
     return nullcontext(make_process_pool(worker_config, specs))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from eval.data.samples import Split
-from eval.runs.batch import FinishedVideo, run_batch
-from eval.runs.folder import VideoRecord
-from eval.runs.progress import Progress
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.batch import FinishedVideo, run_batch
+from stepscope.eval.runs.folder import VideoRecord
+from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

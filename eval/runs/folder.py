@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from engine.config import IllegalUpdates, StreamConfig
-from engine.decisions.policies import DecisionPolicy, find_policy
-from engine.decisions.signals import SignalSpec
-from engine.dialogue import STATES, fill_legality, initial_state
-from engine.io.files import write_json
-from engine.io.json_records import Amount, Count, short_repr
-from engine.records import FrameOutput, GapReason, read_outputs, write_outputs
-from eval.data.samples import InvalidSample, Sample
-from eval.metrics.videollm_online import LiveCounts
-from eval.runs.output_folder import Outcome, OutputFolder, RunSettings
+from stepscope.engine.config import IllegalUpdates, StreamConfig
+from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.dialogue import STATES, fill_legality, initial_state
+from stepscope.engine.io.files import write_json
+from stepscope.engine.io.json_records import Amount, Count, short_repr
+from stepscope.engine.records import FrameOutput, GapReason, read_outputs, write_outputs
+from stepscope.eval.data.samples import InvalidSample, Sample
+from stepscope.eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"

@@ -11,21 +11,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.errors import EngineError, VideoError, first_line
-from engine.io.files import check_regular, to_json
-from engine.io.json_records import parse_record, reading
-from engine.live.output_log import OutputLog
-from engine.live.recorder import VideoRecorder
-from engine.model.checkpoint import Checkpoint
-from engine.records import GAP_REASONS, FrameOutput, UserTurn, numbered_lines, read_outputs
-from engine.video.growing import finish_growing
-from eval.data.samples import Sample, Turn, turn_order
-from eval.data.writers import write_samples
-from eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
-from eval.runs.output_folder import lock_folder
-from eval.runs.provenance import describe_questions
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import EngineError, VideoError, first_line
+from stepscope.engine.io.files import check_regular, to_json
+from stepscope.engine.io.json_records import parse_record, reading
+from stepscope.engine.live.output_log import OutputLog
+from stepscope.engine.live.recorder import VideoRecorder
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import GAP_REASONS, FrameOutput, UserTurn, numbered_lines, read_outputs
+from stepscope.engine.video.growing import finish_growing
+from stepscope.eval.data.samples import Sample, Turn, turn_order
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
+from stepscope.eval.runs.output_folder import lock_folder
+from stepscope.eval.runs.provenance import describe_questions
 
 VIDEO_NAME: Final = "video.mp4"
 SESSION_NAME: Final = "session.unfinished"

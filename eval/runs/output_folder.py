@@ -17,10 +17,10 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 from filelock import FileLock, Timeout
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from engine.config import StreamConfig
-from engine.decisions.signals import SignalSpec, check_signals
-from engine.io.json_records import read_record
-from eval.matching.turns import ZeroCost
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.decisions.signals import SignalSpec, check_signals
+from stepscope.engine.io.json_records import read_record
+from stepscope.eval.matching.turns import ZeroCost
 
 _LOCK: Final = ".lock"
 _WITHOUT_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP)

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any, Final, Self
 
-from engine.config import StreamConfig, name_thresholds
-from engine.decisions.policies import POLICIES, DecisionPolicy
-from engine.dialogue import format_clock
-from engine.io.files import to_json
-from engine.plurals import format_count
-from engine.records import UserTurn
+from stepscope.engine.config import StreamConfig, name_thresholds
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
+from stepscope.engine.dialogue import format_clock
+from stepscope.engine.io.files import to_json
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import UserTurn
 
 PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
     "run": "Name of the run folder, or digest of a run that was made on the page.",

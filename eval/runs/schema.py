@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from engine.records import FrameOutput
-from eval.runs.folder import VideoRecord
-from eval.runs.output_folder import RunSettings
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.runs.folder import VideoRecord
+from stepscope.eval.runs.output_folder import RunSettings
 
 FILES: Final[dict[str, Any]] = {"run": RunSettings, "frame": FrameOutput, "record": VideoRecord}
 """Kind of record by its name under ``$defs``: ``run.json``, a line of ``<video>.jsonl``, ``<video>.record.json``."""

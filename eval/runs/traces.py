@@ -11,13 +11,13 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from engine.decisions.signals import SignalSpec
-from engine.io.files import Cell, replace_surrogates, to_json, write_csv
-from engine.io.json_records import read_record
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.runs.folder import RunFolder
-from eval.runs.provenance import Provenance
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.io.files import Cell, replace_surrogates, to_json, write_csv
+from stepscope.engine.io.json_records import read_record
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.provenance import Provenance
 
 TRACE_COLUMNS: Final = (
     "video_id",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engine.config import HardwareDecoding, Quantization, StreamConfig
-from engine.records import FrameOutput
-from eval.runs.folder import VideoRecord
+from stepscope.engine.config import HardwareDecoding, Quantization, StreamConfig
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.runs.folder import VideoRecord
 
 REPORT_INTERVAL_S: Final = 0.25
 """Time between two progress reports."""

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from engine.io.files import append_whole, load_json, open_file, to_json
-from engine.io.json_records import Amount, Count, parse_record, reading
-from engine.plurals import format_count
-from eval.runs.folder import output_path
+from stepscope.engine.io.files import append_whole, load_json, open_file, to_json
+from stepscope.engine.io.json_records import Amount, Count, parse_record, reading
+from stepscope.engine.plurals import format_count
+from stepscope.eval.runs.folder import output_path
 
 ENDING: Final = ".answers"
 """The ending of the file, which no other file of a run folder has."""

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from engine.errors import EngineError
-from engine.io.files import load_json, replace_surrogates, to_json
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import load_json, replace_surrogates, to_json
 
 KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
 """Environment variables of the key, in order of preference."""

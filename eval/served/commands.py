@@ -10,22 +10,22 @@ from typing import Any
 
 from tqdm import tqdm
 
-from engine.cli.commands import find_decoder, read_steps
-from engine.cli.commands import run as run_checkpoint
-from engine.control.task import Task
-from engine.dialogue import parse_user_turn
-from engine.io.files import read_text, strip_text
-from engine.plurals import format_count
-from engine.video.reader import probe, read_frames
-from eval.data.loading import read_split
-from eval.data.samples import Sample, build_task
-from eval.recorder import RunRecorder
-from eval.runs.imports.system_output import find_by_names
-from eval.served.answer_log import AnswerLog, open_answers
-from eval.served.chat import Endpoint
-from eval.served.options import RunVideoOptions
-from eval.served.prompts import DEFAULT_PROMPT, Prompt
-from eval.served.stream import Served, stream_video
+from stepscope.engine.cli.commands import find_decoder, read_steps
+from stepscope.engine.cli.commands import run as run_checkpoint
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_user_turn
+from stepscope.engine.io.files import read_text, strip_text
+from stepscope.engine.plurals import format_count
+from stepscope.engine.video.reader import probe, read_frames
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.runs.imports.system_output import find_by_names
+from stepscope.eval.served.answer_log import AnswerLog, open_answers
+from stepscope.eval.served.chat import Endpoint
+from stepscope.eval.served.options import RunVideoOptions
+from stepscope.eval.served.prompts import DEFAULT_PROMPT, Prompt
+from stepscope.eval.served.stream import Served, stream_video
 
 
 def run_video(options: RunVideoOptions) -> int | None:

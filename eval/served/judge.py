@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from engine.io.files import load_json, read_text, write_json
-from eval.matching.grading import MAX_GRADE, NamedJudge, Reply
-from eval.served.chat import ChatClient, ServedModelError
+from stepscope.engine.io.files import load_json, read_text, write_json
+from stepscope.eval.matching.grading import MAX_GRADE, NamedJudge, Reply
+from stepscope.eval.served.chat import ChatClient, ServedModelError
 
 CACHE_NAME: Final = "judgements.json"
 """File of the run folder with the kept answers."""

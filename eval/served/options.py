@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from engine.cli.options import RunOptions
+from stepscope.engine.cli.options import RunOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.control.task import Task
+from stepscope.engine.control.task import Task
 
 DEFAULT_PROMPT: Final = (
     "You watch a live video and help the user with this task: {goal}\nSteps:\n{steps}\n"

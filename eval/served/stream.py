@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from engine.control.task import Task
-from engine.video.reader import Frame
-from engine.video.stills import encode_jpeg
-from eval.recorder import VideoRecorder
-from eval.served.answer_log import AnswerLog, KeptAnswer
-from eval.served.chat import ChatClient, Endpoint
-from eval.served.prompts import Prompt, make_messages
-from eval.served.video_chat import open_video_chat
+from stepscope.engine.control.task import Task
+from stepscope.engine.video.reader import Frame
+from stepscope.engine.video.stills import encode_jpeg
+from stepscope.eval.recorder import VideoRecorder
+from stepscope.eval.served.answer_log import AnswerLog, KeptAnswer
+from stepscope.eval.served.chat import ChatClient, Endpoint
+from stepscope.eval.served.prompts import Prompt, make_messages
+from stepscope.eval.served.video_chat import open_video_chat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

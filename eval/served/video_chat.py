@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from engine.io.files import replace_surrogates
-from eval.served.chat import (
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.eval.served.chat import (
     MAX_BYTES,
     RETRIED_STATUSES,
     Endpoint,
@@ -27,7 +27,7 @@ from eval.served.chat import (
     mask_key,
     read_authorization,
 )
-from eval.served.prompts import to_base64
+from stepscope.eval.served.prompts import to_base64
 
 PATH: Final = "/v1/video/chat/stream"
 _MAX_CHARS: Final = 100_000

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from eval.metrics.definitions import compute_loss, find_metric, has_direction
-from eval.metrics.score import VideoCounts
-from eval.sweeps.grid import RECOMMENDED_METRICS, SWEEP_METRICS, Grid, GridScores, check_known
+from stepscope.eval.metrics.definitions import compute_loss, find_metric, has_direction
+from stepscope.eval.metrics.score import VideoCounts
+from stepscope.eval.sweeps.grid import RECOMMENDED_METRICS, SWEEP_METRICS, Grid, GridScores, check_known
 
 _TOLERANCE = 1e-9
 

@@ -15,20 +15,20 @@ from typing import Any, Final
 
 import torch
 
-from engine.decisions.policies import POLICIES, DecisionPolicy
-from engine.video.hardware import check_hardware
-from eval.data.samples import InvalidSample, Sample, Split
-from eval.matching.turns import Encode
-from eval.metrics.counts import Pool
-from eval.metrics.score import VideoCounts, score_counts
-from eval.reports.scoring import ScoreSettings
-from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import digest_sample, explain_missing, explain_no_reference, read_policy
-from eval.runs.pools.worker import load_checkpoint
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.folder import SweepFolder, SweptVideo, write_sweep
-from eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores
-from eval.sweeps.videos import SweepStep, SweptPoints, sweep_videos
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
+from stepscope.engine.video.hardware import check_hardware
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.score import VideoCounts, score_counts
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import digest_sample, explain_missing, explain_no_reference, read_policy
+from stepscope.eval.runs.pools.worker import load_checkpoint
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.folder import SweepFolder, SweptVideo, write_sweep
+from stepscope.eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores
+from stepscope.eval.sweeps.videos import SweepStep, SweptPoints, sweep_videos
 
 _REPORT_INTERVAL_S: Final = 0.25
 

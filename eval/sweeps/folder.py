@@ -14,16 +14,16 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from engine.decisions.policies import find_policy
-from engine.decisions.signals import SignalSpec
-from engine.io.files import Cell, write_csv, write_json
-from engine.io.json_records import Count, Finite, FiniteOrNan, short_repr
-from eval.metrics.counts import Counts
-from eval.metrics.score import VideoCounts
-from eval.metrics.values import Values
-from eval.runs.folder import output_path
-from eval.runs.output_folder import Outcome, OutputFolder, RunSettings
-from eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores
+from stepscope.engine.decisions.policies import find_policy
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.io.files import Cell, write_csv, write_json
+from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, short_repr
+from stepscope.eval.metrics.counts import Counts
+from stepscope.eval.metrics.score import VideoCounts
+from stepscope.eval.metrics.values import Values
+from stepscope.eval.runs.folder import output_path
+from stepscope.eval.runs.output_folder import Outcome, OutputFolder, RunSettings
+from stepscope.eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores
 
 _KEPT: Final = [field.name for field in fields(VideoCounts) if field.name not in ("texts", "live", "system")]
 _THRESHOLDS: Final = ("speak_threshold", "update_threshold")

@@ -4,15 +4,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from eval.data.samples import Sample
-from eval.metrics.bootstrap import Interval
-from eval.metrics.counts import Pool
-from eval.metrics.definitions import NUM_FAILURES, compute_loss
-from eval.metrics.score import MEASURES, VideoAnalysis, VideoCounts, score_counts
-from eval.reports.statistics import compare_scores
-from eval.sweeps.best_point import BestPoint, PresentPoint
-from eval.sweeps.folder import SweptVideo
-from eval.sweeps.grid import GridScores
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.bootstrap import Interval
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.definitions import NUM_FAILURES, compute_loss
+from stepscope.eval.metrics.score import MEASURES, VideoAnalysis, VideoCounts, score_counts
+from stepscope.eval.reports.statistics import compare_scores
+from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint
+from stepscope.eval.sweeps.folder import SweptVideo
+from stepscope.eval.sweeps.grid import GridScores
 
 
 def find_present(scores: GridScores, thresholds: tuple[float, float]) -> PresentPoint | None:

@@ -16,10 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from engine.config import check_threshold, format_threshold, format_thresholds
-from engine.decisions.policies import POLICIES, DecisionPolicy
-from engine.decisions.signals import Decision, SignalSpec
-from eval.metrics.definitions import GROUPS, NUM_FAILURES
+from stepscope.engine.config import check_threshold, format_threshold, format_thresholds
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
+from stepscope.engine.decisions.signals import Decision, SignalSpec
+from stepscope.eval.metrics.definitions import GROUPS, NUM_FAILURES
 
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
 _OF_PROBABILITIES: Final = ("_average_precision", "_auroc", "_brier", "_ece")

@@ -14,14 +14,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decisions.policies import POLICIES, DecisionPolicy, Signal
-from engine.decisions.signals import Decision
-from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, summarize_decisions
-from eval.metrics.score import decision_f1
-from eval.metrics.signals import PREFIXES
-from eval.sweeps.best_point import PresentPoint
-from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridScores
-from eval.sweeps.traces import Choice, Trace, TracedSignal, Traces, make_choice_grid
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, Signal
+from stepscope.engine.decisions.signals import Decision
+from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, summarize_decisions
+from stepscope.eval.metrics.score import decision_f1
+from stepscope.eval.metrics.signals import PREFIXES
+from stepscope.eval.sweeps.best_point import PresentPoint
+from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridScores
+from stepscope.eval.sweeps.traces import Choice, Trace, TracedSignal, Traces, make_choice_grid
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
 PREVIEW_METRICS: Final = (

@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decisions.policies import DecisionPolicy, find_policy
-from engine.decisions.signals import Decision, SignalSpec
-from eval.data.samples import InvalidSample, Sample, Split
-from eval.metrics.decisions import reference_frames
-from eval.metrics.signals import ROLES
-from eval.runs.folder import RunFolder, explain_unscored
-from eval.sweeps.grid import Grid, make_axis
+from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
+from stepscope.engine.decisions.signals import Decision, SignalSpec
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.metrics.decisions import reference_frames
+from stepscope.eval.metrics.signals import ROLES
+from stepscope.eval.runs.folder import RunFolder, explain_unscored
+from stepscope.eval.sweeps.grid import Grid, make_axis
 
 PROBABILITIES: Final[Mapping[str, Decision]] = {"speak_prob": "speak", "update_prob": "update"}
 """Names of the model's probabilities, and their decisions."""

@@ -10,26 +10,26 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from engine.errors import EngineError
-from engine.inference.batch_size import choose_batch_size
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.encoder_pool import EncoderPool, count_cores
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import FrameOutput
-from engine.replay import Recording, run_recordings
-from engine.streamer import Streamer
-from eval.data.samples import Sample, build_task, describe_early_end
-from eval.matching.turns import Encode
-from eval.metrics.decisions import DecisionCounts
-from eval.metrics.score import VideoCounts, analyze_video
-from eval.metrics.system import SystemCounts
-from eval.metrics.values import Values
-from eval.reports.scoring import ScoreSettings
-from eval.runs.folder import digest_sample
-from eval.runs.streaming.sample_features import EncodeFrames, defer_error, embed_sample
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.folder import SweptVideo
-from eval.sweeps.grid import Grid
+from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.batch_size import choose_batch_size
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.encoder_pool import EncoderPool, count_cores
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording, run_recordings
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.samples import Sample, build_task, describe_early_end
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.decisions import DecisionCounts
+from stepscope.eval.metrics.score import VideoCounts, analyze_video
+from stepscope.eval.metrics.system import SystemCounts
+from stepscope.eval.metrics.values import Values
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import digest_sample
+from stepscope.eval.runs.streaming.sample_features import EncodeFrames, defer_error, embed_sample
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.folder import SweptVideo
+from stepscope.eval.sweeps.grid import Grid
 
 RunKey = tuple[tuple[int, tuple[str, ...], str | None], ...]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.io.files import atomic_write
-from engine.plurals import format_count
-from eval.metrics.bootstrap import NO_INTERVAL
-from eval.reports.scoring import Report
-from eval.training.results import SHOWN_SCORES
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.bootstrap import NO_INTERVAL
+from stepscope.eval.reports.scoring import Report
+from stepscope.eval.training.results import SHOWN_SCORES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from engine.dialogue import parse_update
-from engine.errors import ContextError
-from engine.model.checkpoint import Checkpoint
-from engine.training.dataset import check_contexts
-from engine.training.sequences import TrainingClip
-from eval.data.samples import InvalidSample, Split
-from eval.runs.streaming.teacher_forcing import make_clip
-from eval.training.clip_table import ClipRow
+from stepscope.engine.dialogue import parse_update
+from stepscope.engine.errors import ContextError
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.training.dataset import check_contexts
+from stepscope.engine.training.sequences import TrainingClip
+from stepscope.eval.data.samples import InvalidSample, Split
+from stepscope.eval.runs.streaming.teacher_forcing import make_clip
+from stepscope.eval.training.clip_table import ClipRow
 
 
 def check_split(split: Split, checkpoint: Checkpoint, *, refresh_at: int) -> Iterator[ClipRow]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.plurals import format_count
+from stepscope.engine.plurals import format_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from engine.errors import EngineError
-from engine.io.files import load_json
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import open_features
-from engine.records import numbered_lines
-from engine.training.dataset import EncodedClip, read_clips
-from engine.training.processes import ALONE, Processes
-from eval.data.loading import read_split
-from eval.data.samples import InvalidSample, Sample, Split, describe_early_end
-from eval.runs.streaming.sample_features import keep_features
-from eval.runs.streaming.teacher_forcing import make_clip
-from eval.runs.worker_messages import WorkerConfig
-from eval.training.clip_checks import count_clip
-from eval.training.clip_table import ClipRow
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import load_json
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import open_features
+from stepscope.engine.records import numbered_lines
+from stepscope.engine.training.dataset import EncodedClip, read_clips
+from stepscope.engine.training.processes import ALONE, Processes
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import InvalidSample, Sample, Split, describe_early_end
+from stepscope.eval.runs.streaming.sample_features import keep_features
+from stepscope.eval.runs.streaming.teacher_forcing import make_clip
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.training.clip_checks import count_clip
+from stepscope.eval.training.clip_table import ClipRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,31 +10,31 @@ from typing import Any
 
 import torch
 
-from engine.config import StreamConfig
-from engine.inference.memory import peak_memory_mb
-from engine.io.files import digest_file
-from engine.model.checkpoint import load_checkpoint
-from engine.model.features.frame_encoder import prefetch
-from engine.plurals import format_count
-from engine.training.adaptation import prepare
-from engine.training.config import POLICY_OF
-from engine.training.curves import WORK_FOLDER
-from engine.training.dataset import batches
-from engine.training.dry_run import Prediction, predict
-from engine.training.objective import Batch, StreamObjective
-from engine.training.processes import ALONE, Processes
-from engine.training.session import Session, Validated, prepare_folder
-from engine.training.trainer import StepLosses, Trainer
-from eval.data.loading import read_split
-from eval.data.samples import Sample
-from eval.matching.sentence_encoders import load_encoder
-from eval.runs.worker_messages import WorkerConfig
-from eval.training.card import CardScores, write_card
-from eval.training.clip_table import summarize
-from eval.training.data import load_training_data
-from eval.training.options import TrainOptions
-from eval.training.results import write_clips
-from eval.training.validation import Validator, check_metrics
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.inference.memory import peak_memory_mb
+from stepscope.engine.io.files import digest_file
+from stepscope.engine.model.checkpoint import load_checkpoint
+from stepscope.engine.model.features.frame_encoder import prefetch
+from stepscope.engine.plurals import format_count
+from stepscope.engine.training.adaptation import prepare
+from stepscope.engine.training.config import POLICY_OF
+from stepscope.engine.training.curves import WORK_FOLDER
+from stepscope.engine.training.dataset import batches
+from stepscope.engine.training.dry_run import Prediction, predict
+from stepscope.engine.training.objective import Batch, StreamObjective
+from stepscope.engine.training.processes import ALONE, Processes
+from stepscope.engine.training.session import Session, Validated, prepare_folder
+from stepscope.engine.training.trainer import StepLosses, Trainer
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.training.card import CardScores, write_card
+from stepscope.eval.training.clip_table import summarize
+from stepscope.eval.training.data import load_training_data
+from stepscope.eval.training.options import TrainOptions
+from stepscope.eval.training.results import write_clips
+from stepscope.eval.training.validation import Validator, check_metrics
 
 _NOT_COMPARED = frozenset(
     {"out", "resume", "dry_run", "device", "trackio", "videos", "features", "on_invalid", "allow_untrained_heads"}

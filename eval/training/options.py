@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from engine.cli.options import DeviceOptions
-from engine.training.config import Decisions, Method, Schedule, TrainConfig
+from stepscope.engine.cli.options import DeviceOptions
+from stepscope.engine.training.config import Decisions, Method, Schedule, TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)

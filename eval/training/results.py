@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from engine.io.files import open_text, unescape_formula, write_csv
-from engine.io.json_records import Count, Finite, read_record, reading
-from engine.training.curves import (
+from stepscope.engine.io.files import open_text, unescape_formula, write_csv
+from stepscope.engine.io.json_records import Count, Finite, read_record, reading
+from stepscope.engine.training.curves import (
     LOG_FILE,
     LOSS_NAMES,
     LOSSES_FILE,
@@ -22,7 +22,7 @@ from engine.training.curves import (
     WORK_FOLDER,
     TrainingProgress,
 )
-from eval.training.clip_table import ClipRow
+from stepscope.eval.training.clip_table import ClipRow
 
 CLIPS_FILE: Final = "clips.csv"
 SHOWN_SCORES: Final = ("F1", "speaking_f1", "dst_update_f1", "dst_f1", "dst_joint_goal_accuracy", "dst_timeline_score")

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from engine.training.session import Validated
-from engine.training.trainer import StepLosses
+from stepscope.engine.training.session import Validated
+from stepscope.engine.training.trainer import StepLosses
 
 
 class Tracker:

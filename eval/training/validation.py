@@ -5,21 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
-from engine.config import StreamConfig
-from engine.dialogue import initial_state
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput, check_probs
-from engine.streamer import Streamer
-from engine.training.processes import Processes
-from eval.data.samples import Sample, build_task
-from eval.matching.turns import Encode
-from eval.metrics.definitions import METRICS
-from eval.metrics.score import VideoCounts, analyze_video
-from eval.metrics.text import undefined_texts
-from eval.reports.scoring import Report, make_report
-from eval.runs.streaming.sample_features import embed_sample
-from eval.runs.worker_messages import WorkerConfig
-from eval.training.results import SHOWN_SCORES
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.training.processes import Processes
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.score import VideoCounts, analyze_video
+from stepscope.eval.metrics.text import undefined_texts
+from stepscope.eval.reports.scoring import Report, make_report
+from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.training.results import SHOWN_SCORES
 
 DEFAULT_METRICS = ("F1", "dst_f1")
 """Their mean is the validation score by default."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.reviews.store import ReviewStore, open_store
+from stepscope.app.reviews.store import ReviewStore, open_store
 from tests.support.pages.browser import serve, serve_player
 from tests.support.reviews.reviewing import watched_player
 

@@ -1,6 +1,6 @@
 import pytest
 
-from app.style.colours import COLOURS, NON_TEXT_COLOURS
+from stepscope.app.style.colours import COLOURS, NON_TEXT_COLOURS
 
 LIGHT, DARK = "#ffffff", "#27272a"
 """Block backgrounds of the theme: white, and neutral 800."""

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from app.failures import INVALID, report_failures
-from app.guard import HostRules, RequestGuard
+from stepscope.app.failures import INVALID, report_failures
+from stepscope.app.guard import HostRules, RequestGuard
 
 
 def test_a_handler_that_meets_null_is_one_sentence_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -41,6 +41,6 @@ def test_a_route_that_fails_is_one_sentence_and_one_line(caplog: pytest.LogCaptu
     with TestClient(Starlette(routes=[Route("/x", fail)], middleware=[guard])) as client:
         answer = client.get("/x")
     assert (answer.status_code, answer.json()) == (400, {"detail": INVALID})
-    (line,) = [record.message for record in caplog.records if record.name == "app.failures"]
+    (line,) = [record.message for record in caplog.records if record.name == "stepscope.app.failures"]
     assert "\n" not in line
     assert "\x1b" not in line

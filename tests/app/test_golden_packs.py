@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.io.files import write_json
-from eval.data.loading import read_split
-from eval.runs.folder import RunFolder
-from eval.runs.imports.import_results import import_into
+from stepscope.engine.io.files import write_json
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.imports.import_results import import_into
 from tests.support.pages.published import publish
 from tests.support.paths import ASSETS, GOLDEN, ROOT
 

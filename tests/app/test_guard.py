@@ -14,10 +14,10 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from app.cli.proxies import trust_proxies
-from app.cli.serve import MAX_QUEUED_EVENTS
-from app.guard import MAX_BODY_BYTES, MAX_FAILURES, PROXY_HEADERS, HostRules, RequestGuard, find_refusal
-from app.reviews.store import open_store
+from stepscope.app.cli.proxies import trust_proxies
+from stepscope.app.cli.serve import MAX_QUEUED_EVENTS
+from stepscope.app.guard import MAX_BODY_BYTES, MAX_FAILURES, PROXY_HEADERS, HostRules, RequestGuard, find_refusal
+from stepscope.app.reviews.store import open_store
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
 from tests.support.pages.page_http import TASK, PageClient

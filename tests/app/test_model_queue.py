@@ -8,11 +8,11 @@ from typing import Any, cast
 import gradio as gr
 import pytest
 
-from app.controls.widgets import MODEL_QUEUE
-from app.player import handlers, questions, reruns
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.reviews.store import open_store
+from stepscope.app.controls.widgets import MODEL_QUEUE
+from stepscope.app.player import handlers, questions, reruns
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.reviews.store import open_store
 from tests.support.pages.benches import make_context, make_page, run_views
 
 BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}

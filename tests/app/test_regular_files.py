@@ -13,20 +13,20 @@ MAX_S: Final = 120
 PROGRAM: Final = """
 import json, resource, sys
 from pathlib import Path
-from app.exports.elan_edits import _parse
-from app.identity import read_users
-from engine.cli.commands import read_steps
-from engine.config import read_config
-from engine.errors import EngineError
-from engine.io.files import digest_file, read_text
-from engine.model.features.arrow_features import open_arrow
-from engine.model.features.feature_files import _open_npy
-from engine.model.files.checkpoint_files import open_tensors, read_object
-from engine.records import read_outputs
-from engine.video.reader import probe
-from eval.data.loading import read_samples, read_split
-from eval.runs.imports.import_results import find_results
-from eval.data.samples import Split
+from stepscope.app.exports.elan_edits import _parse
+from stepscope.app.identity import read_users
+from stepscope.engine.cli.commands import read_steps
+from stepscope.engine.config import read_config
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import digest_file, read_text
+from stepscope.engine.model.features.arrow_features import open_arrow
+from stepscope.engine.model.features.feature_files import _open_npy
+from stepscope.engine.model.files.checkpoint_files import open_tensors, read_object
+from stepscope.engine.records import read_outputs
+from stepscope.engine.video.reader import probe
+from stepscope.eval.data.loading import read_samples, read_split
+from stepscope.eval.runs.imports.import_results import find_results
+from stepscope.eval.data.samples import Split
 resource.setrlimit(resource.RLIMIT_AS, (30 * 2**30,) * 2)
 
 def open_adapter(path):

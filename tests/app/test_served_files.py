@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from app.transcode import DisplayCopies, serving_folder
-from engine.errors import VideoError
-from eval.reports.tables import write_columns
+from stepscope.app.transcode import DisplayCopies, serving_folder
+from stepscope.engine.errors import VideoError
+from stepscope.eval.reports.tables import write_columns
 from tests.support.data.batches import copies
 from tests.support.pages.browser import serve
 from tests.support.pages.page_http import PageClient
@@ -200,7 +200,7 @@ def test_no_copy_is_begun_once_the_page_closes(demo_manifest: Path, tmp_path: Pa
 
 HOLD = """
 import sys, time
-from app.transcode import serving_folder
+from stepscope.app.transcode import serving_folder
 with serving_folder() as folder:
     print(folder, flush=True)
     time.sleep(120)

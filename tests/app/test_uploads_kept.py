@@ -9,9 +9,9 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from app import guard, unused_uploads
-from app.guard import HostRules, RequestGuard
-from app.unused_uploads import UnusedUploads
+from stepscope.app import guard, unused_uploads
+from stepscope.app.guard import HostRules, RequestGuard
+from stepscope.app.unused_uploads import UnusedUploads
 
 
 async def read_body(scope: Scope, receive: Receive, send: Send) -> None:

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from app.batch import saved_runs as saved
-from app.batch.new_run import own_splits
-from app.player.session import plan
-from app.player.session.plan import StreamPlan
-from app.transcode import DisplayCopies
-from app.videos import read_splits, sample_clip
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.errors import VideoError
-from engine.video.reader import Frame, probe, read_frames
-from eval.data.loading import read_samples
-from eval.data.samples import Sample
-from eval.data.writers import write_samples
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.new_run import own_splits
+from stepscope.app.player.session import plan
+from stepscope.app.player.session.plan import StreamPlan
+from stepscope.app.transcode import DisplayCopies
+from stepscope.app.videos import read_splits, sample_clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.reader import Frame, probe, read_frames
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.writers import write_samples
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.eval.data.test_clips import SHORT_CLIP
 from tests.support.data.batches import make_worker_config, run_to_end

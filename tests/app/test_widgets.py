@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 import pytest
 
-from app.controls.widgets import by_component, drop_hidden_progress, list_components, wire
+from stepscope.app.controls.widgets import by_component, drop_hidden_progress, list_components, wire
 
 
 class Sliders(NamedTuple):

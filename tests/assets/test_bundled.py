@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assets.scenes.recipes import HELD_OUT_FAMILY, TRAINED_FAMILIES
-from assets.score import SCORE_SEED, Tally
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.dialogue import parse_steps
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures, encode
-from engine.records import FrameOutput
-from engine.streamer import Streamer
-from engine.video.reader import probe, read_frames
-from eval.data.loading import read_samples
-from eval.data.samples import Sample
+from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY, TRAINED_FAMILIES
+from stepscope.assets.score import SCORE_SEED, Tally
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_steps
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import probe, read_frames
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
 from tests.support.paths import ASSETS
 
 SAMPLES = {sample.video_id: sample for sample in read_samples(ASSETS / "demo" / "test.json")}

@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from app.player.session.bundled_run import OPENING_VIDEO
-from engine.cli.options import BUNDLED_RUN
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.checkpoint_folder import identify_model
-from engine.records import FrameOutput
-from eval.data.loading import read_split
-from eval.matching.sentence_encoders import load_encoder
-from eval.reports.leaderboard import list_leaderboard_metrics
-from eval.reports.table_files import read_metrics
-from eval.runs.folder import RunFolder
-from eval.runs.output_folder import with_defaults
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.player.session.bundled_run import OPENING_VIDEO
+from stepscope.engine.cli.options import BUNDLED_RUN
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint_folder import identify_model
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.reports.leaderboard import list_leaderboard_metrics
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.output_folder import with_defaults
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.paths import ASSETS
 from tests.support.streams.batches import run_sample
 
 RUN = RunFolder(BUNDLED_RUN)
 SPLIT = read_split(ASSETS / "demo" / "test.json")
-REMEDY = "python -m assets run"
+REMEDY = "python -m stepscope.assets run"
 MEASURED = {"speak_prob", "update_prob", "latency_ms", "first_token_ms"}
 """Fields that differ between machines: probabilities a little."""
 

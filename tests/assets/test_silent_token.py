@@ -5,27 +5,27 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.decisions.policies import POLICIES, convert_theta
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.checkpoint_folder import identify_model
-from engine.model.files.bundled import BUNDLED_CHECKPOINTS
-from engine.model.files.smolvlm_files import load_tokenizer
-from engine.streamer import Streamer
-from eval.data.loading import read_samples, read_split
-from eval.data.samples import build_task
-from eval.matching.sentence_encoders import load_encoder
-from eval.reports.scoring import ScoreSettings
-from eval.runs.streaming.sample_features import embed_sample
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.exact import run_sweep
-from eval.sweeps.folder import read_sweep
-from eval.sweeps.grid import Grid
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.decisions.policies import POLICIES, convert_theta
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.checkpoint_folder import identify_model
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from stepscope.engine.model.files.smolvlm_files import load_tokenizer
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.loading import read_samples, read_split
+from stepscope.eval.data.samples import build_task
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.exact import run_sweep
+from stepscope.eval.sweeps.folder import read_sweep
+from stepscope.eval.sweeps.grid import Grid
 from tests.support.paths import ASSETS, ROOT
 
 FOLDER = ASSETS / "checkpoint-silent-token"
-REMEDY = "python -m assets twin, then measure it again; see docs/checkpoints.md"
+REMEDY = "python -m stepscope.assets twin, then measure it again; see docs/checkpoints.md"
 
 
 @pytest.fixture(scope="module")

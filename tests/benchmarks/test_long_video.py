@@ -3,8 +3,8 @@
 import torch
 
 from benchmarks.engine.long_video import lengthen
-from engine.model.features.frame_encoder import FrameFeatures
-from eval.data.samples import Sample, Turn
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.eval.data.samples import Sample, Turn
 
 
 def test_pictures_are_held_after_each_moment_and_its_turns_move_along() -> None:

@@ -4,14 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.eval.plain_pipeline import PlainPipeline
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.features.frame_encoder import encode
-from engine.records import FrameOutput
-from engine.streamer import Streamer
-from engine.video.reader import read_frames
-from eval.data.loading import read_split
-from eval.data.samples import build_task
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import read_frames
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import build_task
 
 ASSETS = Path(__file__).parents[2] / "assets"
 

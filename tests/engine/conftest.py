@@ -1,6 +1,6 @@
 import pytest
 
-from engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.streams.fakes import tiny_checkpoint
 
 

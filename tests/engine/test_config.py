@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import engine.__main__
-import eval.__main__
-from engine.config import StreamConfig, format_threshold, read_threshold
-from engine.decisions.policies import convert_theta
+import stepscope.engine.__main__
+import stepscope.eval.__main__
+from stepscope.engine.config import StreamConfig, format_threshold, read_threshold
+from stepscope.engine.decisions.policies import convert_theta
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_both_commands_refuse_it_with_the_same_sentence(
     """No model is loaded for it."""
     said = f"error: the speak threshold must be a number from 0 to 1; got {repr(typed) if typed else 'nothing'}\n"
     for main, command in (
-        (engine.__main__.main, ["run", "video.mp4"]),
-        (eval.__main__.main, ["run", str(demo_manifest)]),
+        (stepscope.engine.__main__.main, ["run", "video.mp4"]),
+        (stepscope.eval.__main__.main, ["run", str(demo_manifest)]),
     ):
         assert main([*command, "--out", str(tmp_path / "out"), "--speak-threshold", typed]) == 2
         assert said in capfd.readouterr().err

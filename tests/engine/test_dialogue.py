@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.formatting import format_clock
-from engine.config import IllegalUpdates
-from engine.dialogue import (
+from stepscope.app.formatting import format_clock
+from stepscope.engine.config import IllegalUpdates
+from stepscope.engine.dialogue import (
     Update,
     apply_update,
     fill_legality,
@@ -17,7 +17,7 @@ from engine.dialogue import (
     parse_update,
     parse_user_turn,
 )
-from engine.records import Step, UserTurn
+from stepscope.engine.records import Step, UserTurn
 from tests.support.streams.controlled import Turns, stream
 from tests.support.streams.fakes import STEPS
 

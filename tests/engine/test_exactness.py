@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from engine.bench.modes import read_videos
-from engine.config import StreamConfig, Thresholds
-from engine.control.requests import PassCounts
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
-from engine.replay import Recording
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.bench.modes import read_videos
+from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.control.requests import PassCounts
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 from tests.support.paths import ASSETS
 from tests.support.streams.batches import stream_many
 from tests.support.streams.replays import run_with_drafts, sweep

@@ -11,13 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig, read_config
-from engine.errors import FeatureError
-from engine.io.files import atomic_write
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
-from engine.model.preprocessing import Normalization
-from engine.records import FrameOutput, read_outputs, write_outputs
+from stepscope.engine.config import StreamConfig, read_config
+from stepscope.engine.errors import FeatureError
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
+from stepscope.engine.model.preprocessing import Normalization
+from stepscope.engine.records import FrameOutput, read_outputs, write_outputs
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 
 OUTPUT = FrameOutput(

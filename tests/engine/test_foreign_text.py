@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.commands import read_steps
-from engine.config import read_config
-from engine.dialogue import parse_steps, parse_time, parse_user_turn
-from engine.io.files import EncodingError, decode_text, read_text
-from engine.records import Step, UserTurn, numbered_lines
+from stepscope.engine.cli.commands import read_steps
+from stepscope.engine.config import read_config
+from stepscope.engine.dialogue import parse_steps, parse_time, parse_user_turn
+from stepscope.engine.io.files import EncodingError, decode_text, read_text
+from stepscope.engine.records import Step, UserTurn, numbered_lines
 
 STEPS = "S1: lay down the board\r\nS2: attach the axle\r\n"
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-be-sig", "utf-32")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.imports import collection_paused, import_uncollected
+from stepscope.engine.imports import collection_paused, import_uncollected
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +48,9 @@ def test_no_collection_runs_while_a_command_imports_its_libraries() -> None:
 import gc, sys
 collected = []
 gc.callbacks.append(lambda phase, info: collected.append(len(sys.modules)))
-from engine.imports import import_uncollected
+from stepscope.engine.imports import import_uncollected
 del collected[:]
-import_uncollected("eval.runs.pools.worker")
+import_uncollected("stepscope.eval.runs.pools.worker")
 assert "torch" in sys.modules and "transformers" in sys.modules
 sys.exit(len(collected))
 """

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from engine.config import StreamConfig
-from engine.control.requests import Image, Piece
-from engine.inference.runner import embed_inputs, forward_batch
-from engine.inspection import inspect_frame, trace_frames
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import FrameOutput
-from engine.replay import Recording
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import Image, Piece
+from stepscope.engine.inference.runner import embed_inputs, forward_batch
+from stepscope.engine.inspection import inspect_frame, trace_frames
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.streams import SHORT, TASK, between
 
@@ -58,7 +58,7 @@ def run_one_by_one(
         context.extend(request.inputs)
         return real(runners, inputs, requests, **more)
 
-    monkeypatch.setattr("engine.stream.forward_batch", spy)
+    monkeypatch.setattr("stepscope.engine.stream.forward_batch", spy)
     outputs, fed = list[FrameOutput](), list[FedContext]()
     before: tuple[Piece, ...] = ()
     for output in Streamer(checkpoint, config.frame_by_frame()).run(iter(frames), TASK):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.plurals import format_count
+from stepscope.engine.plurals import format_count
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.config import StreamConfig
-from engine.control.controller import StreamController
-from engine.control.requests import Decision, Image
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.decisions.policies import POLICIES, DecisionPolicy, Signal, TriggerCounter
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
-from engine.replay import Recording
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.requests import Decision, Image
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, Signal, TriggerCounter
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 from tests.support.paths import ROOT
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig, Thresholds
-from engine.control.requests import PassCounts
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import FrameOutput
-from engine.replay import Recording
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.control.requests import PassCounts
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.replays import run_with_drafts, sweep
 from tests.support.streams.streams import SHORT, TASK, assert_equal, between, decided

@@ -7,15 +7,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.errors import ContextError
-from engine.inference.packed import forward_packed
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import ContextError
+from stepscope.engine.inference.packed import forward_packed
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import CASES, stream_both, stream_many, video
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.streams import SHORT, decided, probs

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decisions.signals import MAX_SIGNALS, SignalSpec, check_signals
-from engine.records import FrameOutput
+from stepscope.engine.decisions.signals import MAX_SIGNALS, SignalSpec, check_signals
+from stepscope.engine.records import FrameOutput
 
 PLAIN = FrameOutput(
     frame_index=0,

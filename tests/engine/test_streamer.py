@@ -9,17 +9,17 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig
-from engine.control.requests import ForwardRequest, FrameTimesRequest, Image
-from engine.control.task import Task
-from engine.errors import EngineError, FeatureError, VideoError
-from engine.inference.readout import ReadoutSpec
-from engine.inference.runner import Runner
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures, prefetch
-from engine.model.kv_cache import KVCache
-from engine.records import FrameOutput
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import ForwardRequest, FrameTimesRequest, Image
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import EngineError, FeatureError, VideoError
+from stepscope.engine.inference.readout import ReadoutSpec
+from stepscope.engine.inference.runner import Runner
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, prefetch
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import STEPS, counting, random_frames, tiny_checkpoint
 from tests.support.streams.streams import SHORT, TASK, between, decided, probs
 

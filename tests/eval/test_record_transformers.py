@@ -10,15 +10,15 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer
 
-from app.batch import saved_runs
-from app.batch.context import BatchContext
-from app.player.context import AppContext
-from app.player.display.payload import pack_run
-from engine import read_frames
-from eval.data.loading import read_split
-from eval.recorder import RunRecorder, SignalSpec
-from eval.runs.folder import NO_REFERENCE, RunFolder
-from eval.sweeps.traces import read_traces
+from stepscope.app.batch import saved_runs
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.display.payload import pack_run
+from stepscope.engine import read_frames
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.recorder import RunRecorder, SignalSpec
+from stepscope.eval.runs.folder import NO_REFERENCE, RunFolder
+from stepscope.eval.sweeps.traces import read_traces
 from tests.eval.test_recorder import score_folder
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context

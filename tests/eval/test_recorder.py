@@ -14,17 +14,17 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from engine.decisions.signals import SignalSpec
-from eval.cli.finished_runs import score
-from eval.cli.options import RescoreOptions
-from eval.data.loading import read_split
-from eval.data.samples import Turn
-from eval.metrics.score import analyze_video, score_counts
-from eval.recorder import RunRecorder
-from eval.reports.scoring import make_report
-from eval.reports.table_files import read_metrics
-from eval.runs.folder import RunFolder
-from eval.runs.output_folder import FolderRefusedError
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.eval.cli.finished_runs import score
+from stepscope.eval.cli.options import RescoreOptions
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.metrics.score import analyze_video, score_counts
+from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.reports.scoring import make_report
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.output_folder import FolderRefusedError
 from tests.support.data.batches import no_java
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters
@@ -167,7 +167,7 @@ def test_another_model_or_other_signals_are_refused(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal
-from eval.recorder import RunRecorder
+from stepscope.eval.recorder import RunRecorder
 with RunRecorder({folder!r}, model="m") as run:
     for name in ("a", "b"):
         with run.video(name, fps=2) as video:
@@ -195,9 +195,9 @@ def score_folder(folder: Path, **options: Any) -> int:
     few = partial(make_report, num_resamples=2)
     encoder = type("E", (), {"encode": staticmethod(count_letters), "settings": lambda self: {"text_encoder": "l"}})()
     with (
-        patch("eval.reports.scoring.make_report", few),
-        patch("eval.cli.finished_runs.import_encoder", lambda name: encoder),
-        patch("eval.cli.finished_runs.TextScorer", no_java),
+        patch("stepscope.eval.reports.scoring.make_report", few),
+        patch("stepscope.eval.cli.finished_runs.import_encoder", lambda name: encoder),
+        patch("stepscope.eval.cli.finished_runs.TextScorer", no_java),
     ):
         return score(RescoreOptions(run=folder, **options))
 

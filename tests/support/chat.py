@@ -8,13 +8,13 @@ from functools import partial
 
 import gradio as gr
 
-from app.chat import handlers
-from app.chat.conversation.encoded_clips import EncodedClips
-from app.chat.conversation.prompts import run_prompt
-from app.chat.conversation.window import ChatWindow
-from app.chat.views import AskView
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
+from stepscope.app.chat import handlers
+from stepscope.app.chat.conversation.encoded_clips import EncodedClips
+from stepscope.app.chat.conversation.prompts import run_prompt
+from stepscope.app.chat.conversation.window import ChatWindow
+from stepscope.app.chat.views import AskView
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
 
 
 def ask(context: AppContext, window: ChatWindow | None, live: LiveRun | None, text: str) -> tuple[ChatWindow, str]:

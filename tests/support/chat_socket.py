@@ -6,11 +6,11 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from app.chat.routes import chat_routes
-from app.guard import HostRules, RequestGuard
-from engine.chat.pool import WorkerPool
-from engine.chat.service import ChatService
-from engine.chat.worker import ChatWorker
+from stepscope.app.chat.routes import chat_routes
+from stepscope.app.guard import HostRules, RequestGuard
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.service import ChatService
+from stepscope.engine.chat.worker import ChatWorker
 
 ASK: list[dict[str, Any]] = [{"role": "user", "content": "What is next?"}]
 

@@ -7,25 +7,31 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 import plotly.graph_objects as go
 
-from app.batch import saved_runs as saved
-from app.batch.chart import pack_chart
-from app.batch.compare.tables import compared_turns, compared_videos, describe_sides, draw_differences, thresholds_of
-from app.batch.context import BatchContext
-from app.batch.figure_row import NamedFigure
-from app.controls.widgets import read_event
-from app.figures.charts.registry import COMPARISON_CHARTS
-from app.figures.charts.videos import COMPARED_SCORES, score_distributions
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.views import PlayerView
-from app.style.colours import Theme
-from engine.plurals import format_count
-from eval.annotations.corrections import TurnName
-from eval.metrics.definitions import NUM_FAILURES
-from eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
-from eval.runs.folder import RunFolder
-from eval.runs.traces import read_provenance
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.chart import pack_chart
+from stepscope.app.batch.compare.tables import (
+    compared_turns,
+    compared_videos,
+    describe_sides,
+    draw_differences,
+    thresholds_of,
+)
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.figure_row import NamedFigure
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
+from stepscope.app.figures.charts.videos import COMPARED_SCORES, score_distributions
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.views import PlayerView
+from stepscope.app.style.colours import Theme
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.traces import read_provenance
 
 NO_SECOND_RUN: Final = (
     "There is no other run of this split. Start one with other settings, or import one, to compare it"

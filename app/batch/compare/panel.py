@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.chart import make_chart
-from app.batch.compare import handlers as comparing
-from app.batch.compare.handlers import CompareView, VideosView
-from app.batch.compare.tables import TURN_HEADERS, VIDEO_HEADERS, WRONG_IN, metric_choices
-from app.batch.context import BatchContext
-from app.batch.figure_row import FigureRow, make_figure_row, wire_figure_row
-from app.controls.widgets import LATEST, make_status_line, wire
-from app.figures.charts.registry import COMPARISON_CHARTS
-from app.player.context import AppContext
-from app.player.views import PlayerView
-from eval.metrics.definitions import NUM_FAILURES
+from stepscope.app.batch.chart import make_chart
+from stepscope.app.batch.compare import handlers as comparing
+from stepscope.app.batch.compare.handlers import CompareView, VideosView
+from stepscope.app.batch.compare.tables import TURN_HEADERS, VIDEO_HEADERS, WRONG_IN, metric_choices
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.figure_row import FigureRow, make_figure_row, wire_figure_row
+from stepscope.app.controls.widgets import LATEST, make_status_line, wire
+from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.views import PlayerView
+from stepscope.eval.metrics.definitions import NUM_FAILURES
 
 
 class ComparePanel(NamedTuple):

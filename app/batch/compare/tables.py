@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from app.batch.runs.results import format_interval, round_score
-from app.figures.charts.videos import COMPARED_SCORES
-from app.formatting import format_score
-from app.templates import render
-from engine.config import StreamConfig, format_thresholds, name_thresholds
-from eval.data.samples import Sample
-from eval.metrics.definitions import BEST_VALUES, Metric, compute_loss, find_metric, has_direction
-from eval.reports.compare_runs import ComparedVideo
-from eval.reports.statistics import Difference
-from eval.runs.provenance import Provenance
+from stepscope.app.batch.runs.results import format_interval, round_score
+from stepscope.app.figures.charts.videos import COMPARED_SCORES
+from stepscope.app.formatting import format_score
+from stepscope.app.templates import render
+from stepscope.engine.config import StreamConfig, format_thresholds, name_thresholds
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.definitions import BEST_VALUES, Metric, compute_loss, find_metric, has_direction
+from stepscope.eval.reports.compare_runs import ComparedVideo
+from stepscope.eval.reports.statistics import Difference
+from stepscope.eval.runs.provenance import Provenance
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Reference turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]

@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple, get_args
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.player.session.run_files import file_name
-from app.player.views import status_line
-from engine.plurals import format_count
-from eval.metrics.definitions import Metric, find_metric
-from eval.reports.leaderboard import (
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.run_files import file_name
+from stepscope.app.player.views import status_line
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.definitions import Metric, find_metric
+from stepscope.eval.reports.leaderboard import (
     MIN_TESTED_VIDEOS,
     Leaderboard,
     build_leaderboard,
@@ -28,8 +28,8 @@ from eval.reports.leaderboard import (
     format_leaderboard,
     sort_leaderboard,
 )
-from eval.reports.table_formats import TableFormat
-from eval.runs.folder import RunFolder
+from stepscope.eval.reports.table_formats import TableFormat
+from stepscope.eval.runs.folder import RunFolder
 
 MAX_FIRST_RUNS: Final = 8
 """Maximum number of preselected runs, the newest ones of the split."""

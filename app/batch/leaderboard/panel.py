@@ -5,14 +5,14 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.leaderboard import handlers as boards
-from app.batch.leaderboard.handlers import BoardChoices, BoardView, OpenedRun
-from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
-from app.player.context import AppContext
-from app.player.downloads import SAVE_JS, make_download
-from eval.reports.leaderboard import DEFAULT_METRICS, list_leaderboard_metrics
-from eval.reports.table_formats import TableFormat
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.leaderboard import handlers as boards
+from stepscope.app.batch.leaderboard.handlers import BoardChoices, BoardView, OpenedRun
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.downloads import SAVE_JS, make_download
+from stepscope.eval.reports.leaderboard import DEFAULT_METRICS, list_leaderboard_metrics
+from stepscope.eval.reports.table_formats import TableFormat
 
 LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}
 """Names of the formats of the table."""

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import SPLITS_FOLDER, BatchContext
-from app.batch.new_run.own_splits import add_by_path, add_upload, describe_split
-from app.formatting import as_sentence
-from app.player.views import status_line
-from engine.io.files import strip_text
+from stepscope.app.batch.context import SPLITS_FOLDER, BatchContext
+from stepscope.app.batch.new_run.own_splits import add_by_path, add_upload, describe_split
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.views import status_line
+from stepscope.engine.io.files import strip_text
 
 
 class AddedSplit(NamedTuple):

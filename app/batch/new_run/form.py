@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import FEATURES_FOLDER, BatchContext
-from app.controls.threshold_sliders import ThresholdSliders, show_sliders
-from app.formatting import as_sentence
-from app.player.views import status_line
-from engine.config import ContextStrategy, read_threshold
-from engine.decisions.policies import find_policy
-from engine.errors import EngineError
-from engine.model.checkpoint_folder import find_policy_of
-from engine.model.files.bundled import BUNDLED_CHECKPOINTS, bundled_name
-from eval.data.samples import Split
-from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import IDENTITY
-from eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
-from eval.runs.pools.ray_pool import is_cluster
-from eval.runs.provenance import Provenance
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.batch.context import FEATURES_FOLDER, BatchContext
+from stepscope.app.controls.threshold_sliders import ThresholdSliders, show_sliders
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.views import status_line
+from stepscope.engine.config import ContextStrategy, read_threshold
+from stepscope.engine.decisions.policies import find_policy
+from stepscope.engine.errors import EngineError
+from stepscope.engine.model.checkpoint_folder import find_policy_of
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS, bundled_name
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import IDENTITY
+from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
+from stepscope.eval.runs.pools.ray_pool import is_cluster
+from stepscope.eval.runs.provenance import Provenance
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
 """Offered devices; a local page accepts any value."""

@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from app.batch.new_run.start import check_name
-from app.batch.runs.handlers import UNCHANGED, BatchView, show
-from app.batch.runs.results import VideoFilter
-from app.formatting import as_sentence, name_files
-from app.player.session.references import check_size
-from app.player.uploads.result import MAX_RESULT_BYTES
-from app.player.uploads.rule import read_rule
-from app.player.views import status_line
-from eval.runs.imports.import_results import FoundResults, find_results
-from eval.runs.imports.signals import SignalRule
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.app.batch.new_run.start import check_name
+from stepscope.app.batch.runs.handlers import UNCHANGED, BatchView, show
+from stepscope.app.batch.runs.results import VideoFilter
+from stepscope.app.formatting import as_sentence, name_files
+from stepscope.app.player.session.references import check_size
+from stepscope.app.player.uploads.result import MAX_RESULT_BYTES
+from stepscope.app.player.uploads.rule import read_rule
+from stepscope.app.player.views import status_line
+from stepscope.eval.runs.imports.import_results import FoundResults, find_results
+from stepscope.eval.runs.imports.signals import SignalRule
 
 
 def import_files(

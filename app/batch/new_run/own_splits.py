@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from app.player.session.references import check_size
-from engine.plurals import format_count
-from eval.data.loading import digest_split, read_split
-from eval.data.samples import InvalidSample, Sample, Split
-from eval.data.writers import write_samples
+from stepscope.app.player.session.references import check_size
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.loading import digest_split, read_split
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.data.writers import write_samples
 
 MAX_ADDED: Final = 50
 """Maximum number of stored uploads."""

@@ -5,14 +5,14 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.new_run import add_split as adding
-from app.batch.new_run.add_split import AddedSplit
-from app.batch.new_run.form import DEVICES, FilledForm, list_checkpoints, show_rule, use_settings
-from app.controls.context_choice import make_context_choice
-from app.controls.threshold_sliders import SliderIds, ThresholdSliders, make_threshold_sliders
-from app.controls.widgets import AT_ONCE, make_status_line, wire
-from app.player.uploads.rule import RuleBoxes, make_rule_boxes
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.new_run import add_split as adding
+from stepscope.app.batch.new_run.add_split import AddedSplit
+from stepscope.app.batch.new_run.form import DEVICES, FilledForm, list_checkpoints, show_rule, use_settings
+from stepscope.app.controls.context_choice import make_context_choice
+from stepscope.app.controls.threshold_sliders import SliderIds, ThresholdSliders, make_threshold_sliders
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.player.uploads.rule import RuleBoxes, make_rule_boxes
 
 SLIDERS: Final = SliderIds("batch_speak", "batch_update", "batch_theta")
 KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"

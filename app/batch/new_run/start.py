@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from app.batch.new_run.form import DEVICES, make_work
-from app.batch.runs.handlers import UNCHANGED, BatchView, show
-from app.batch.runs.results import VideoFilter
-from app.formatting import as_sentence
-from app.player.views import status_line
-from engine.config import ContextStrategy
-from engine.errors import EngineError
-from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import IDENTITY, RunFolder
-from eval.runs.output_folder import FolderRefusedError, find_changed_settings
-from eval.runs.pools.ray_pool import is_cluster
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.app.batch.new_run.form import DEVICES, make_work
+from stepscope.app.batch.runs.handlers import UNCHANGED, BatchView, show
+from stepscope.app.batch.runs.results import VideoFilter
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.views import status_line
+from stepscope.engine.config import ContextStrategy
+from stepscope.engine.errors import EngineError
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import IDENTITY, RunFolder
+from stepscope.eval.runs.output_folder import FolderRefusedError, find_changed_settings
+from stepscope.eval.runs.pools.ray_pool import is_cluster
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 MAX_NAME_CHARS: Final = 80

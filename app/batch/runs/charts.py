@@ -7,16 +7,16 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.chart import make_chart, pack_chart
-from app.batch.context import BatchContext
-from app.batch.figure_row import FigureRow, NamedFigure, make_figure_row, wire_figure_row
-from app.controls.widgets import LATEST
-from app.figures.charts import videos
-from app.figures.charts.registry import CHARTS, Chart
-from app.figures.charts.videos import SCATTER_SCORES, VIDEO_SCORES
-from app.style.colours import Theme
-from eval.metrics.definitions import find_metric
-from eval.reports.results import Results, read_results
+from stepscope.app.batch.chart import make_chart, pack_chart
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.figure_row import FigureRow, NamedFigure, make_figure_row, wire_figure_row
+from stepscope.app.controls.widgets import LATEST
+from stepscope.app.figures.charts import videos
+from stepscope.app.figures.charts.registry import CHARTS, Chart
+from stepscope.app.figures.charts.videos import SCATTER_SCORES, VIDEO_SCORES
+from stepscope.app.style.colours import Theme
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.reports.results import Results, read_results
 
 _HINTS: Final = {"failures": "Click a bar for its videos"}
 

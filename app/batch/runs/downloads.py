@@ -13,16 +13,24 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.formatting import as_sentence
-from app.player.session.run_files import file_name
-from app.templates import render, render_note
-from app.transcode import find_downloadable
-from engine.errors import EngineError
-from engine.io.files import load_json, open_text, read_text, replace_surrogates, to_cell, write_json, write_rows
-from eval.runs.folder import RunFolder
-from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
-from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.session.run_files import file_name
+from stepscope.app.templates import render, render_note
+from stepscope.app.transcode import find_downloadable
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import (
+    load_json,
+    open_text,
+    read_text,
+    replace_surrogates,
+    to_cell,
+    write_json,
+    write_rows,
+)
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
+from stepscope.eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
 """File names of the downloads."""

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from app.batch.runs.downloads import TABLES, draw_provenance, has_table
-from app.batch.runs.results import VideoFilter, draw_corpus, video_table
-from app.batch.runs.scoring import make_score_job
-from app.batch.runs.status import describe_status, draw_job, draw_mark
-from app.formatting import as_sentence
-from app.player.views import status_line
-from eval.reports.results import Results, read_results
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.app.batch.runs.downloads import TABLES, draw_provenance, has_table
+from stepscope.app.batch.runs.results import VideoFilter, draw_corpus, video_table
+from stepscope.app.batch.runs.scoring import make_score_job
+from stepscope.app.batch.runs.status import describe_status, draw_job, draw_mark
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.views import status_line
+from stepscope.eval.reports.results import Results, read_results
 
 
 class ShownRun(NamedTuple):

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.runs.downloads import TABLES, download
-from app.batch.runs.results import HEADERS, ORDERS
-from app.controls.widgets import AT_ONCE
-from app.player.downloads import SAVE_JS, make_download
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.runs.downloads import TABLES, download
+from stepscope.app.batch.runs.results import HEADERS, ORDERS
+from stepscope.app.controls.widgets import AT_ONCE
+from stepscope.app.player.downloads import SAVE_JS, make_download
 
 
 class RunPanel(NamedTuple):

@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from app.formatting import format_score
-from app.templates import render
-from eval.metrics.definitions import GROUPS, Metric, find_metric
-from eval.metrics.signals import PREFIXES
-from eval.reports.table_files import Row
-from eval.runs.folder import UNSCORED
-from eval.runs.imports.import_results import NO_RESULT_FILE
+from stepscope.app.formatting import format_score
+from stepscope.app.templates import render
+from stepscope.eval.metrics.definitions import GROUPS, Metric, find_metric
+from stepscope.eval.metrics.signals import PREFIXES
+from stepscope.eval.reports.table_files import Row
+from stepscope.eval.runs.folder import UNSCORED
+from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE
 
 VIDEO_COLUMNS: Final = (
     "num_failures",

@@ -1,8 +1,8 @@
 """Scoring of a recorded run: one that another program or a live session wrote, and that no job of the page scores."""
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from eval.data.samples import InvalidSample, Sample
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.eval.data.samples import InvalidSample, Sample
 
 
 def make_score_job(batches: BatchContext, name: str | None) -> Job:

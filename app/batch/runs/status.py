@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from app.batch.runs.results import count_failed
-from app.batch.runs.scoring import make_score_job
-from app.formatting import as_sentence, format_clock
-from app.templates import render
-from engine.plurals import format_count
-from eval.reports.results import Results
-from eval.runs.folder import UNSCORED
-from eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
-from eval.runs.progress import Progress, WorkerStatus
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.app.batch.runs.results import count_failed
+from stepscope.app.batch.runs.scoring import make_score_job
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.templates import render
+from stepscope.engine.plurals import format_count
+from stepscope.eval.reports.results import Results
+from stepscope.eval.runs.folder import UNSCORED
+from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
+from stepscope.eval.runs.progress import Progress, WorkerStatus
 
 
 def draw_job(name: str, job: Job | None) -> str:

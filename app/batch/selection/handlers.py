@@ -13,23 +13,23 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 from pydantic import BaseModel
 
-from app.batch.context import BatchContext
-from app.batch.runs.results import VideoFilter, score_groups
-from app.controls.widgets import read_event
-from app.formatting import as_sentence
-from app.player.context import AppContext
-from app.reviews.history import read_review
-from app.reviews.store import ReviewStore
-from app.templates import render, render_note
-from engine.errors import EngineError
-from engine.io.files import write_json
-from engine.io.json_records import read_record
-from engine.plurals import format_count
-from eval.data.samples import Split
-from eval.metrics.failures import FAILURE_KINDS, failure_score
-from eval.reports.results import read_results
-from eval.reports.scoring import score_run
-from eval.reports.table_files import Row
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.runs.results import VideoFilter, score_groups
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.context import AppContext
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.templates import render, render_note
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import write_json
+from stepscope.engine.io.json_records import read_record
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Split
+from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
+from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.reports.table_files import Row
 
 SLICES: Final = ".slices"
 ALL_VIDEOS: Final = "all videos"

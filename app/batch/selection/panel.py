@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.selection import handlers as choosing
-from app.batch.selection.handlers import SavedSlice, SelectionChoices
-from app.controls.widgets import AT_ONCE, wire
-from app.player.context import AppContext
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.selection import handlers as choosing
+from stepscope.app.batch.selection.handlers import SavedSlice, SelectionChoices
+from stepscope.app.controls.widgets import AT_ONCE, wire
+from stepscope.app.player.context import AppContext
 
 
 class SelectionPanel(NamedTuple):

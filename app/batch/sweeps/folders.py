@@ -15,27 +15,27 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
-from app.figures.chart_files import preview_choice
-from app.figures.charts.sweep_curves import SweepData
-from app.formatting import as_sentence
-from app.player.session.run_files import file_name
-from engine.config import StreamConfig
-from engine.model.files.bundled import BUNDLED_CHECKPOINTS
-from eval.data.samples import Split
-from eval.metrics.bootstrap import Interval
-from eval.reports.scoring import ScoreSettings, make_analyzer
-from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import IDENTITY, RunFolder
-from eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
-from eval.runs.traces import read_provenance
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.best_point import BestPoint, PresentPoint
-from eval.sweeps.exact import build_sweep_settings, read_swept_videos
-from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
-from eval.sweeps.gain import compute_gain, find_present, score_present
-from eval.sweeps.grid import GRID_SIZES, Grid, GridScores, make_axis, make_grid
-from eval.sweeps.traces import Choice, describe_choice, read_traces
+from stepscope.app.batch.context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
+from stepscope.app.figures.chart_files import preview_choice
+from stepscope.app.figures.charts.sweep_curves import SweepData
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.session.run_files import file_name
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from stepscope.eval.data.samples import Split
+from stepscope.eval.metrics.bootstrap import Interval
+from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import IDENTITY, RunFolder
+from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
+from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint
+from stepscope.eval.sweeps.exact import build_sweep_settings, read_swept_videos
+from stepscope.eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
+from stepscope.eval.sweeps.gain import compute_gain, find_present, score_present
+from stepscope.eval.sweeps.grid import GRID_SIZES, Grid, GridScores, make_axis, make_grid
+from stepscope.eval.sweeps.traces import Choice, describe_choice, read_traces
 
 _RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name in ("split", "model_digest", "heads_digest"))
 _SEPARATOR: Final = "\n"

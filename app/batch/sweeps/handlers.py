@@ -8,32 +8,32 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.chart import pack_chart
-from app.batch.context import BatchContext
-from app.batch.figure_row import NamedFigure
-from app.batch.sweeps.folders import check_has_model, find_exact_sizes, find_sweep, plan_sweep
-from app.batch.sweeps.render import (
+from stepscope.app.batch.chart import pack_chart
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.figure_row import NamedFigure
+from stepscope.app.batch.sweeps.folders import check_has_model, find_exact_sizes, find_sweep, plan_sweep
+from stepscope.app.batch.sweeps.render import (
     RECOMMENDED,
     choices,
     describe_best,
     describe_points,
 )
-from app.controls.pace import UPDATE_INTERVAL_S, Pace
-from app.controls.widgets import read_event
-from app.figures.charts.registry import SWEEP_CHARTS
-from app.formatting import as_sentence, format_clock
-from app.player.context import AppContext
-from app.player.session.live_run import Cancellable
-from app.style.colours import Theme
-from app.templates import render, render_note
-from engine.config import format_threshold
-from engine.decisions.signals import Decision
-from engine.errors import EngineError
-from engine.io.files import to_json
-from engine.plurals import format_count
-from eval.metrics.definitions import find_metric
-from eval.sweeps.best_point import BestPoint, find_best, recommend_metric
-from eval.sweeps.exact import SweepProgress, run_sweep
+from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.figures.charts.registry import SWEEP_CHARTS
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import Cancellable
+from stepscope.app.style.colours import Theme
+from stepscope.app.templates import render, render_note
+from stepscope.engine.config import format_threshold
+from stepscope.engine.decisions.signals import Decision
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import to_json
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.sweeps.best_point import BestPoint, find_best, recommend_metric
+from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
 
 _CANCELLED: Final = "Cancelled. Finished videos are kept; “Run each point” continues the sweep."
 

@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.chart import make_chart
-from app.batch.context import BatchContext
-from app.batch.figure_row import FigureRow, make_figure_row, wire_figure_row
-from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.folders import download_sweep
-from app.batch.sweeps.handlers import AppliedPoint, BegunSweep, EnteredSweep, SweepButtons, SweepView
-from app.batch.sweeps.render import RECOMMENDED, choices
-from app.controls.widgets import AT_ONCE, LATEST, PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, make_status_line, wire
-from app.figures.charts.registry import SWEEP_CHARTS
-from app.player.context import AppContext
-from app.player.downloads import SAVE_JS, make_download
-from eval.sweeps.best_point import BestPoint
-from eval.sweeps.grid import GRID_SIZES
+from stepscope.app.batch.chart import make_chart
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.figure_row import FigureRow, make_figure_row, wire_figure_row
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.batch.sweeps.folders import download_sweep
+from stepscope.app.batch.sweeps.handlers import AppliedPoint, BegunSweep, EnteredSweep, SweepButtons, SweepView
+from stepscope.app.batch.sweeps.render import RECOMMENDED, choices
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, make_status_line, wire
+from stepscope.app.figures.charts.registry import SWEEP_CHARTS
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.downloads import SAVE_JS, make_download
+from stepscope.eval.sweeps.best_point import BestPoint
+from stepscope.eval.sweeps.grid import GRID_SIZES
 
 
 class SweepPanel(NamedTuple):

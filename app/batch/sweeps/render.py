@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Final
 
-from app.batch.sweeps.folders import FoundSweep, find_gain
-from app.formatting import format_score
-from engine.plurals import format_count
-from eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
-from eval.sweeps.best_point import BestPoint
-from eval.sweeps.gain import explain_best
-from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
+from stepscope.app.batch.sweeps.folders import FoundSweep, find_gain
+from stepscope.app.formatting import format_score
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
+from stepscope.eval.sweeps.best_point import BestPoint
+from stepscope.eval.sweeps.gain import explain_best
+from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
 
 RECOMMENDED: Final = "recommended"
 """The choice of the recommended score."""

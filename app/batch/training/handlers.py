@@ -8,18 +8,18 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.chart import pack_chart
-from app.batch.context import BatchContext
-from app.batch.training.table import clip_table
-from app.figures.charts.registry import TRAINING_CHARTS
-from app.formatting import as_sentence, format_score
-from app.player.context import AppContext
-from engine.errors import EngineError
-from engine.io.files import replace_surrogates
-from engine.training.curves import TrainingProgress
-from eval.training.clip_checks import check_split
-from eval.training.clip_table import ClipRow, summarize
-from eval.training.results import TrainingResults, is_training_folder, read_results
+from stepscope.app.batch.chart import pack_chart
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.training.table import clip_table
+from stepscope.app.figures.charts.registry import TRAINING_CHARTS
+from stepscope.app.formatting import as_sentence, format_score
+from stepscope.app.player.context import AppContext
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.training.curves import TrainingProgress
+from stepscope.eval.training.clip_checks import check_split
+from stepscope.eval.training.clip_table import ClipRow, summarize
+from stepscope.eval.training.results import TrainingResults, is_training_folder, read_results
 
 _FOLDER: Final = "folder "
 _SPLIT: Final = "split "

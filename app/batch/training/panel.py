@@ -5,13 +5,13 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.batch.chart import make_chart
-from app.batch.context import BatchContext
-from app.batch.training import handlers
-from app.batch.training.handlers import TrainingView
-from app.batch.training.table import HEADERS
-from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
-from app.player.context import AppContext
+from stepscope.app.batch.chart import make_chart
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.training import handlers
+from stepscope.app.batch.training.handlers import TrainingView
+from stepscope.app.batch.training.table import HEADERS
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.player.context import AppContext
 
 FOLLOW_INTERVAL_S: Final = 3.0
 """Interval at which an unfinished training run is read again, while the batch tab is open."""

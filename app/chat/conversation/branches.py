@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from engine.chat.prompts import ChatTurn, Conversation
+from stepscope.engine.chat.prompts import ChatTurn, Conversation
 
 MAX_BRANCHES: Final = 50
 """Maximum number of branches of a conversation; a new one then replaces the oldest."""

@@ -9,13 +9,13 @@ from threading import Lock
 
 from torch import Tensor
 
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.plan import StreamPlan, read_features
-from app.player.session.run import Run
-from engine.chat.worker import index_features
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.plurals import format_count
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.plan import StreamPlan, read_features
+from stepscope.app.player.session.run import Run
+from stepscope.engine.chat.worker import index_features
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.plurals import format_count
 
 BUDGET_BYTES = 2**28
 FRAMES_PER_STEP = 16

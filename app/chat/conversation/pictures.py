@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from engine.chat.worker import digest_features
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import encode_images
+from stepscope.engine.chat.worker import digest_features
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import encode_images
 
 MAX_PICTURES: Final = 64
 """Maximum number of pictures in a conversation."""

@@ -6,19 +6,24 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from app.chat.conversation.encoded_clips import EncodedClip, EncodedClips
-from app.chat.conversation.pictures import MAX_PICTURE_BYTES, check_num_pictures, check_pictures, encode_pictures
-from app.chat.conversation.window import ChatWindow
-from app.formatting import format_clock
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
-from engine.chat.prompts import render_conversation, render_run
-from engine.chat.worker import ChatPrompt
-from engine.io.files import open_file, strip_text
-from engine.model.checkpoint import Checkpoint
-from engine.model.prompt import Prompt
-from engine.plurals import format_count
+from stepscope.app.chat.conversation.encoded_clips import EncodedClip, EncodedClips
+from stepscope.app.chat.conversation.pictures import (
+    MAX_PICTURE_BYTES,
+    check_num_pictures,
+    check_pictures,
+    encode_pictures,
+)
+from stepscope.app.chat.conversation.window import ChatWindow
+from stepscope.app.formatting import format_clock
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run
+from stepscope.engine.chat.prompts import render_conversation, render_run
+from stepscope.engine.chat.worker import ChatPrompt
+from stepscope.engine.io.files import open_file, strip_text
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.plurals import format_count
 
 PromptSteps = Generator[str | ChatPrompt]
 """Yields progress messages, then the prompt."""

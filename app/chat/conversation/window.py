@@ -5,11 +5,11 @@ from typing import Any
 
 from torch import Tensor
 
-from app.chat.conversation.branches import Branches
-from app.formatting import format_clock
-from engine.chat.prompts import ChatTurn
-from engine.chat.service import Turn
-from engine.io.files import replace_surrogates
+from stepscope.app.chat.conversation.branches import Branches
+from stepscope.app.formatting import format_clock
+from stepscope.engine.chat.prompts import ChatTurn
+from stepscope.engine.chat.service import Turn
+from stepscope.engine.io.files import replace_surrogates
 
 Messages = list[dict[str, Any]]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from app.exports.rows import ROW_TYPES, Tables, column_types
-from engine.errors import EngineError
-from engine.io.files import atomic_write
+from stepscope.app.exports.rows import ROW_TYPES, Tables, column_types
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import atomic_write
 
 try:
     import pyarrow

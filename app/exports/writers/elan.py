@@ -17,9 +17,9 @@ from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from app.exports.spans import Span, list_spans, split_lanes
-from app.exports.tabulate import ReviewedVideo, build_tables
-from engine.io.files import atomic_write, replace_surrogates
+from stepscope.app.exports.spans import Span, list_spans, split_lanes
+from stepscope.app.exports.tabulate import ReviewedVideo, build_tables
+from stepscope.engine.io.files import atomic_write, replace_surrogates
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _VISIBLE = str.maketrans(_SIGNS | dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd"))

@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from app.exports.rows import ROW_TYPES, Tables, column_types
-from engine.io.files import write_csv, write_json
+from stepscope.app.exports.rows import ROW_TYPES, Tables, column_types
+from stepscope.engine.io.files import write_csv, write_json
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:

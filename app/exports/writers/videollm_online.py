@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.exports.tabulate import ReviewedVideo
-from engine.io.files import write_json
-from engine.records import frame_at
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.engine.io.files import write_json
+from stepscope.engine.records import frame_at
 
 
 def write_videollm_online(path: Path, video: ReviewedVideo) -> None:

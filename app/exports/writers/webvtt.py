@@ -5,9 +5,9 @@ Texts are escaped, so that they cannot contain tags or end a cue. NUL, which the
 
 from pathlib import Path
 
-from app.exports.rows import Tables
-from app.exports.spans import list_spans
-from engine.io.files import atomic_write
+from stepscope.app.exports.rows import Tables
+from stepscope.app.exports.spans import list_spans
+from stepscope.engine.io.files import atomic_write
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;", "\0": "\ufffd"})
 

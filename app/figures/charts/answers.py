@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import bar_marker, log_axis, make_chart, make_empty_chart, outline
-from app.figures.template import colours
-from app.style.colours import Theme
-from engine.chat.timings import AnswerTiming, ReusePoint
-from engine.plurals import format_count
+from stepscope.app.figures.charts.layout import bar_marker, log_axis, make_chart, make_empty_chart, outline
+from stepscope.app.figures.template import colours
+from stepscope.app.style.colours import Theme
+from stepscope.engine.chat.timings import AnswerTiming, ReusePoint
+from stepscope.engine.plurals import format_count
 
 NO_ANSWERS: Final = "No answer yet: ask a question."
 _REUSED_SHARE: Final = 0.5

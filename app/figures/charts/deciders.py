@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Literal
 
-from app.figures.charts.layout import HEADS, plain
-from eval.reports.results import Results
+from stepscope.app.figures.charts.layout import HEADS, plain
+from stepscope.eval.reports.results import Results
 
 Curve = Literal["precision_recall", "roc", "reliability"]
 Points = Sequence[Mapping[str, float]]

@@ -6,13 +6,13 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts.deciders import Curve, Decider, list_deciders
-from app.figures.charts.layout import make_chart, make_empty_chart, outline, reference_line, unit_axis
-from app.figures.template import colours
-from app.formatting import format_score
-from app.style.colours import Theme
-from engine.config import format_threshold
-from eval.reports.results import Results
+from stepscope.app.figures.charts.deciders import Curve, Decider, list_deciders
+from stepscope.app.figures.charts.layout import make_chart, make_empty_chart, outline, reference_line, unit_axis
+from stepscope.app.figures.template import colours
+from stepscope.app.formatting import format_score
+from stepscope.app.style.colours import Theme
+from stepscope.engine.config import format_threshold
+from stepscope.eval.reports.results import Results
 
 NOT_SCORED: Final = "No data: this run has no probabilities, or is not scored yet."
 OLD_CHARTS: Final = "No data: score the run again (stepscope score)."

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import bar_marker, make_chart, make_empty_chart
-from app.formatting import STATE_DIFFERENCES
-from app.style.colours import Theme
-from eval.reports.results import Results
+from stepscope.app.figures.charts.layout import bar_marker, make_chart, make_empty_chart
+from stepscope.app.formatting import STATE_DIFFERENCES
+from stepscope.app.style.colours import Theme
+from stepscope.eval.reports.results import Results
 
 _DIFFERENCE_STYLES: Final = {"behind": ("missed", ""), "ahead": ("redundant", "/")}
 """Colour and pattern by the difference of a state."""

@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.figures.template import BACKGROUNDS, colours, template
-from app.figures.text import clean_text, to_markup
-from app.style.colours import Theme
+from stepscope.app.figures.template import BACKGROUNDS, colours, template
+from stepscope.app.figures.text import clean_text, to_markup
+from stepscope.app.style.colours import Theme
 
 HEIGHT_PX: Final = 340
 SMALL_PX: Final = 11

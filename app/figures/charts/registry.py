@@ -6,10 +6,10 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts import decisions, failures, sweep_curves, sweeps, timing, training, videos
-from app.style.colours import Theme
-from eval.reports.results import Results
-from eval.training.results import TrainingResults
+from stepscope.app.figures.charts import decisions, failures, sweep_curves, sweeps, timing, training, videos
+from stepscope.app.style.colours import Theme
+from stepscope.eval.reports.results import Results
+from stepscope.eval.training.results import TrainingResults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,17 +10,17 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import HEADS, make_chart, outline, plain, unit_axis
-from app.figures.template import colours
-from app.formatting import format_score
-from app.style.colours import Theme
-from engine.config import format_threshold
-from engine.decisions.policies import convert_theta
-from engine.decisions.signals import Decision
-from eval.metrics.definitions import find_metric
-from eval.metrics.signals import PREFIXES
-from eval.sweeps.best_point import BestPoint, PresentPoint, find_best
-from eval.sweeps.grid import Grid, GridScores
+from stepscope.app.figures.charts.layout import HEADS, make_chart, outline, plain, unit_axis
+from stepscope.app.figures.template import colours
+from stepscope.app.formatting import format_score
+from stepscope.app.style.colours import Theme
+from stepscope.engine.config import format_threshold
+from stepscope.engine.decisions.policies import convert_theta
+from stepscope.engine.decisions.signals import Decision
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.metrics.signals import PREFIXES
+from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, find_best
+from stepscope.eval.sweeps.grid import Grid, GridScores
 
 _RATES: Final = {
     "f1": {"colour": "speak", "dash": "solid", "symbol": "circle"},

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import SMALL_PX, make_chart, outline, plain
-from app.figures.charts.sweep_curves import (
+from stepscope.app.figures.charts.layout import SMALL_PX, make_chart, outline, plain
+from stepscope.app.figures.charts.sweep_curves import (
     SweepData,
     axis_value,
     describe_best,
@@ -17,11 +17,11 @@ from app.figures.charts.sweep_curves import (
     rates,
     threshold_title,
 )
-from app.figures.template import colours
-from app.formatting import format_score
-from app.style.colours import Theme
-from eval.metrics.definitions import compute_loss, find_metric
-from eval.sweeps.best_point import BestPoint, find_best
+from stepscope.app.figures.template import colours
+from stepscope.app.formatting import format_score
+from stepscope.app.style.colours import Theme
+from stepscope.eval.metrics.definitions import compute_loss, find_metric
+from stepscope.eval.sweeps.best_point import BestPoint, find_best
 
 _SCALES: Final = {"light": ("#edf2f6", "#1c6fab"), "dark": ("#2a333b", "#58aeea")}
 """Colours of the worst and the best score."""

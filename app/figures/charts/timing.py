@@ -5,9 +5,9 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts.deciders import list_deciders
-from app.figures.charts.decisions import NOT_SCORED
-from app.figures.charts.layout import (
+from stepscope.app.figures.charts.deciders import list_deciders
+from stepscope.app.figures.charts.decisions import NOT_SCORED
+from stepscope.app.figures.charts.layout import (
     HEADS,
     bar_marker,
     make_chart,
@@ -16,11 +16,11 @@ from app.figures.charts.layout import (
     reference_line,
     unit_axis,
 )
-from app.figures.template import colours
-from app.formatting import format_score
-from app.style.colours import Theme
-from eval.metrics.decisions import NUM_BINS
-from eval.reports.results import Results
+from stepscope.app.figures.template import colours
+from stepscope.app.formatting import format_score
+from stepscope.app.style.colours import Theme
+from stepscope.eval.metrics.decisions import NUM_BINS
+from stepscope.eval.reports.results import Results
 
 MEDIAN, TAIL = 0.5, 0.95
 _TIMES_MS: Final = [digit * 10.0**power for power in range(-1, 5) for digit in (1, 2, 5)]

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import log_axis, make_chart, make_empty_chart, outline, plain, unit_axis
-from app.figures.template import colours
-from app.formatting import format_score
-from app.style.colours import Theme
-from eval.metrics.definitions import find_metric
-from eval.training.results import SHOWN_SCORES, TrainingResults
+from stepscope.app.figures.charts.layout import log_axis, make_chart, make_empty_chart, outline, plain, unit_axis
+from stepscope.app.figures.template import colours
+from stepscope.app.formatting import format_score
+from stepscope.app.style.colours import Theme
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.training.results import SHOWN_SCORES, TrainingResults
 
 
 class _LineStyle(NamedTuple):

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import make_chart, make_empty_chart, outline, plain
-from app.figures.template import colours
-from app.formatting import format_score
-from app.style.colours import Theme
-from engine.plurals import format_count
-from eval.metrics.definitions import METRICS, Metric, find_metric, has_direction
-from eval.reports.results import Results
+from stepscope.app.figures.charts.layout import make_chart, make_empty_chart, outline, plain
+from stepscope.app.figures.template import colours
+from stepscope.app.formatting import format_score
+from stepscope.app.style.colours import Theme
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.definitions import METRICS, Metric, find_metric, has_direction
+from stepscope.eval.reports.results import Results
 
 SCATTER_SCORES: Final = ("F1", "dst_f1")
 """Default scores of the axes: whether the right messages come, and whether the state is tracked."""

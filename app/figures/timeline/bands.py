@@ -6,10 +6,10 @@ state before the video. A step that starts at frame 2 and is completed at frame 
 
 from collections.abc import Mapping, Sequence
 
-from engine.dialogue import STATES, initial_state
-from engine.records import FrameOutput, Step, frame_at
-from eval.data.samples import Sample
-from eval.metrics.dialogue_state import reference_states
+from stepscope.engine.dialogue import STATES, initial_state
+from stepscope.engine.records import FrameOutput, Step, frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.dialogue_state import reference_states
 
 Band = list[tuple[int, int]]
 

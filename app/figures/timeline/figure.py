@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import plotly.graph_objects as go
 
-from app.figures.paper import Width
-from app.figures.render import Drawing
-from app.figures.template import GRID_COLOUR
-from app.figures.text import LINE, clean_text, wrap_text
-from app.figures.timeline.legend import draw_legend
-from app.figures.timeline.run import TimelineRun
-from app.figures.timeline.sheet import Sheet
-from app.figures.timeline.signals import draw_cache, draw_latency, draw_signal, draw_states
-from app.figures.timeline.steps import draw_steps
-from app.figures.timeline.table import timeline_rows
-from app.figures.timeline.turns import (
+from stepscope.app.figures.paper import Width
+from stepscope.app.figures.render import Drawing
+from stepscope.app.figures.template import GRID_COLOUR
+from stepscope.app.figures.text import LINE, clean_text, wrap_text
+from stepscope.app.figures.timeline.legend import draw_legend
+from stepscope.app.figures.timeline.run import TimelineRun
+from stepscope.app.figures.timeline.sheet import Sheet
+from stepscope.app.figures.timeline.signals import draw_cache, draw_latency, draw_signal, draw_states
+from stepscope.app.figures.timeline.steps import draw_steps
+from stepscope.app.figures.timeline.table import timeline_rows
+from stepscope.app.figures.timeline.turns import (
     assistant_turns,
     draw_links,
     draw_turns,
@@ -23,8 +23,8 @@ from app.figures.timeline.turns import (
     reference_turns,
     user_turns,
 )
-from app.formatting import format_clock
-from app.style.colours import Theme
+from stepscope.app.formatting import format_clock
+from stepscope.app.style.colours import Theme
 
 DEFAULT_WIDTH_PX = 1000
 MIN_WIDTH_PX, MAX_WIDTH_PX = 240, 6000

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.text import LINE, text_width
-from app.figures.timeline.sheet import Sheet
-from app.figures.timeline.signals import mark_line
+from stepscope.app.figures.text import LINE, text_width
+from stepscope.app.figures.timeline.sheet import Sheet
+from stepscope.app.figures.timeline.signals import mark_line
 
 _ORDER: Final = (
     "matched",

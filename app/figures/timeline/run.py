@@ -8,15 +8,15 @@ from typing import Final, NamedTuple, get_args
 
 import numpy as np
 
-from app.figures.timeline.bands import expected_frames
-from engine.config import StreamConfig, format_threshold
-from engine.control.task import Task
-from engine.decisions.policies import DecisionPolicy, TriggerCounter, convert_theta
-from engine.decisions.policies import Signal as SignalName
-from engine.decisions.signals import SignalSpec
-from engine.records import FrameOutput, Step, UserTurn
-from eval.data.samples import Sample
-from eval.metrics.failures import LATE_S, JudgedVideo
+from stepscope.app.figures.timeline.bands import expected_frames
+from stepscope.engine.config import StreamConfig, format_threshold
+from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.policies import DecisionPolicy, TriggerCounter, convert_theta
+from stepscope.engine.decisions.policies import Signal as SignalName
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.records import FrameOutput, Step, UserTurn
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.failures import LATE_S, JudgedVideo
 
 _COMPARISONS: Final = {">": ">", ">=": "≥", "> or 1": ">"}
 _LINES: Final = ("latency", "user", "done", "reference")

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.template import BACKGROUNDS, FONT, GRID_COLOUR, TEXT_COLOURS, colours, template
-from app.figures.text import text_width, to_markup
-from app.formatting import format_clock
-from app.style.colours import Theme
+from stepscope.app.figures.template import BACKGROUNDS, FONT, GRID_COLOUR, TEXT_COLOURS, colours, template
+from stepscope.app.figures.text import text_width, to_markup
+from stepscope.app.formatting import format_clock
+from stepscope.app.style.colours import Theme
 
 SECONDS_PER_TICK: Final = (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600, 7200, 14400)
 _FONT_SIZES: Final = ((900, 12.0), (600, 11.0), (420, 10.2), (0, 9.6))

@@ -10,9 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.text import LINE, clean_text, fit_text, text_width, to_markup, wrap_text
-from app.figures.timeline.run import Signal, TimelineRun
-from app.figures.timeline.sheet import Sheet
+from stepscope.app.figures.text import LINE, clean_text, fit_text, text_width, to_markup, wrap_text
+from stepscope.app.figures.timeline.run import Signal, TimelineRun
+from stepscope.app.figures.timeline.sheet import Sheet
 
 _GAP: Final = 8.0
 _MIN_WORD_PX: Final = 20

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.text import LINE, clean_text, text_width, wrap_text
-from app.figures.timeline.bands import Band, model_bands, reference_bands
-from app.figures.timeline.run import TimelineRun
-from app.figures.timeline.sheet import Sheet
-from app.style.colours import Theme
-from engine.dialogue import STATES
+from stepscope.app.figures.text import LINE, clean_text, text_width, wrap_text
+from stepscope.app.figures.timeline.bands import Band, model_bands, reference_bands
+from stepscope.app.figures.timeline.run import TimelineRun
+from stepscope.app.figures.timeline.sheet import Sheet
+from stepscope.app.style.colours import Theme
+from stepscope.engine.dialogue import STATES
 
 Span = tuple[float, float]
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.figures.timeline.run import TimelineRun
-from app.figures.timeline.signals import MARKS
-from app.figures.timeline.steps import differences, step_bands
-from app.figures.timeline.turns import assistant_turns, reference_turns, user_turns
-from engine.io.files import Cell
+from stepscope.app.figures.timeline.run import TimelineRun
+from stepscope.app.figures.timeline.signals import MARKS
+from stepscope.app.figures.timeline.steps import differences, step_bands
+from stepscope.app.figures.timeline.turns import assistant_turns, reference_turns, user_turns
+from stepscope.engine.io.files import Cell
 
 COLUMNS: Final = ("video_id", "run", "lane", "series", "time_s", "end_s", "value", "text")
 Row = dict[str, Cell]

@@ -7,11 +7,11 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from app.figures.text import LINE, clean_text, to_markup, wrap_text
-from app.figures.timeline.run import TimelineRun
-from app.figures.timeline.sheet import Sheet
-from engine.records import UserTurn
-from eval.metrics.failures import FailureKind, JudgedTurn
+from stepscope.app.figures.text import LINE, clean_text, to_markup, wrap_text
+from stepscope.app.figures.timeline.run import TimelineRun
+from stepscope.app.figures.timeline.sheet import Sheet
+from stepscope.engine.records import UserTurn
+from stepscope.eval.metrics.failures import FailureKind, JudgedTurn
 
 _SIGN_PX: Final = 7.0
 _MAX_BOX_PX: Final = 260.0

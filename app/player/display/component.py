@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.player.display.increments import ActiveStreams
-from app.player.display.modules import make_script
-from app.player.speech import SPEECH_URL
-from app.plotly_script import PLOTLY_URL
-from app.reviews.actions import VERDICTS
-from engine.config import StreamConfig
+from stepscope.app.player.display.increments import ActiveStreams
+from stepscope.app.player.display.modules import make_script
+from stepscope.app.player.speech import SPEECH_URL
+from stepscope.app.plotly_script import PLOTLY_URL
+from stepscope.app.reviews.actions import VERDICTS
+from stepscope.engine.config import StreamConfig
 
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parents[1] / "static"

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from engine.control.task import Task
-from engine.records import UserTurn
-from eval.data.samples import Sample
-from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
-from eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
+from stepscope.engine.control.task import Task
+from stepscope.engine.records import UserTurn
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
+from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
 
 
 def pack_failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Task) -> dict[str, Any]:

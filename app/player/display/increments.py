@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, overload
 from weakref import WeakValueDictionary
 
-from app.figures.timeline.bands import expected_frames
-from app.player.display.payload import Packed, pack_outputs, pack_run, pack_states, pack_turns, pack_values
-from app.player.session.run import Run
-from engine.control.requests import TextProgress
-from engine.dialogue import STATES, initial_state
-from engine.io.files import to_json
-from engine.records import FrameOutput, UserTurn, frame_at
-from eval.runs.folder import read_signal_specs
+from stepscope.app.figures.timeline.bands import expected_frames
+from stepscope.app.player.display.payload import Packed, pack_outputs, pack_run, pack_states, pack_turns, pack_values
+from stepscope.app.player.session.run import Run
+from stepscope.engine.control.requests import TextProgress
+from stepscope.engine.dialogue import STATES, initial_state
+from stepscope.engine.io.files import to_json
+from stepscope.engine.records import FrameOutput, UserTurn, frame_at
+from stepscope.eval.runs.folder import read_signal_specs
 
 MAX_FRAMES: Final = 4096
 """Frames of one increment; a page that was asleep for hours gets the rest with the next ones."""

@@ -22,7 +22,9 @@ def imports_of(name: str, source: str) -> dict[str, list[str]]:
 
     The name of a module is its path in the folder: ``lanes/table`` imports ``state/data`` as ``../state/data.js``.
     """
-    return {_resolve(name, path): [word.strip() for word in names.split(",")] for names, path in _IMPORT.findall(source)}
+    return {
+        _resolve(name, path): [word.strip() for word in names.split(",")] for names, path in _IMPORT.findall(source)
+    }
 
 
 def exports_of(source: str) -> list[str]:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from app.player.session.run import Run
-from app.reviews.events import VideoEvents, failure_keys
-from eval.metrics.failures import WORST_S, Failure, JudgedVideo, worst_frame
+from stepscope.app.player.session.run import Run
+from stepscope.app.reviews.events import VideoEvents, failure_keys
+from stepscope.eval.metrics.failures import WORST_S, Failure, JudgedVideo, worst_frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

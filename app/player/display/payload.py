@@ -14,21 +14,21 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from app.figures.timeline.bands import expected_frames, model_bands, reference_bands
-from app.formatting import STATE_WORDS
-from app.player.display.failures import pack_failure
-from app.player.session.places import link_params, run_url_params, url_params
-from app.player.session.references import digest_reference
-from app.player.session.run import Run, write_task
-from app.reviews.events import VideoEvents
-from app.videos import Clip
-from engine.decisions.signals import SignalSpec
-from engine.io.files import to_json
-from engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
-from eval.data.samples import Sample, Turn
-from eval.matching.grading import COSINE_JUDGE
-from eval.metrics.failures import LATE_S, JudgedTurn, JudgedVideo
-from eval.runs.folder import read_signal_specs
+from stepscope.app.figures.timeline.bands import expected_frames, model_bands, reference_bands
+from stepscope.app.formatting import STATE_WORDS
+from stepscope.app.player.display.failures import pack_failure
+from stepscope.app.player.session.places import link_params, run_url_params, url_params
+from stepscope.app.player.session.references import digest_reference
+from stepscope.app.player.session.run import Run, write_task
+from stepscope.app.reviews.events import VideoEvents
+from stepscope.app.videos import Clip
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.io.files import to_json
+from stepscope.engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.grading import COSINE_JUDGE
+from stepscope.eval.metrics.failures import LATE_S, JudgedTurn, JudgedVideo
+from stepscope.eval.runs.folder import read_signal_specs
 
 Packed = dict[str, Any]
 TurnRole = Literal["assistant", "update"]

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from app.templates import render
-from eval.metrics.definitions import Metric, find_metric
-from eval.metrics.score import VideoAnalysis, score_counts
-from eval.metrics.videollm_online import SCORES
+from stepscope.app.templates import render
+from stepscope.eval.metrics.definitions import Metric, find_metric
+from stepscope.eval.metrics.score import VideoAnalysis, score_counts
+from stepscope.eval.metrics.videollm_online import SCORES
 
 HEADLINES: Final = (
     "num_failures",

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from app.player.session.run import PAGE_SCORING, Run
-from app.player.session.saved import read_saved_run
-from app.videos import BundledVideos, Clip
-from engine.config import StreamConfig
-from engine.model.checkpoint import Checkpoint
-from eval.metrics.definitions import NUM_FAILURES
-from eval.reports.table_files import read_video_rows
-from eval.runs.folder import RunFolder, read_stream_config
+from stepscope.app.player.session.run import PAGE_SCORING, Run
+from stepscope.app.player.session.saved import read_saved_run
+from stepscope.app.videos import BundledVideos, Clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.reports.table_files import read_video_rows
+from stepscope.eval.runs.folder import RunFolder, read_stream_config
 
 OPENING_VIDEO: Final = "robot-hard"
 """The bundled video that the page opens on: a hand takes a part of another toy, and the model begins a step."""

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Self
 
-from app.player.session.run import Run
-from engine.config import Thresholds
-from engine.live.questions import AskedQuestions
-from engine.records import UserTurn
-from engine.replay import Recording
+from stepscope.app.player.session.run import Run
+from stepscope.engine.config import Thresholds
+from stepscope.engine.live.questions import AskedQuestions
+from stepscope.engine.records import UserTurn
+from stepscope.engine.replay import Recording
 
 if TYPE_CHECKING:
-    from app.player.display.increments import StreamIncrements
+    from stepscope.app.player.display.increments import StreamIncrements
 
 MAX_FRAME_S = 60.0
 """Maximum wait for a cancelled run to end, in seconds: one forward pass of a slow model."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.formatting import format_clock
+from stepscope.app.formatting import format_clock
 
 DEFAULT_LIVE_MINUTES: Final = 10.0
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, TypeVar
 
-from app.player.session.references import digest_reference
-from app.player.session.run import Run
-from app.videos import Clip
-from engine.config import format_threshold
-from eval.data.samples import Sample
+from stepscope.app.player.session.references import digest_reference
+from stepscope.app.player.session.run import Run
+from stepscope.app.videos import Clip
+from stepscope.engine.config import format_threshold
+from stepscope.eval.data.samples import Sample
 
 MAX_CLIPS: Final = 100
 MAX_FRAMES: Final = 200_000

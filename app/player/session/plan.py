@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from app.formatting import format_clock
-from app.videos import Clip
-from engine.config import StreamConfig
-from engine.control.requests import TextProgress
-from engine.control.task import Task
-from engine.errors import VideoError
-from engine.inspection import FrameInspection, inspect_frame, trace_frames
-from engine.live.questions import AskedQuestions
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures, encode
-from engine.plurals import format_count
-from engine.records import FrameOutput
-from engine.streamer import Streamer
-from engine.video.reader import Frame, OnDamage, read_frames, warn_damaged
+from stepscope.app.formatting import format_clock
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import TextProgress
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import VideoError
+from stepscope.engine.inspection import FrameInspection, inspect_frame, trace_frames
+from stepscope.engine.live.questions import AskedQuestions
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import Frame, OnDamage, read_frames, warn_damaged
 
 FRAMES_PER_PASS = 8
 """Maximum look-ahead frames per forward pass; the result does not depend on it."""

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from threading import Lock
 from weakref import ref
 
-from app.player.session.live_run import LiveRun
+from stepscope.app.player.session.live_run import LiveRun
 
 DEFAULT_BUDGET_BYTES = 4 * 2**30
 """Default budget for the recordings of all windows."""

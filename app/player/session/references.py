@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from app.formatting import format_clock
-from app.videos import Clip
-from engine.plurals import format_count
-from engine.records import frame_at
-from engine.video.track import EPSILON_S
-from eval.data.loading import read_samples
-from eval.data.samples import Sample
-from eval.runs.folder import explain_no_reference
+from stepscope.app.formatting import format_clock
+from stepscope.app.videos import Clip
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import frame_at
+from stepscope.engine.video.track import EPSILON_S
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import explain_no_reference
 
 MAX_BYTES = 20 * 2**20
 """Maximum size of a reference file."""

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from app.videos import Clip
-from engine.config import StreamConfig, Thresholds
-from engine.control.task import Task
-from engine.dialogue import format_user_turn
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.matching.grading import NamedJudge
-from eval.matching.turns import DEFAULT_ENCODER, Encode
-from eval.metrics.score import VideoAnalysis, analyze_video
-from eval.metrics.videollm_online import LiveCounts
-from eval.reports.scoring import ScoreSettings
-from eval.runs.folder import has_states, read_signal_specs
-from eval.runs.provenance import Provenance, describe_questions
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import format_user_turn
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.grading import NamedJudge
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode
+from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
+from stepscope.eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import has_states, read_signal_specs
+from stepscope.eval.runs.provenance import Provenance, describe_questions
 
 MAX_TASK_CHARS: Final = 200_000
 """Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""

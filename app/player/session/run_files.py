@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from app.player.session.run import Run
-from engine.io.files import write_json
-from engine.records import write_outputs
-from eval.runs.folder import read_signal_specs
-from eval.runs.traces import TracedVideo, write_traces
+from stepscope.app.player.session.run import Run
+from stepscope.engine.io.files import write_json
+from stepscope.engine.records import write_outputs
+from stepscope.eval.runs.folder import read_signal_specs
+from stepscope.eval.runs.traces import TracedVideo, write_traces
 
 RUN_FILES: Final = ("traces.csv", "outputs.jsonl", "provenance.json")
 """Files that the player exports."""

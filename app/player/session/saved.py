@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from app.player.session.run import Run
-from app.videos import Clip
-from eval.data.samples import Sample, build_task
-from eval.matching.grading import NamedJudge
-from eval.metrics.replies.reply_spans import count_spans, list_replies, list_span_turns
-from eval.reports.scoring import ScoreSettings
-from eval.reports.table_files import read_metrics
-from eval.runs.folder import RunFolder, explain_missing, read_stream_config
-from eval.served.judge import read_kept_judge
+from stepscope.app.player.session.run import Run
+from stepscope.app.videos import Clip
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.matching.grading import NamedJudge
+from stepscope.eval.metrics.replies.reply_spans import count_spans, list_replies, list_span_turns
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.folder import RunFolder, explain_missing, read_stream_config
+from stepscope.eval.served.judge import read_kept_judge
 
 
 def read_saved_run(folder: RunFolder, clip: Clip, *, scoring: ScoreSettings, encoder: Mapping[str, str]) -> Run:

@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
-from app.formatting import shorten_ids
-from app.player import handlers
-from app.player.context import AppContext
-from app.player.uploads import result as results
-from app.player.uploads import video as uploads
-from app.player.uploads.result import ResultCheck
-from app.player.uploads.rule import RuleBoxes, make_rule_boxes
-from app.player.views import PlayerView
-from engine.plurals import format_count
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.formatting import shorten_ids
+from stepscope.app.player import handlers
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.uploads import result as results
+from stepscope.app.player.uploads import video as uploads
+from stepscope.app.player.uploads.result import ResultCheck
+from stepscope.app.player.uploads.rule import RuleBoxes, make_rule_boxes
+from stepscope.app.player.views import PlayerView
+from stepscope.engine.plurals import format_count
 
 
 class UploadPanel(NamedTuple):

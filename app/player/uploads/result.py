@@ -7,24 +7,24 @@ from typing import Any, Final, Literal, NamedTuple
 
 import gradio as gr
 
-from app.formatting import as_sentence, format_clock, name_files
-from app.player.context import AppContext
-from app.player.handlers import cancel_run, read_task, set_reference
-from app.player.session.live_run import LiveRun
-from app.player.session.references import check_size, find_max_frames
-from app.player.session.run import Run
-from app.player.uploads.rule import read_rule
-from app.player.uploads.video import CheckedReference, is_running
-from app.player.views import UNCHANGED_CLIP, PlayerView, show_nothing, show_run, status_line, task_boxes
-from app.videos import Clip
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.io.files import digest_file
-from engine.plurals import format_count
-from eval.data.samples import Sample, Turn, build_task
-from eval.runs.folder import read_signal_specs, versions
-from eval.runs.imports.import_results import list_missing, read_result
-from eval.runs.imports.signals import SignalRule
+from stepscope.app.formatting import as_sentence, format_clock, name_files
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.handlers import cancel_run, read_task, set_reference
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.references import check_size, find_max_frames
+from stepscope.app.player.session.run import Run
+from stepscope.app.player.uploads.rule import read_rule
+from stepscope.app.player.uploads.video import CheckedReference, is_running
+from stepscope.app.player.views import UNCHANGED_CLIP, PlayerView, show_nothing, show_run, status_line, task_boxes
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.io.files import digest_file
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Sample, Turn, build_task
+from stepscope.eval.runs.folder import read_signal_specs, versions
+from stepscope.eval.runs.imports.import_results import list_missing, read_result
+from stepscope.eval.runs.imports.signals import SignalRule
 
 _NO_TASK: Final = Task()
 MAX_RESULT_BYTES: Final = 200 * 2**20

@@ -4,9 +4,9 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from engine.decisions.policies import POLICIES
-from engine.io.files import strip_text
-from eval.runs.imports.signals import SignalRule
+from stepscope.engine.decisions.policies import POLICIES
+from stepscope.engine.io.files import strip_text
+from stepscope.eval.runs.imports.signals import SignalRule
 
 POLICY_WORDS: Final = {
     "above": "above: the value is greater",

@@ -6,15 +6,15 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from app.formatting import as_sentence, format_clock
-from app.player.context import AppContext
-from app.player.handlers import cancel_run
-from app.player.session.live_run import LiveRun
-from app.player.session.references import add_reference, describe_reference
-from app.player.views import ClipView, PlayerView, show_nothing, status_line, task_boxes
-from app.videos import Clip, read_upload
-from engine.errors import EngineError
-from engine.model.files.bundled import ASSETS
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.handlers import cancel_run
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.references import add_reference, describe_reference
+from stepscope.app.player.views import ClipView, PlayerView, show_nothing, status_line, task_boxes
+from stepscope.app.videos import Clip, read_upload
+from stepscope.engine.errors import EngineError
+from stepscope.engine.model.files.bundled import ASSETS
 
 EXAMPLE: Final = (ASSETS / "demo" / "house-hard-permuted.mp4", ASSETS / "demo" / "val.json")
 """Video and reference of the example of an upload."""

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from app.reviews.schema import METADATA, VERSION_TABLE
+from stepscope.app.reviews.schema import METADATA, VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=METADATA, version_table=VERSION_TABLE

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.errors import FeatureError, first_line
-from engine.io.files import check_regular
+from stepscope.engine.errors import FeatureError, first_line
+from stepscope.engine.io.files import check_regular
 
 
 def open_arrow(path: Path) -> tuple[tuple[int, ...], Callable[[int, int], Tensor]]:

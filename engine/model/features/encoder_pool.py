@@ -16,10 +16,10 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures, encode_images, resize_frame
-from engine.video.decoders import limit_threads
-from engine.video.reader import Frame
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images, resize_frame
+from stepscope.engine.video.decoders import limit_threads
+from stepscope.engine.video.reader import Frame
 
 MAX_THREADS: Final = 4
 FRAMES_AHEAD: Final = 96

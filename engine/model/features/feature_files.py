@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import HardwareDecoding
-from engine.errors import FeatureError
-from engine.io.files import check_regular, digest_file, load_json
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.arrow_features import open_arrow
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.files.checkpoint_files import open_tensors, write_tensors
-from engine.records import Excerpt
+from stepscope.engine.config import HardwareDecoding
+from stepscope.engine.errors import FeatureError
+from stepscope.engine.io.files import check_regular, digest_file, load_json
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.arrow_features import open_arrow
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.files.checkpoint_files import open_tensors, write_tensors
+from stepscope.engine.records import Excerpt
 
 FEATURE_SUFFIXES = (".safetensors", ".npy", ".arrow")
 _METADATA = "stepscope_features"

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.model.checkpoint import Checkpoint
-from engine.model.preprocessing import normalize_images, resize_image
-from engine.video.reader import Frame
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.preprocessing import normalize_images, resize_image
+from stepscope.engine.video.reader import Frame
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dic
 from torch import Tensor
 from transformers import SmolVLMForConditionalGeneration
 
-from engine.errors import CheckpointError, first_line
-from engine.model.files.checkpoint_files import ADAPTER_FILE, write_tensors
+from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.checkpoint_files import ADAPTER_FILE, write_tensors
 
 _TARGETS = r".*text_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
 _TOKEN_PART = "token_adapter"

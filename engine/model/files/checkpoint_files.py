@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from engine.errors import CheckpointError, EngineError
-from engine.io.files import atomic_write, check_regular, load_json, open_file, open_text
-from engine.model.preprocessing import Normalization
+from stepscope.engine.errors import CheckpointError, EngineError
+from stepscope.engine.io.files import atomic_write, check_regular, load_json, open_file, open_text
+from stepscope.engine.model.preprocessing import Normalization
 
 ADAPTER_CONFIG: Final = "adapter_config.json"
 ADAPTER_FILE: Final = "adapter_model.safetensors"

@@ -11,9 +11,9 @@ from typing import Final
 
 from torch import Tensor
 
-from engine.decisions.policies import find_policy
-from engine.errors import CheckpointError
-from engine.model.files.checkpoint_files import open_tensors
+from stepscope.engine.decisions.policies import find_policy
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.files.checkpoint_files import open_tensors
 
 HEADS_FILE: Final = "heads.safetensors"
 SILENT_TOKEN: Final = "silent_token"

@@ -8,9 +8,9 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-from engine.errors import CheckpointError, first_line
-from engine.model.files.bundled import BUNDLED_CHECKPOINTS
-from engine.model.files.checkpoint_files import ADAPTER_FILE
+from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from stepscope.engine.model.files.checkpoint_files import ADAPTER_FILE
 
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 

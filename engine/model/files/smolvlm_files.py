@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, SmolVLMConfig, SmolVLMForConditionalGeneration
 
-from engine.errors import CheckpointError, first_line
-from engine.model.files.checkpoint_files import read_object
-from engine.model.files.load_lock import LOAD_LOCK
-from engine.model.prompt import find_token
+from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.checkpoint_files import read_object
+from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.prompt import find_token
 
 
 def load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from engine.errors import CheckpointError
-from engine.model.files.checkpoint_files import ADAPTER_CONFIG, ADAPTER_FILE, read_object
-from engine.model.preprocessing import Framing
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, ADAPTER_FILE, read_object
+from stepscope.engine.model.preprocessing import Framing
 
 BASE_FOLDER: Final = "base_model"
 TOWER_FOLDER: Final = "vision_tower"

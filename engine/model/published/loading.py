@@ -23,13 +23,13 @@ from transformers import (
     SiglipVisionModel,
 )
 
-from engine.config import Quantization
-from engine.errors import CheckpointError, first_line
-from engine.model.files.checkpoint_files import ADAPTER_CONFIG, ADAPTER_FILE, open_tensors, read_object
-from engine.model.files.load_lock import LOAD_LOCK
-from engine.model.published.layout import HEAD, VIDEOLLM_ONLINE, Layout
-from engine.model.published.model import LlamaAssistant
-from engine.model.published.prompts import ProAssistPrompt, VideoLLMOnlinePrompt
+from stepscope.engine.config import Quantization
+from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, ADAPTER_FILE, open_tensors, read_object
+from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.published.layout import HEAD, VIDEOLLM_ONLINE, Layout
+from stepscope.engine.model.published.model import LlamaAssistant
+from stepscope.engine.model.published.prompts import ProAssistPrompt, VideoLLMOnlinePrompt
 
 _WRAPPED = re.compile(r"\.modules_to_save\.[^.]+(?=\.)")
 _LORA_FIELDS = ("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora", "bias")

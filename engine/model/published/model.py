@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 from transformers import LlamaForCausalLM, PreTrainedModel, SiglipVisionModel
 
-from engine.model.attention import use_layer_attention
-from engine.model.preprocessing import Framing
-from engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.model.attention import use_layer_attention
+from stepscope.engine.model.preprocessing import Framing
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
 class LlamaAssistant(VisionLanguageModel):

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from engine.control.prompt_codec import SUMMARY_REQUEST
-from engine.errors import CheckpointError
-from engine.model.prompt import encode_text, find_token
-from engine.model.published.layout import EOS_TOKEN
-from engine.records import Step
+from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.prompt import encode_text, find_token
+from stepscope.engine.model.published.layout import EOS_TOKEN
+from stepscope.engine.records import Step
 
 _ONLINE_SYSTEM = (
     "A multimodal AI assistant is helping users with some activities."

@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from eval.matching.turns import Encode, unit_vectors
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import MatchedVideo, Measure
-from eval.metrics.replies.turn_taking import spoken_texts
+from stepscope.eval.matching.turns import Encode, unit_vectors
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.replies.turn_taking import spoken_texts
 
 SAME_COSINE: Final = 0.9
 """Cosine from which two responses count as the same."""

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from engine.records import FrameOutput, frame_at
-from eval.data.samples import Sample, Turn
-from eval.matching.grading import MAX_GRADE, Grade, Reply
-from eval.matching.spans import delay_from_span, span_frames
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import MatchedVideo, Measure
-from eval.metrics.replies.turn_taking import spoken_texts
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.grading import MAX_GRADE, Grade, Reply
+from stepscope.eval.matching.spans import delay_from_span, span_frames
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.replies.turn_taking import spoken_texts
 
 PAUC_WEIGHTS: Final = (0.0, 0.5, 1.0)
 """Weights w: 1 ignores the time of a reply inside its span, 0 counts it in full."""

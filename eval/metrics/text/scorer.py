@@ -16,8 +16,8 @@ from typing import Self, TypeVar
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 
-from eval.metrics.counts import Counts, Pool, ratio
-from eval.metrics.text.java import JAVA, NUM_STATISTICS, REPLY_LIMIT_S, JavaError, Meteor, tokenize
+from stepscope.eval.metrics.counts import Counts, Pool, ratio
+from stepscope.eval.metrics.text.java import JAVA, NUM_STATISTICS, REPLY_LIMIT_S, JavaError, Meteor, tokenize
 
 T = TypeVar("T")
 _BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")

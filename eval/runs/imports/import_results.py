@@ -13,16 +13,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.dialogue import initial_state
-from engine.io.files import load_json, load_json_lines, read_text
-from engine.plurals import format_count
-from engine.records import FrameOutput
-from eval.data.json_fields import MAX_SAMPLE_FRAMES, Fields
-from eval.data.samples import Sample, Split, describe_early_end
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
-from eval.runs.imports import minicpm, minicpm_stream, mmduet, per_second, proassist, videollm_online
-from eval.runs.imports.signals import SignalRule, describe_signals
-from eval.runs.imports.system_output import OtherVideoError, Result, ResultForm, SystemOutput
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.io.files import load_json, load_json_lines, read_text
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.json_fields import MAX_SAMPLE_FRAMES, Fields
+from stepscope.eval.data.samples import Sample, Split, describe_early_end
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.eval.runs.imports import minicpm, minicpm_stream, mmduet, per_second, proassist, videollm_online
+from stepscope.eval.runs.imports.signals import SignalRule, describe_signals
+from stepscope.eval.runs.imports.system_output import OtherVideoError, Result, ResultForm, SystemOutput
 
 NO_RESULT_FILE: Final = "no result file was given for it"
 FORMS: Final = (

@@ -10,10 +10,10 @@ sample is the one whose id or file name is that of the session's folder. **Sourc
 
 from typing import Final
 
-from engine.records import frame_at
-from eval.data.json_fields import Fields
-from eval.data.samples import Sample, Split
-from eval.runs.imports.system_output import (
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.imports.system_output import (
     Result,
     ResultForm,
     SystemOutput,

@@ -11,10 +11,10 @@ ordered by ``seq``, because threads write them. **Source**: MiniCPM-o-Demo (6a51
 from collections.abc import Mapping
 from typing import Any, Final
 
-from eval.data.json_fields import Fields
-from eval.data.samples import Sample
-from eval.runs.imports import minicpm
-from eval.runs.imports.system_output import ResultForm, SystemOutput
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.imports import minicpm
+from stepscope.eval.runs.imports.system_output import ResultForm, SystemOutput
 
 EVENTS: Final = "events"
 """Field of a record that holds the lines of a file."""

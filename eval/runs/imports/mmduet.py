@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from eval.data.json_fields import Fields
-from eval.data.proactive_videoqa import read_question_id
-from eval.data.samples import Sample, Split
-from eval.runs.imports.system_output import (
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.proactive_videoqa import read_question_id
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.imports.system_output import (
     Result,
     ResultForm,
     SystemOutput,

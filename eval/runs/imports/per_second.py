@@ -21,10 +21,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from engine.dialogue import MAX_SECONDS
-from eval.data.json_fields import Fields
-from eval.data.samples import Sample, Split
-from eval.runs.imports.system_output import (
+from stepscope.engine.dialogue import MAX_SECONDS
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.imports.system_output import (
     OtherVideoError,
     Result,
     ResultForm,

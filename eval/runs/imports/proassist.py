@@ -11,9 +11,9 @@ sample is the one whose id is ``video_uid`` or starts with it; if several match 
 import math
 from typing import Final
 
-from eval.data.json_fields import Fields
-from eval.data.samples import Sample, Split
-from eval.runs.imports.system_output import Result, ResultForm, SystemOutput, check_fit
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.imports.system_output import Result, ResultForm, SystemOutput, check_fit
 
 _SILENCE: Final = ("", ".")
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.decisions.signals import SignalPolicy, SignalSpec
-from eval.runs.imports.system_output import ResultForm, SystemOutput
+from stepscope.engine.decisions.signals import SignalPolicy, SignalSpec
+from stepscope.eval.runs.imports.system_output import ResultForm, SystemOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from engine.records import frame_at
-from eval.data.json_fields import Fields
-from eval.data.samples import Sample, Split
+from stepscope.engine.records import frame_at
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample, Split
 
 _ROUNDING_S = 0.0005
 """Programs round times to milliseconds."""

@@ -9,10 +9,10 @@ program stops after 100 frames. The sample is the one with that video's file nam
 import re
 from typing import Final
 
-from eval.data.json_fields import Fields
-from eval.data.samples import Sample
-from eval.runs.imports.proassist import check_rate
-from eval.runs.imports.system_output import ResultForm, SystemOutput, file_name, find_by_names, find_frame
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.imports.proassist import check_rate
+from stepscope.eval.runs.imports.system_output import ResultForm, SystemOutput, file_name, find_by_names, find_frame
 
 _PREFIX: Final = re.compile(r"\(Video Time = [^()]*s\) ?Assistant: ?")
 

@@ -18,15 +18,15 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess, parent_process
 from typing import Final, NoReturn
 
-from engine.imports import import_uncollected
-from eval.data.samples import Sample
-from eval.runs.pools.scheduler import (
+from stepscope.engine.imports import import_uncollected
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.pools.scheduler import (
     MAX_STARTUP_FAILURES,
     Backend,
     WorkerEvent,
     WorkerExited,
 )
-from eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
+from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
 
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 """Time that a process has to end by itself."""
@@ -121,8 +121,8 @@ def _make_names(worker_specs: Sequence[WorkerSpec]) -> list[str]:
 def _run_worker(connection: Connection, worker_config: WorkerConfig, spec: WorkerSpec) -> None:
     """Load the checkpoint, then run the samples received until the parent closes the pipe; a process's target."""
     _follow_parent()
-    import_uncollected("eval.runs.pools.worker")  # takes seconds, and the leading process need not
-    from eval.runs.pools.worker import Worker  # noqa: PLC0415
+    import_uncollected("stepscope.eval.runs.pools.worker")  # takes seconds, and the leading process need not
+    from stepscope.eval.runs.pools.worker import Worker  # noqa: PLC0415
 
     def receive(*, should_wait: bool) -> Sample | None:
         if not should_wait and not connection.poll():

@@ -19,9 +19,9 @@ from queue import Empty, Queue
 from types import ModuleType
 from typing import Any, Final
 
-from eval.data.samples import Sample
-from eval.runs.pools.scheduler import MAX_STARTUP_FAILURES, Backend, WorkerEvent, WorkerExited
-from eval.runs.worker_messages import REPORT_INTERVAL_S, WorkerConfig, WorkerError, WorkerSpec
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.pools.scheduler import MAX_STARTUP_FAILURES, Backend, WorkerEvent, WorkerExited
+from stepscope.eval.runs.worker_messages import REPORT_INTERVAL_S, WorkerConfig, WorkerError, WorkerSpec
 
 _MAX_REASON_LENGTH: Final = 300
 
@@ -33,7 +33,7 @@ class WorkerActor:
     """
 
     def __init__(self, worker_config: WorkerConfig, spec: WorkerSpec) -> None:
-        from eval.runs.pools.worker import Worker  # noqa: PLC0415 - on the node; the driver does not need it
+        from stepscope.eval.runs.pools.worker import Worker  # noqa: PLC0415 - on the node; the driver does not need it
 
         self._worker = Worker(worker_config, spec, host=socket.gethostname())
         self._samples: Queue[Sample] = Queue()

@@ -14,11 +14,18 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final, Protocol
 
-from engine.errors import EngineError
-from eval.data.samples import Sample
-from eval.runs.folder import VideoRecord, digest_sample
-from eval.runs.progress import VideoStatus, WorkerStatus
-from eval.runs.worker_messages import REPORT_INTERVAL_S, FramesDone, VideoResult, WorkerError, WorkerReady, WorkerSpec
+from stepscope.engine.errors import EngineError
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import VideoRecord, digest_sample
+from stepscope.eval.runs.progress import VideoStatus, WorkerStatus
+from stepscope.eval.runs.worker_messages import (
+    REPORT_INTERVAL_S,
+    FramesDone,
+    VideoResult,
+    WorkerError,
+    WorkerReady,
+    WorkerSpec,
+)
 
 MAX_DEATHS: Final = 2
 """Workers that may die while they run a video alone, until the video has failed."""

@@ -8,15 +8,15 @@ from typing import Protocol
 import torch
 from transformers.utils import logging as transformers_logging
 
-from engine.errors import EngineError
-from engine.inference.batch_size import choose_batch_size
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.encoder_pool import count_cores
-from engine.video.hardware import check_hardware
-from eval.data.samples import Sample
-from eval.runs.streaming.video_runs import run_samples
-from eval.runs.worker_messages import (
+from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.batch_size import choose_batch_size
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.encoder_pool import count_cores
+from stepscope.engine.video.hardware import check_hardware
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.streaming.video_runs import run_samples
+from stepscope.eval.runs.worker_messages import (
     REPORT_INTERVAL_S,
     FramesDone,
     VideoResult,

@@ -12,8 +12,8 @@ a context, with ``#`` for an image::
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.control.prompt_codec import PromptCodec
-from engine.training.sequences import TrainingClip
+from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.training.sequences import TrainingClip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

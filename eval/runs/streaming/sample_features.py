@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from engine.config import HardwareDecoding
-from engine.errors import EngineError, VideoError
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import (
+from stepscope.engine.config import HardwareDecoding
+from stepscope.engine.errors import EngineError, VideoError
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import (
     FEATURE_SUFFIXES,
     feature_info,
     feature_path,
@@ -15,10 +15,10 @@ from engine.model.features.feature_files import (
     read_remark,
     write_features,
 )
-from engine.model.features.frame_encoder import FrameFeatures, encode
-from engine.video.hardware import find_decoding_device
-from engine.video.reader import Frame, read_frames
-from eval.data.samples import Sample
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode
+from stepscope.engine.video.hardware import find_decoding_device
+from stepscope.engine.video.reader import Frame, read_frames
+from stepscope.eval.data.samples import Sample
 
 EncodeFrames = Callable[[Iterator[Frame]], Iterator[FrameFeatures]]
 """Encodes the frames of a video as they come."""

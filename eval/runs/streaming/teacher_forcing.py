@@ -12,16 +12,16 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from engine.config import StreamConfig
-from engine.inference.readout import read_silence
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
-from engine.records import frame_at
-from engine.training.sequences import TrainingClip, TrainingTurn
-from eval.data.samples import Sample
-from eval.metrics.videollm_online import LiveTurn
-from eval.runs.streaming.reference_context import ReferenceContext, build_context
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.inference.readout import read_silence
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.records import frame_at
+from stepscope.engine.training.sequences import TrainingClip, TrainingTurn
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.videollm_online import LiveTurn
+from stepscope.eval.runs.streaming.reference_context import ReferenceContext, build_context
 
 Silence = tuple[float, float]
 

@@ -9,22 +9,22 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from engine.control.task import Task, find_late_turns
-from engine.errors import EngineError
-from engine.inference.memory import peak_memory_mb
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.encoder_pool import EncoderPool
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import FrameOutput
-from engine.stream import StreamEvent, StreamRequest
-from engine.streamer import Streamer
-from eval.data.samples import Sample, build_task, describe_early_end
-from eval.metrics.videollm_online import LiveCounts, count_live
-from eval.runs.folder import VideoRecord, digest_sample
-from eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
-from eval.runs.streaming.shared_clock import SharedClock
-from eval.runs.streaming.teacher_forcing import read_live_turns
-from eval.runs.worker_messages import HEAD_START_FRAMES, FramesDone, VideoResult, WorkerConfig
+from stepscope.engine.control.task import Task, find_late_turns
+from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.memory import peak_memory_mb
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.encoder_pool import EncoderPool
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.stream import StreamEvent, StreamRequest
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.samples import Sample, build_task, describe_early_end
+from stepscope.eval.metrics.videollm_online import LiveCounts, count_live
+from stepscope.eval.runs.folder import VideoRecord, digest_sample
+from stepscope.eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
+from stepscope.eval.runs.streaming.shared_clock import SharedClock
+from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
+from stepscope.eval.runs.worker_messages import HEAD_START_FRAMES, FramesDone, VideoResult, WorkerConfig
 
 
 @dataclass(slots=True, eq=False)

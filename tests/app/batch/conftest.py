@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.player.context import AppContext
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.player.context import AppContext
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.batch_tab import make_batches, start, wait_for
 from tests.support.pages.benches import make_context

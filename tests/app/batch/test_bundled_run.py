@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.batch.context import BUNDLED_NAME, BatchContext
-from app.batch.runs import handlers
-from app.batch.runs.downloads import write_table
-from app.batch.saved_runs import open_video
-from app.player.context import AppContext
+from stepscope.app.batch.context import BUNDLED_NAME, BatchContext
+from stepscope.app.batch.runs import handlers
+from stepscope.app.batch.runs.downloads import write_table
+from stepscope.app.batch.saved_runs import open_video
+from stepscope.app.player.context import AppContext
 from tests.support.pages.batch_tab import make_jobs, start, wait_for
 
 

@@ -10,23 +10,23 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch.compare.handlers import ComparedRuns, draw_comparison_chart
-from app.batch.compare.panel import make_compare_panel
-from app.batch.figure_row import FigureRow, write_chart
-from app.batch.runs import charts
-from app.batch.runs.charts import draw_run_chart, make_charts_panel
-from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.folders import FoundSweep
-from app.batch.sweeps.panel import make_sweep_panel
-from app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SWEEP_CHARTS
-from app.figures.charts.sweep_curves import SweepData
-from app.figures.paper import FORMATS
-from app.player.figures import FigureView
-from eval.data.samples import Split
-from eval.reports.compare_runs import ComparedVideo
-from eval.reports.results import Results
-from eval.reports.table_files import Row
-from eval.sweeps.grid import Grid, GridScores
+from stepscope.app.batch.compare.handlers import ComparedRuns, draw_comparison_chart
+from stepscope.app.batch.compare.panel import make_compare_panel
+from stepscope.app.batch.figure_row import FigureRow, write_chart
+from stepscope.app.batch.runs import charts
+from stepscope.app.batch.runs.charts import draw_run_chart, make_charts_panel
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.batch.sweeps.folders import FoundSweep
+from stepscope.app.batch.sweeps.panel import make_sweep_panel
+from stepscope.app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SWEEP_CHARTS
+from stepscope.app.figures.charts.sweep_curves import SweepData
+from stepscope.app.figures.paper import FORMATS
+from stepscope.app.player.figures import FigureView
+from stepscope.eval.data.samples import Split
+from stepscope.eval.reports.compare_runs import ComparedVideo
+from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Row
+from stepscope.eval.sweeps.grid import Grid, GridScores
 
 LOOK = {"x": "F1", "y": "dst_f1", "name": "videos", "width": "85mm", "theme": "light", "file_format": "json"}
 GRID = Grid(speak=(0.25, 0.75), update=(0.1, 0.5))

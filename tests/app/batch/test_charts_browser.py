@@ -11,9 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from app.figures.charts.registry import CHARTS
-from engine.io.files import write_csv, write_json
-from eval.reports.table_files import read_video_rows
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.engine.io.files import write_csv, write_json
+from stepscope.eval.reports.table_files import read_video_rows
 from tests.app.test_accessibility_browser import RULES
 from tests.support.data.scored_run import score
 from tests.support.pages.browser import NEEDS_CHROMIUM, serve_charts

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from app.batch.compare import handlers as comparing
-from app.batch.compare.tables import compared_videos, describe_sides, draw_differences
-from app.batch.context import BatchContext
-from app.player.context import AppContext
-from eval.metrics.bootstrap import Interval
-from eval.metrics.definitions import NUM_FAILURES
-from eval.reports.compare_runs import ComparedVideo
-from eval.reports.statistics import ComparedTurn, Difference, WrongIn
-from eval.runs.folder import RunFolder
-from eval.runs.provenance import Provenance
+from stepscope.app.batch.compare import handlers as comparing
+from stepscope.app.batch.compare.tables import compared_videos, describe_sides, draw_differences
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.player.context import AppContext
+from stepscope.eval.metrics.bootstrap import Interval
+from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.reports.compare_runs import ComparedVideo
+from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.provenance import Provenance
 from tests.support.pages.batch_tab import make_jobs
 from tests.support.reviews.played import keys_of_failures
 

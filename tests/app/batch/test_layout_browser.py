@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from eval.data.loading import read_split
-from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.app.batch.runs.test_scoring import repeat
 from tests.app.batch.test_batch_browser import STATUS, choose, open_batch
 from tests.app.player.session.test_places_browser import wait_for_address

@@ -11,14 +11,14 @@ from typing import Any, cast
 import gradio as gr
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.leaderboard import handlers as boards
-from app.player.context import AppContext
-from eval.cli.leaderboard import leaderboard
-from eval.cli.options import LeaderboardOptions
-from eval.matching.text_encoder import TextEncoder
-from eval.recorder import RunRecorder
-from eval.runs.imports.import_results import import_into
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.leaderboard import handlers as boards
+from stepscope.app.player.context import AppContext
+from stepscope.eval.cli.leaderboard import leaderboard
+from stepscope.eval.cli.options import LeaderboardOptions
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.runs.imports.import_results import import_into
 from tests.support.pages.batch_tab import make_batches
 from tests.support.streams.fakes import count_letters
 
@@ -142,7 +142,7 @@ def test_the_downloads_are_those_of_the_command(
     page: BatchContext, view: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = TextEncoder(name="letters", encode=count_letters)
-    monkeypatch.setattr("eval.cli.leaderboard.import_encoder", lambda _: encoder)
+    monkeypatch.setattr("stepscope.eval.cli.leaderboard.import_encoder", lambda _: encoder)
     kept: dict[str, Path] = {}
     for table_format, ending in boards.ENDINGS.items():
         for path in boards.download_board(view.board, "missing_rate", table_format):

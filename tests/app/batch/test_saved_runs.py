@@ -9,15 +9,15 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch import saved_runs as saved
-from app.batch.compare import handlers as comparing
-from app.batch.context import BatchContext
-from app.batch.new_run import start as new_run
-from app.batch.selection.handlers import save_slice
-from app.batch.sweeps import handlers as sweeping
-from app.player.context import AppContext
-from app.player.views import show_run
-from eval.runs.folder import RunFolder
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.compare import handlers as comparing
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.new_run import start as new_run
+from stepscope.app.batch.selection.handlers import save_slice
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.views import show_run
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.pages.benches import views
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.runs import handlers
-from app.batch.selection import handlers as choosing
-from app.batch.selection.handlers import ALL_VIDEOS
-from app.reviews.actions import Action
-from app.reviews.events import reference_event
-from app.reviews.store import open_store
-from eval.annotations.corrections import name_turns
-from eval.data.loading import read_split
-from eval.data.samples import Sample
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.runs import handlers
+from stepscope.app.batch.selection import handlers as choosing
+from stepscope.app.batch.selection.handlers import ALL_VIDEOS
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews.store import open_store
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.app.batch.runs.test_scoring import repeat
 from tests.support.data.batches import copies, write_scores, write_split
 from tests.support.pages.batch_tab import make_batches, make_jobs

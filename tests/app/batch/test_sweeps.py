@@ -13,13 +13,13 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.sweeps import folders as sweeps
-from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.render import RECOMMENDED
-from app.player.context import AppContext
-from app.player.session.live_run import Cancellable
-from app.videos import read_splits
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.sweeps import folders as sweeps
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.batch.sweeps.render import RECOMMENDED
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import Cancellable
+from stepscope.app.videos import read_splits
 from tests.support.data.batches import copies, write_split
 from tests.support.data.recorded import record_toy
 from tests.support.pages.batch_tab import start, wait_for

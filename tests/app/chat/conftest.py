@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
-from app.videos import Clip
-from engine.chat.pool import WorkerPool
-from engine.chat.worker import ChatWorker
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.replay import Recording
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run
+from stepscope.app.videos import Clip
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.worker import ChatWorker
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.replay import Recording
 from tests.support.chat_socket import make_app
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.streams import TASK

@@ -11,16 +11,16 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.chat.panel import make_ask_panel
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
-from app.videos import Clip
-from engine.chat.answering import AnswerEvent
-from engine.chat.worker import ChatPrompt, ChatWorker
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.replay import Recording
+from stepscope.app.chat.panel import make_ask_panel
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run
+from stepscope.app.videos import Clip
+from stepscope.engine.chat.answering import AnswerEvent
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.replay import Recording
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import PageClient
 from tests.support.streams.fakes import random_frames

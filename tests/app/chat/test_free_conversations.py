@@ -6,10 +6,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from app.chat import handlers
-from app.chat.conversation.prompts import free_prompt
-from app.chat.conversation.window import ChatWindow
-from app.player.context import AppContext
+from stepscope.app.chat import handlers
+from stepscope.app.chat.conversation.prompts import free_prompt
+from stepscope.app.chat.conversation.window import ChatWindow
+from stepscope.app.player.context import AppContext
 from tests.support.chat import edit, questions, take, wait_until_idle
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat import handlers
-from app.chat.conversation.window import ChatWindow
-from app.chat.views import AnswerDisplay
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from engine.chat.answering import AnswerEnd, Prefilled
-from engine.chat.service import Leased
-from engine.chat.timings import AnswerTiming
+from stepscope.app.chat import handlers
+from stepscope.app.chat.conversation.window import ChatWindow
+from stepscope.app.chat.views import AnswerDisplay
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.engine.chat.answering import AnswerEnd, Prefilled
+from stepscope.engine.chat.service import Leased
+from stepscope.engine.chat.timings import AnswerTiming
 from tests.support.chat import answer, answering, ask, edit, questions, take, wait_until_idle
 
 

@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from app.chat import messages as messages_module
-from app.chat.conversation import pictures
-from app.chat.conversation.pictures import encode_pictures, read_picture
-from app.chat.messages import MAX_CHARS, Message, Prefill, build_prompt, read_message
-from engine.model.checkpoint import Checkpoint
-from engine.model.prompt import MAX_TEXT_CHARS
+from stepscope.app.chat import messages as messages_module
+from stepscope.app.chat.conversation import pictures
+from stepscope.app.chat.conversation.pictures import encode_pictures, read_picture
+from stepscope.app.chat.messages import MAX_CHARS, Message, Prefill, build_prompt, read_message
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.prompt import MAX_TEXT_CHARS
 from tests.support.chat_socket import ASK, generate, prefill, receive
 
 TEXT_PART = {"type": "text", "text": ""}
@@ -131,7 +131,7 @@ def test_a_message_of_too_many_characters_is_not_read(monkeypatch: pytest.Monkey
 def test_chunks_without_an_end_are_dropped_at_the_limit_of_one_conversation(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.chat.socket.MAX_CHARS", 10_000)
+    monkeypatch.setattr("stepscope.app.chat.socket.MAX_CHARS", 10_000)
     chunk = {"type": "prefill", "messages": [{"role": "user", "content": "x" * 3000}], "is_last_chunk": False}
     with client.websocket_connect("/ws/streaming/a") as socket:
         for _ in range(3):
@@ -160,7 +160,7 @@ def test_an_error_of_the_encoder_ends_the_question_and_not_the_connection(
 
     with client.websocket_connect("/ws/streaming/a") as socket:
         with monkeypatch.context() as patched:
-            patched.setattr("app.chat.socket.build_prompt", fail)
+            patched.setattr("stepscope.app.chat.socket.build_prompt", fail)
             assert refuse(socket, Prefill(type="prefill", messages=[]).model_dump()) == "the device is full."
         assert prefill(socket, ASK)["message_count"] == 1
         socket.send_json({"type": "stop"})

@@ -9,10 +9,10 @@ import gradio as gr
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from app.chat import handlers
-from app.chat.tab import make_chat_tab
-from app.player.context import AppContext
-from app.videos import BundledVideos
+from stepscope.app.chat import handlers
+from stepscope.app.chat.tab import make_chat_tab
+from stepscope.app.player.context import AppContext
+from stepscope.app.videos import BundledVideos
 from tests.support.chat import wait_until_idle
 
 

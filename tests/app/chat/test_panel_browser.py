@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from engine.cli.options import BUNDLED
+from stepscope.engine.cli.options import BUNDLED
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, wait_for_status
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chat.conversation.prompts import _read_file
+from stepscope.app.chat.conversation.prompts import _read_file
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")

@@ -2,9 +2,9 @@
 
 import json
 
-from app.chat.promotion import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
+from stepscope.app.chat.promotion import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
 from tests.support.chat import ask
 
 

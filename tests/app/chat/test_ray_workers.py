@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from app.chat.workers import open_workers
-from engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled
-from engine.chat.pool import WorkerPool
-from engine.chat.prompts import Conversation, render_conversation
-from engine.chat.service import Turn
-from engine.chat.worker import ChatPrompt, ChatWorker, WorkerOptions, index_features
-from engine.errors import EngineError
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
+from stepscope.app.chat.workers import open_workers
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.prompts import Conversation, render_conversation
+from stepscope.engine.chat.service import Turn
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, WorkerOptions, index_features
+from stepscope.engine.errors import EngineError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")

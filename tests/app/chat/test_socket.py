@@ -12,11 +12,11 @@ from PIL import Image
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
-from app import guard
-from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
-from engine.chat.pool import WorkerPool
-from engine.chat.worker import ChatWorker
-from engine.model.checkpoint import Checkpoint
+from stepscope.app import guard
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.worker import ChatWorker
+from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.chat_socket import ASK, generate, make_app, prefill, receive, wait_until_free
 
 SPOKEN = ["Good. ", "Now ", "mount ", "the ", "block.", " Then", " it"]

@@ -10,8 +10,8 @@ from typing import Any
 import uvicorn
 from starlette.testclient import TestClient
 
-from engine.chat.pool import WorkerPool
-from engine.chat.worker import ChatWorker
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.worker import ChatWorker
 from tests.support.chat_socket import ASK, generate, make_app, prefill, wait_until_free
 from tests.support.pages.browser import free_port
 from tests.support.paths import ROOT

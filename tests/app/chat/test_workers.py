@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app.chat.workers import open_workers
-from engine.chat.worker import WorkerOptions
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
+from stepscope.app.chat.workers import open_workers
+from stepscope.engine.chat.worker import WorkerOptions
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,18 @@ import gradio as gr
 import pytest
 from gradio import networking
 
-from app.batch.context import BatchContext
-from app.batch.new_run.form import make_work
-from app.cli import serve
-from app.cli.options import PageOptions
-from app.cli.proxies import read_root_path
-from app.cli.stepscope import main
-from app.live.handlers import URL
-from app.page import build_page
-from app.player import handlers
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from engine.config import StreamConfig
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.new_run.form import make_work
+from stepscope.app.cli import serve
+from stepscope.app.cli.options import PageOptions
+from stepscope.app.cli.proxies import read_root_path
+from stepscope.app.cli.stepscope import main
+from stepscope.app.live.handlers import URL
+from stepscope.app.page import build_page
+from stepscope.app.player import handlers
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.engine.config import StreamConfig
 from tests.support.pages.benches import run_views, views
 from tests.support.pages.browser import free_port
 

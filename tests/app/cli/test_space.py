@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.options import PageOptions
-from app.cli.space import space_arguments
-from engine.cli.program import parse
+from stepscope.app.cli.options import PageOptions
+from stepscope.app.cli.space import space_arguments
+from stepscope.engine.cli.program import parse
 
 
 def options(environment: dict[str, str], volume: Path) -> PageOptions:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.batch.sweeps import handlers as sweeping
-from app.chat.conversation.window import ChatWindow
-from app.chat.views import AnswerDisplay
-from app.controls import pace
-from app.controls.pace import UPDATE_INTERVAL_S, Pace
-from app.player.session.live_run import Cancellable
-from engine.chat.answering import AnswerDelta
-from eval.sweeps.exact import SweepProgress
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.chat.conversation.window import ChatWindow
+from stepscope.app.chat.views import AnswerDisplay
+from stepscope.app.controls import pace
+from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.player.session.live_run import Cancellable
+from stepscope.engine.chat.answering import AnswerDelta
+from stepscope.eval.sweeps.exact import SweepProgress
 
 STEP_S = 0.01
 """Time between two events of the fast work here."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.data.writers import write_samples
-from eval.runs.folder import RunFolder, VideoRecord
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from tests.support.reviews.reviewed import SAMPLES, UNRUN, output
 
 

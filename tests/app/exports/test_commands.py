@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.exports.__main__ import main
-from app.reviews.actions import Action, Event
-from app.reviews.store import open_store
-from eval.annotations.corrections import Correction
-from eval.data.loading import read_samples
-from eval.data.writers import write_samples
-from eval.runs.folder import RunFolder
+from stepscope.app.exports.__main__ import main
+from stepscope.app.reviews.actions import Action, Event
+from stepscope.app.reviews.store import open_store
+from stepscope.eval.annotations.corrections import Correction
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.paths import ASSETS
 from tests.support.reviews.exported import correct, reword
 from tests.support.reviews.reviewed import NAMES, SAMPLE, UNRUN

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from app.exports.rows import ROW_TYPES
-from app.exports.tabulate import build_tables
-from app.exports.writers import dataset
-from app.exports.writers.dataset import write_dataset
-from app.reviews.review import fold_actions
-from engine.errors import EngineError
-from eval.annotations.corrections import Correction
+from stepscope.app.exports.rows import ROW_TYPES
+from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.exports.writers import dataset
+from stepscope.app.exports.writers.dataset import write_dataset
+from stepscope.app.reviews.review import fold_actions
+from stepscope.engine.errors import EngineError
+from stepscope.eval.annotations.corrections import Correction
 from tests.support.reviews.reviewed import NAMES, reviewed_video
 
 MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from app.exports.spans import Span, split_lanes
-from app.exports.tabulate import ReviewedVideo
-from app.exports.writers.elan import write_eaf
-from app.reviews.review import fold_actions
+from stepscope.app.exports.spans import Span, split_lanes
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.reviews.review import fold_actions
 from tests.support.data.strategies import few
 from tests.support.reviews.exported import SCHEMA
 from tests.support.reviews.reviewed import EVIL, reviewed_video

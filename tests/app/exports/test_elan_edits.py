@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from app.exports.elan_edits import MissingTierError, _exported_ends, read_eaf_corrections
-from app.exports.pairing import match_nearest
-from app.exports.tabulate import ReviewedVideo
-from app.exports.writers.elan import write_eaf
-from app.reviews.review import fold_actions
-from eval.annotations.corrected_samples import apply_corrections
-from eval.annotations.corrections import Correction, TurnName
-from eval.data.samples import Sample, Turn, turn_order
+from stepscope.app.exports.elan_edits import MissingTierError, _exported_ends, read_eaf_corrections
+from stepscope.app.exports.pairing import match_nearest
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.reviews.review import fold_actions
+from stepscope.eval.annotations.corrected_samples import apply_corrections
+from stepscope.eval.annotations.corrections import Correction, TurnName
+from stepscope.eval.data.samples import Sample, Turn, turn_order
 from tests.support.data.strategies import few, samples
 from tests.support.reviews.exported import SCHEMA, annotation
 from tests.support.reviews.reviewed import NAMES, SAMPLE, reviewed_video

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from app.exports.elan_edits import read_eaf_corrections
-from app.exports.tabulate import ReviewedVideo
-from app.exports.writers.elan import write_eaf
-from app.reviews.review import fold_actions
-from eval.annotations.corrected_samples import apply_corrections
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.loading import read_samples
-from eval.data.samples import Sample, Turn
-from eval.data.writers import write_samples
+from stepscope.app.exports.elan_edits import read_eaf_corrections
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.reviews.review import fold_actions
+from stepscope.eval.annotations.corrected_samples import apply_corrections
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.writers import write_samples
 from tests.support.reviews.exported import annotation
 
 SAMPLE = Sample(

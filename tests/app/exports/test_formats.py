@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.exports.folder import gather_videos
-from app.exports.formats import EXPORT_FORMATS, write_export
-from app.exports.tabulate import build_tables
-from app.reviews.review import fold_actions
-from eval.runs.folder import RunFolder
+from stepscope.app.exports.folder import gather_videos
+from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
+from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.reviews.review import fold_actions
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.paths import ROOT
 from tests.support.reviews.exported import read_json_tables
 from tests.support.reviews.reviewed import SAMPLES

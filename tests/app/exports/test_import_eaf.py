@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app.exports.__main__ import main
-from app.exports.folder import correct_samples, gather_videos, import_eaf
-from app.exports.formats import write_export
-from app.reviews.review import fold_actions
-from app.reviews.store import ReviewStore, open_store
-from eval.annotations.corrections import Correction
-from eval.data.samples import Sample, Turn
-from eval.data.writers import write_samples
+from stepscope.app.exports.__main__ import main
+from stepscope.app.exports.folder import correct_samples, gather_videos, import_eaf
+from stepscope.app.exports.formats import write_export
+from stepscope.app.reviews.review import fold_actions
+from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.eval.annotations.corrections import Correction
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.writers import write_samples
 from tests.support.reviews.exported import correct, reword
 from tests.support.reviews.reviewed import NAMES, SAMPLE, SAMPLES, UNRUN
 

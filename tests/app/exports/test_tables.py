@@ -11,12 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.exports.rows import ROW_TYPES, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
-from app.exports.tabulate import build_tables
-from app.exports.writers.tables import write_csv_tables, write_json_tables
-from app.reviews.actions import Action, Event
-from app.reviews.review import fold_actions
-from eval.annotations.corrections import Correction
+from stepscope.app.exports.rows import (
+    ROW_TYPES,
+    CorrectionRow,
+    PredictionRow,
+    ReferenceRow,
+    StateRow,
+    Tables,
+    VerdictRow,
+)
+from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.exports.writers.tables import write_csv_tables, write_json_tables
+from stepscope.app.reviews.actions import Action, Event
+from stepscope.app.reviews.review import fold_actions
+from stepscope.eval.annotations.corrections import Correction
 from tests.support.data.strategies import TEXTS, few
 from tests.support.reviews.exported import read_csv_tables, read_json_tables
 from tests.support.reviews.reviewed import EVIL, NAMES, reviewed_video

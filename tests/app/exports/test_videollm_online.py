@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from app.exports.folder import gather_videos
-from app.exports.formats import write_export
-from app.reviews.review import fold_actions
-from eval.data.loading import read_split
-from eval.data.samples import Turn
-from eval.data.writers import write_samples
-from eval.runs.folder import RunFolder, VideoRecord
-from eval.runs.imports.import_results import import_results
+from stepscope.app.exports.folder import gather_videos
+from stepscope.app.exports.formats import write_export
+from stepscope.app.reviews.review import fold_actions
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import RunFolder, VideoRecord
+from stepscope.eval.runs.imports.import_results import import_results
 from tests.support.reviews.reviewed import SAMPLE, output
 
 ANSWERS = {3: "Attach the cabin.", 7: "Good: 1 < 2."}

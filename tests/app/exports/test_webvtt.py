@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.exports.rows import Tables
-from app.exports.tabulate import build_tables
-from app.exports.writers.elan import write_eaf
-from app.exports.writers.webvtt import write_webvtt
-from eval.annotations.corrections import Correction
-from eval.data.samples import Turn
+from stepscope.app.exports.rows import Tables
+from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.exports.writers.webvtt import write_webvtt
+from stepscope.eval.annotations.corrections import Correction
+from stepscope.eval.data.samples import Turn
 from tests.support.data.strategies import TEXTS, few
 from tests.support.reviews.reviewed import EVIL, NAMES, SAMPLE, reviewed_video
 

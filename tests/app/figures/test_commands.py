@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from app.cli.stepscope import main
-from app.figures import chart_files, commands
-from app.figures.charts.registry import SWEEP_CHARTS
-from engine.cli.program import load_object
-from eval.data.writers import write_samples
-from eval.reports.results import Results
-from eval.runs.folder import RunFolder, VideoRecord
-from eval.sweeps.folder import write_sweep
-from eval.sweeps.grid import Grid, GridScores
+from stepscope.app.cli.stepscope import main
+from stepscope.app.figures import chart_files, commands
+from stepscope.app.figures.charts.registry import SWEEP_CHARTS
+from stepscope.engine.cli.program import load_object
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.reports.results import Results
+from stepscope.eval.runs.folder import RunFolder, VideoRecord
+from stepscope.eval.sweeps.folder import write_sweep
+from stepscope.eval.sweeps.grid import Grid, GridScores
 from tests.support.reviews.played import make_run
 from tests.support.streams.fakes import count_letters
 

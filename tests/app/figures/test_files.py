@@ -12,14 +12,14 @@ import plotly.io
 import pytest
 from lxml import etree
 
-from app.figures.browser import BrowserMissingError, draw_picture, find_browser
-from app.figures.charts.registry import CHARTS
-from app.figures.paper import FigureFormat, Width, parse_width, read_format
-from app.figures.render import Drawing, write_figure
-from app.figures.template import template
-from app.style.colours import Theme
-from engine.errors import EngineError
-from eval.reports.results import Results
+from stepscope.app.figures.browser import BrowserMissingError, draw_picture, find_browser
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.figures.paper import FigureFormat, Width, parse_width, read_format
+from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.template import template
+from stepscope.app.style.colours import Theme
+from stepscope.engine.errors import EngineError
+from stepscope.eval.reports.results import Results
 from tests.support.pages.browser import CHROMIUM, NEEDS_CHROMIUM
 
 WIDTH = Width(number=85, unit="mm")
@@ -113,7 +113,7 @@ def test_without_a_browser_a_picture_is_refused_in_one_sentence_and_no_file_is_l
     monkeypatch.delenv("BROWSER_PATH", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    monkeypatch.setattr("app.figures.browser.Chromium.find_browser", lambda *, skip_local: None)
+    monkeypatch.setattr("stepscope.app.figures.browser.Chromium.find_browser", lambda *, skip_local: None)
     with pytest.raises(BrowserMissingError, match=r"^SVG, PNG and PDF need Chromium, which is not installed; install "):
         write_figure(tmp_path / f"a.{file_format}", make_drawing(), file_format)
     assert [*tmp_path.iterdir()] == []
@@ -129,7 +129,7 @@ def test_a_browser_of_playwright_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("BROWSER_PATH", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    monkeypatch.setattr("app.figures.browser.Chromium.find_browser", lambda *, skip_local: None)
+    monkeypatch.setattr("stepscope.app.figures.browser.Chromium.find_browser", lambda *, skip_local: None)
     assert find_browser() == shell
 
 
@@ -191,7 +191,7 @@ def runs(pid: int) -> bool:
 def test_a_browser_that_never_answers_is_ended_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = write_browser(tmp_path / "chromium", f"echo $$ >> {tmp_path}/pids; sleep 1000")
     monkeypatch.setenv("BROWSER_PATH", str(browser))
-    monkeypatch.setattr("app.figures.browser._TIMEOUT_S", 1)
+    monkeypatch.setattr("stepscope.app.figures.browser._TIMEOUT_S", 1)
     with pytest.raises(EngineError, match=r"no answer in 2 attempts of 1 s; try another in BROWSER_PATH$"):
         draw_picture(go.Figure(layout={"width": 200, "height": 100}), "png")
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
@@ -210,5 +210,5 @@ def test_a_browser_that_does_not_start_the_first_time_is_started_again(
     first = tmp_path / "first"
     hangs_once = f'[ -e {first} ] && exec {CHROMIUM} "$@"; touch {first}; sleep 1000'
     monkeypatch.setenv("BROWSER_PATH", str(write_browser(tmp_path / "chromium", hangs_once)))
-    monkeypatch.setattr("app.figures.browser._TIMEOUT_S", 15)
+    monkeypatch.setattr("stepscope.app.figures.browser._TIMEOUT_S", 15)
     assert draw_picture(go.Figure(layout={"width": 200, "height": 100}), "png").startswith(b"\x89PNG")

@@ -1,6 +1,6 @@
 import pytest
 
-from app.figures.text import MAX_TEXT, clean_text, fit_text, from_markup, text_width, to_markup, wrap_text
+from stepscope.app.figures.text import MAX_TEXT, clean_text, fit_text, from_markup, text_width, to_markup, wrap_text
 
 
 def test_the_width_of_a_text_is_that_of_its_characters() -> None:

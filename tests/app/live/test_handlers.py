@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import JobQueue
-from app.controls.widgets import list_waiting
-from app.live import handlers
-from app.live.handlers import FILE, URL, WEBCAM
-from app.live.recorded import read_recorded
-from app.live.tab import show_kind
-from app.live.views import LiveView
-from app.live.window import LiveWindows, decode_picture
-from app.player.context import AppContext
-from app.player.session.model_use import ModelUse
-from engine.records import UserTurn
-from eval.reports.scoring import ScoreSettings
-from eval.runs.folder import COPIED, RunFolder
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.controls.widgets import list_waiting
+from stepscope.app.live import handlers
+from stepscope.app.live.handlers import FILE, URL, WEBCAM
+from stepscope.app.live.recorded import read_recorded
+from stepscope.app.live.tab import show_kind
+from stepscope.app.live.views import LiveView
+from stepscope.app.live.window import LiveWindows, decode_picture
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.model_use import ModelUse
+from stepscope.engine.records import UserTurn
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import COPIED, RunFolder
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.pages.benches import make_context
 from tests.support.streams.fakes import count_letters
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Dialog, expect
 
-from eval.data.loading import read_split
-from eval.runs.folder import RunFolder
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.pages.browser import NEEDS_CHROMIUM, open_browser, serve, wait_for_status
 
 pytestmark = NEEDS_CHROMIUM

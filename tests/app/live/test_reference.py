@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.cli.stepscope import main
-from app.reviews.actions import Action
-from app.reviews.store import open_store
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.live.frames import make_gap
-from engine.loading import load_model
-from engine.records import FrameOutput, Step
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.loading import read_samples
-from eval.reports.table_files import read_metrics
-from eval.runs.live_recording import LiveRecording
+from stepscope.app.cli.stepscope import main
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.store import open_store
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.live.frames import make_gap
+from stepscope.engine.loading import load_model
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.live_recording import LiveRecording
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.player.downloads import export_run
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
-from app.player.session.run_files import RUN_FILES, file_name, write_run_file
-from engine.records import read_outputs
+from stepscope.app.player.downloads import export_run
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run
+from stepscope.app.player.session.run_files import RUN_FILES, file_name, write_run_file
+from stepscope.engine.records import read_outputs
 from tests.support.reviews.played import make_run
 
 
@@ -65,6 +65,6 @@ def test_nothing_is_exported_without_a_run_or_of_another_kind(
     run: Run, live: str | None, content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = list[str]()
-    monkeypatch.setattr("app.player.downloads.gr.Warning", said.append)
+    monkeypatch.setattr("stepscope.app.player.downloads.gr.Warning", said.append)
     assert list(export(LiveRun.finished(run) if live else None, content)) == [None]
     assert said[0].startswith("there is no ")

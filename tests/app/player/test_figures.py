@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from app.figures.timeline.bands import model_bands, reference_bands
-from app.player.display.component import STATIC
-from app.player.display.payload import pack_run
-from app.player.figures import TIMELINE, VIDEO_CHARTS, FigureView, export_figure, to_timeline_run
-from app.player.review_context import ReviewContext
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run, analyze_run
-from app.reviews.actions import Action
-from app.reviews.store import open_store
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.samples import Split
-from eval.metrics.score import score_counts
+from stepscope.app.figures.timeline.bands import model_bands, reference_bands
+from stepscope.app.player.display.component import STATIC
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.figures import TIMELINE, VIDEO_CHARTS, FigureView, export_figure, to_timeline_run
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run, analyze_run
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.store import open_store
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.samples import Split
+from stepscope.eval.metrics.score import score_counts
 from tests.support.reviews.played import judge, make_run
 from tests.support.streams.fakes import anybody, count_letters
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from app.__main__ import main
-from app.player import handlers
-from app.player.context import AppContext
-from app.player.handlers import read_task
-from app.player.session.live_run import LiveRun
-from app.player.uploads import video as page_uploads
-from app.player.views import UNCHANGED, show_clip
-from app.videos import MAX_UPLOAD_BYTES, Clip, read_bundled_videos
-from engine.video.reader import probe
-from eval.data.samples import Turn
+from stepscope.app.__main__ import main
+from stepscope.app.player import handlers
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.handlers import read_task
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.uploads import video as page_uploads
+from stepscope.app.player.views import UNCHANGED, show_clip
+from stepscope.app.videos import MAX_UPLOAD_BYTES, Clip, read_bundled_videos
+from stepscope.engine.video.reader import probe
+from stepscope.eval.data.samples import Turn
 from tests.conftest import Uploads
 from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.paths import REAL_VIDEOS
@@ -172,7 +172,9 @@ def test_an_upload_longer_than_its_header_says_is_cut_at_the_limit(context: AppC
     assert "is longer than the limit of 0:03" in last.status.value
 
 
-@pytest.mark.filterwarnings("default::engine.video.reader.VideoWarning")  # of the copy for display; the run's is shown
+@pytest.mark.filterwarnings(
+    "default::stepscope.engine.video.reader.VideoWarning"
+)  # of the copy for display; the run's is shown
 def test_a_damaged_upload_is_streamed_as_far_as_it_can_be_read(context: AppContext, uploads: Uploads) -> None:
     clip, status = upload(context, uploads.damaged)
     assert "The file is cut off at 0:0" in status

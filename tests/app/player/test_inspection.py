@@ -11,13 +11,13 @@ from typing import Any, get_args
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.context import AppContext
-from app.player.display.payload import pack_run
-from app.player.inspection import inspect_run
-from app.player.session.live_run import LiveRun
-from assets.scenes.script import Cause
-from engine.video.writer import write_h264
-from eval.metrics.failures import LATE_S
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.inspection import inspect_run
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.assets.scenes.script import Cause
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.metrics.failures import LATE_S
 from tests.conftest import moving_square
 from tests.support.pages.benches import make_context, run_views
 from tests.support.pages.browser import NEEDS_CHROMIUM, serve_player, wait_until_drawn

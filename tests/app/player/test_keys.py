@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.player.display.component import STATIC
+from stepscope.app.player.display.component import STATIC
 from tests.support.paths import ROOT
 
 ROWS = re.findall(r'^  \["([^"]+)", "(\w[\w ]*)", ', (STATIC / "commands.js").read_text(encoding="utf-8"), re.MULTILINE)

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from app.player import streaming
-from app.player.context import AppContext
-from app.player.display.increments import StreamIncrements
-from app.player.questions import ask_in_run
-from app.player.session.live_run import LiveRun
-from app.player.session.places import link_params
-from app.player.session.run import Run
-from app.player.views import RunView
-from engine.records import UserTurn
+from stepscope.app.player import streaming
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.display.increments import StreamIncrements
+from stepscope.app.player.questions import ask_in_run
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.places import link_params
+from stepscope.app.player.session.run import Run
+from stepscope.app.player.views import RunView
+from stepscope.engine.records import UserTurn
 from tests.support.pages.benches import make_context, run_views
 
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 import gradio as gr
 import pytest
 
-from app.player import handlers, reruns, streaming
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
-from app.player.views import UNCHANGED, RunView
-from app.videos import Clip
-from engine.config import Thresholds
+from stepscope.app.player import handlers, reruns, streaming
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run
+from stepscope.app.player.views import UNCHANGED, RunView
+from stepscope.app.videos import Clip
+from stepscope.engine.config import Thresholds
 from tests.support.pages.benches import make_context, run_views
 
 

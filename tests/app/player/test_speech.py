@@ -8,8 +8,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.player.speech import SPEECH_URL, speech_routes
-from engine.speech.espeak import SAMPLE_RATE
+from stepscope.app.player.speech import SPEECH_URL, speech_routes
+from stepscope.engine.speech.espeak import SAMPLE_RATE
 
 
 def make_client(*, auth: Any = None) -> TestClient:

@@ -14,17 +14,17 @@ import gradio as gr
 import numpy as np
 import pytest
 
-from app.player import handlers, streaming
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.player.session import plan
-from app.player.session.live_run import LiveRun
-from app.player.session.run import Run
-from app.reviews.actions import Action
-from app.reviews.store import open_store
-from engine.video.reader import Frame
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.samples import Split
+from stepscope.app.player import handlers, streaming
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session import plan
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.run import Run
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.store import open_store
+from stepscope.engine.video.reader import Frame
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.samples import Split
 from tests.support.pages.benches import make_context, run_views
 from tests.support.streams.fakes import anybody, nan_checkpoint
 

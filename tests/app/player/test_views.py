@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.formatting import as_sentence, format_clock, shorten_ids
-from app.player.display.payload import pack_run
-from app.player.session.run import Run
-from app.videos import Clip
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.dialogue import fill_legality, initial_state
-from engine.records import FrameOutput, Step, UserTurn
-from eval.data.samples import Sample, Turn
-from eval.metrics.score import analyze_video
+from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session.run import Run
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import fill_legality, initial_state
+from stepscope.engine.records import FrameOutput, Step, UserTurn
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.score import analyze_video
 from tests.support.streams.fakes import count_letters
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>the roof</b>"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from engine.video.writer import write_h264
-from eval.runs.folder import RunFolder
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.runs.folder import RunFolder
 from tests.conftest import STEPS, TURNS, moving_square
 from tests.support.data.batches import write_scores, write_split
 from tests.support.data.saved_runs import save_run

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import app.publish.commands
-from app.cli.stepscope import main
-from eval.matching.text_encoder import TextEncoder
+import stepscope.app.publish.commands
+from stepscope.app.cli.stepscope import main
+from stepscope.eval.matching.text_encoder import TextEncoder
 from tests.support.data.saved_runs import save_run
 from tests.support.streams.fakes import count_letters
 
@@ -20,7 +20,7 @@ def _letters(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(name: str) -> TextEncoder:
         return TextEncoder(name=name, encode=count_letters)
 
-    monkeypatch.setattr(app.publish.commands, "import_encoder", load)
+    monkeypatch.setattr(stepscope.app.publish.commands, "import_encoder", load)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_old_folder(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("app.publish.writer.write_page", fail)
+    monkeypatch.setattr("stepscope.app.publish.writer.write_page", fail)
     assert main(["publish", str(run), "--out", str(out)]) == 2
     assert "site cannot be written (No space left on device); free some space" in capsys.readouterr().err
     assert sorted(path.relative_to(out) for path in out.rglob("*")) == before

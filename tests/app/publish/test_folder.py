@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.publish.folder import MARKER, replace_folder
+from stepscope.app.publish.folder import MARKER, replace_folder
 
 
 def write(out: Path, text: str) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from app.figures.charts.registry import CHARTS
+from stepscope.app.figures.charts.registry import CHARTS
 from tests.app.publish.conftest import HOSTILE_IDS
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.pages.published import Traffic, link_of, open_charts, wait_for_time

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from app.publish.writer import write_player
-from engine.errors import VideoError
-from engine.video.reader import probe
-from engine.video.writer import write_h264
-from eval.data.loading import read_samples
-from eval.runs.folder import RunFolder
+from stepscope.app.publish.writer import write_player
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.reader import probe
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.runs.folder import RunFolder
 from tests.app.publish.conftest import HOSTILE_IDS
 from tests.conftest import STEPS, moving_square
 from tests.support.data.batches import write_split
@@ -161,7 +161,7 @@ def test_a_full_disk_is_no_problem_of_one_video(
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("app.transcode.shutil.copyfileobj", fail)
+    monkeypatch.setattr("stepscope.app.transcode.shutil.copyfileobj", fail)
     with pytest.raises(VideoError, match=r"cannot be prepared for the browser \(No space left on device\); free some"):
         publish(save_run(tmp_path / "run", demo_manifest), tmp_path / "site")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.reviews.store import open_store
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.reviews.store import open_store
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context
 from tests.support.reviews.desks import ReviewedSplit, write_reviewed

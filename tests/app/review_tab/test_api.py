@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.player.review_context import ReviewContext
-from app.review_tab.api import Answer, answer
-from app.reviews.actions import Event
-from app.reviews.events import reference_event
-from app.reviews.store import open_store
-from engine.io.files import replace_surrogates
-from eval.data.samples import Split
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab.api import Answer, answer
+from stepscope.app.reviews.actions import Event
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews.store import open_store
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.eval.data.samples import Split
 from tests.support.reviews.reviewed import EVIL, MOMENT, NAMES, SAMPLE
 from tests.support.streams.fakes import anybody
 

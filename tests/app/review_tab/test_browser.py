@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from app.exports.__main__ import main as export
+from stepscope.app.exports.__main__ import main as export
 from tests.conftest import Uploads
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,

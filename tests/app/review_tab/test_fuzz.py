@@ -15,19 +15,19 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, text
 
-from app.exports.folder import correct_samples, gather_videos
-from app.exports.formats import EXPORT_FORMATS, write_export
-from app.player.review_context import ReviewContext
-from app.review_tab.api import answer
-from app.reviews.actions import VERDICTS, ActionKind, EventKind, Moment
-from app.reviews.history import read_review
-from app.reviews.review import review_agreement, review_disagreements
-from app.reviews.schema import ACTIONS
-from app.reviews.store import open_store
-from engine.io.files import replace_surrogates
-from eval.annotations.corrections import CORRECTION_KINDS, name_turns
-from eval.data.samples import Split
-from eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, write_samples
+from stepscope.app.exports.folder import correct_samples, gather_videos
+from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab.api import answer
+from stepscope.app.reviews.actions import VERDICTS, ActionKind, EventKind, Moment
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.review import review_agreement, review_disagreements
+from stepscope.app.reviews.schema import ACTIONS
+from stepscope.app.reviews.store import open_store
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.eval.annotations.corrections import CORRECTION_KINDS, name_turns
+from stepscope.eval.data.samples import Split
+from stepscope.eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, write_samples
 from tests.support.reviews import reviewed
 from tests.support.streams.fakes import anybody
 

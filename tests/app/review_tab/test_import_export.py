@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.exports.__main__ import main as export
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.review_tab import handlers
-from app.review_tab.import_export import REVIEW_EXPORTS, SPLIT_EXPORTS
-from app.review_tab.query import UNSPLIT
-from app.reviews.actions import Action, Event, Verdict
-from app.videos import sample_clip
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.loading import read_samples
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.exports.__main__ import main as export
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab import handlers
+from stepscope.app.review_tab.import_export import REVIEW_EXPORTS, SPLIT_EXPORTS
+from stepscope.app.review_tab.query import UNSPLIT
+from stepscope.app.reviews.actions import Action, Event, Verdict
+from stepscope.app.videos import sample_clip
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
 
 GOLD = "corrected split, as proactive-videoqa"

@@ -6,13 +6,13 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from app.batch import saved_runs as saved
-from app.batch.context import BatchContext
-from app.controls.widgets import list_components
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.review_tab import handlers
-from app.reviews.actions import Action, Event, Moment, Verdict
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.controls.widgets import list_components
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab import handlers
+from stepscope.app.reviews.actions import Action, Event, Moment, Verdict
 from tests.support.pages.benches import views
 from tests.support.reviews.desks import HOSTILE, clicked, make_query
 

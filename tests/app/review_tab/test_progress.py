@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.player.review_context import ReviewContext
-from app.review_tab import handlers
-from app.reviews.actions import Action, Event, Verdict
-from app.reviews.events import match_events, name_events, reference_event
-from eval.annotations.corrections import Correction, TurnName, name_turns
-from eval.data.loading import read_samples
-from eval.metrics.score import analyze_video
-from eval.runs.folder import RunFolder
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab import handlers
+from stepscope.app.reviews.actions import Action, Event, Verdict
+from stepscope.app.reviews.events import match_events, name_events, reference_event
+from stepscope.eval.annotations.corrections import Correction, TurnName, name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked_by, figures, make_query, words
 from tests.support.streams.fakes import count_letters
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.__main__ import main as serve
-from app.identity import read_users
+from stepscope.app.__main__ import main as serve
+from stepscope.app.identity import read_users
 from tests.support.pages.browser import free_port
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from itsdangerous import TimestampSigner
 
-from app.reviews.actions import Event
-from app.reviews.store import open_store
+from stepscope.app.reviews.actions import Event
+from stepscope.app.reviews.store import open_store
 from tests.support.pages.browser import serve
 
 SECRET = "kept by the Space"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer
-from eval.annotations.corrections import Correction, TurnName
+from stepscope.app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer
+from stepscope.eval.annotations.corrections import Correction, TurnName
 
 HULL, SAIL, FLAG = (
     Event(video_id="boat", kind="generated", role="assistant", time_s=time_s, text=text)

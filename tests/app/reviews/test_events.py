@@ -1,10 +1,10 @@
 from dataclasses import replace
 
-from app.reviews.events import VideoEvents, name_events, reference_event
-from engine.records import FrameOutput
-from eval.annotations.corrections import TurnName, name_turns
-from eval.data.samples import Turn
-from eval.metrics.failures import Failure, JudgedVideo
+from stepscope.app.reviews.events import VideoEvents, name_events, reference_event
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrections import TurnName, name_turns
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.metrics.failures import Failure, JudgedVideo
 from tests.support.data.strategies import BOAT
 
 NAME = TurnName(role="assistant", time_s=1.0, text="Go.")

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from app.reviews.actions import Action, Event
-from app.reviews.history import read_review, redo, undo
-from app.reviews.store import ReviewStore, open_store
-from eval.annotations.corrections import Correction
+from stepscope.app.reviews.actions import Action, Event
+from stepscope.app.reviews.history import read_review, redo, undo
+from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.eval.annotations.corrections import Correction
 from tests.support.reviews.reviewed import MOMENT, NAMES, opinion
 
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.reviews.actions import Action, Event
-from app.reviews.history import read_review
-from app.reviews.store import ReviewStore
-from eval.annotations.corrections import Correction, TurnName
+from stepscope.app.reviews.actions import Action, Event
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.eval.annotations.corrections import Correction, TurnName
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.reviewed import opinion
 from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press, wait_until_saved

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from app.reviews.actions import Action, Event, Verdict
-from app.reviews.history import read_review
-from app.reviews.store import ReviewStore
+from stepscope.app.reviews.actions import Action, Event, Verdict
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.reviewed import opinion
 from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from app.reviews.history import read_review
-from app.reviews.store import ReviewStore
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.edges import leave, wait_for, write_edges
 from tests.support.reviews.reviewing import name_reviewer, press, wait_until_saved

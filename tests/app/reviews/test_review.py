@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.reviews.actions import VERDICTS, Action, Event, Verdict
-from app.reviews.events import reference_event
-from app.reviews.review import Review, count_once, find_movable, fold_actions, review_agreement, review_disagreements
-from eval.annotations.corrections import Correction, TurnName
+from stepscope.app.reviews.actions import VERDICTS, Action, Event, Verdict
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews.review import (
+    Review,
+    count_once,
+    find_movable,
+    fold_actions,
+    review_agreement,
+    review_disagreements,
+)
+from stepscope.eval.annotations.corrections import Correction, TurnName
 from tests.support.data.strategies import few
 from tests.support.reviews.reviewed import opinion
 

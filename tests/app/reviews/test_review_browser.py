@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from app.reviews.actions import Action, Event, Verdict
-from app.reviews.history import read_review
-from app.reviews.store import ReviewStore, open_store
-from eval.annotations.corrected_samples import apply_corrections
+from stepscope.app.reviews.actions import Action, Event, Verdict
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.eval.annotations.corrected_samples import apply_corrections
 from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player
 from tests.support.reviews.played import HOSTILE, make_run
 from tests.support.reviews.reviewing import (

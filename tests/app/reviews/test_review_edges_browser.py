@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from app.reviews.store import ReviewStore
+from stepscope.app.reviews.store import ReviewStore
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.edges import OFF_GRID, notes, seek, turn_at, wait_for, write_edges
 from tests.support.reviews.reviewing import go_to, name_reviewer, press, wait_until_saved

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.reviews.history import read_review
-from app.reviews.store import ReviewStore
-from engine.video.writer import write_h264
-from eval.annotations.corrected_samples import apply_corrections
-from eval.data.loading import read_samples
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.annotations.corrected_samples import apply_corrections
+from stepscope.eval.data.loading import read_samples
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.played import judge, make_run, write_reviewed

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.event import listen
 
-from app.reviews.actions import Action, Event, Moment
-from app.reviews.schema import METADATA, VERSION_TABLE, StoreError
-from app.reviews.store import open_store
-from eval.annotations.corrections import Correction, TurnName
+from stepscope.app.reviews.actions import Action, Event, Moment
+from stepscope.app.reviews.schema import METADATA, VERSION_TABLE, StoreError
+from stepscope.app.reviews.store import open_store
+from stepscope.eval.annotations.corrections import Correction, TurnName
 from tests.support.data.strategies import HOSTILE, TEXTS
 from tests.support.reviews.databases import new_database, serve_postgres
 
@@ -161,7 +161,7 @@ def test_five_processes_that_write_five_thousand_actions_at_once_lose_nothing(wh
 
 PROGRAM = """
 import sys
-from app.reviews.store import open_store
+from stepscope.app.reviews.store import open_store
 from tests.app.reviews.test_store import judge
 with open_store(sys.argv[1]) as store:
     while True:

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from app.cli.stepscope import main
-from app.space.folder import FILES, write_space
-from app.space.options import SpaceOptions
+from stepscope.app.cli.stepscope import main
+from stepscope.app.space.folder import FILES, write_space
+from stepscope.app.space.options import SpaceOptions
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import is_served
 from tests.support.paths import ROOT

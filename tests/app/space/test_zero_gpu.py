@@ -13,19 +13,19 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.cli import serve
-from app.cli.stepscope import main
-from app.player import handlers, reruns, streaming
-from app.player.context import AppContext
-from app.player.inspection import inspect_run
-from app.player.session.live_run import LiveRun
-from app.player.session.plan import StreamPlan
-from app.space.zero_gpu import MAX_S, START_S, ZeroGpuModel, estimate_s, find_gpu
-from app.videos import read_upload
-from engine.config import StreamConfig, Thresholds
-from engine.control.task import Task
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
+from stepscope.app.cli import serve
+from stepscope.app.cli.stepscope import main
+from stepscope.app.player import handlers, reruns, streaming
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.inspection import inspect_run
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.plan import StreamPlan
+from stepscope.app.space.zero_gpu import MAX_S, START_S, ZeroGpuModel, estimate_s, find_gpu
+from stepscope.app.videos import read_upload
+from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.control.task import Task
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
 from tests.conftest import Uploads
 from tests.support.pages.benches import make_context, run_views
 from tests.support.pages.browser import free_port

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assets.scenes.annotate import USER_GAP_S, annotate, prompt_state
-from assets.scenes.draw import draw_frame
-from assets.scenes.labels import HAND_STATES, PART_STATES, frame_labels
-from assets.scenes.phrases import QUESTIONS
-from assets.scenes.poses import hand_at, part_at
-from assets.scenes.recipes import FAMILIES, NOUNS, RECIPES
-from assets.scenes.scene import Difficulty, Scene, make_scene
-from assets.scenes.shapes import DRAWINGS
-from engine.dialogue import apply_update, initial_state
+from stepscope.assets.scenes.annotate import USER_GAP_S, annotate, prompt_state
+from stepscope.assets.scenes.draw import draw_frame
+from stepscope.assets.scenes.labels import HAND_STATES, PART_STATES, frame_labels
+from stepscope.assets.scenes.phrases import QUESTIONS
+from stepscope.assets.scenes.poses import hand_at, part_at
+from stepscope.assets.scenes.recipes import FAMILIES, NOUNS, RECIPES
+from stepscope.assets.scenes.scene import Difficulty, Scene, make_scene
+from stepscope.assets.scenes.shapes import DRAWINGS
+from stepscope.engine.dialogue import apply_update, initial_state
 
 CALM = Difficulty(drop=0, decoy=0, hover=0, swap=0, light=0, noise=0)
 STORM = Difficulty(drop=1, decoy=1, hover=1, swap=1, light=1, noise=1)

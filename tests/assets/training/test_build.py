@@ -8,19 +8,19 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerBase
 
-from assets.scenes.recipes import NOUNS
-from assets.scenes.scene import Difficulty, make_scene
-from assets.score import Score, Tally, add_video, match_frames
-from assets.training.align import align_connector
-from assets.training.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
-from assets.training.lookups import LEVELS, Lookups, embed_nouns
-from assets.training.pretrain import Probes, draw_examples, project, shuffled_mean
-from assets.training.tiny import build_tiny, train_tokenizer
-from engine.dialogue import apply_update, initial_state
-from engine.model.preprocessing import Normalization, normalize_images
-from engine.model.prompt import Prompt
-from engine.records import FrameOutput
-from engine.training.sequences import IGNORE_INDEX
+from stepscope.assets.scenes.recipes import NOUNS
+from stepscope.assets.scenes.scene import Difficulty, make_scene
+from stepscope.assets.score import Score, Tally, add_video, match_frames
+from stepscope.assets.training.align import align_connector
+from stepscope.assets.training.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
+from stepscope.assets.training.lookups import LEVELS, Lookups, embed_nouns
+from stepscope.assets.training.pretrain import Probes, draw_examples, project, shuffled_mean
+from stepscope.assets.training.tiny import build_tiny, train_tokenizer
+from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.model.preprocessing import Normalization, normalize_images
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.training.sequences import IGNORE_INDEX
 
 
 @pytest.fixture(scope="module")

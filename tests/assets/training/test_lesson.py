@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.demo_videos import DemoVideo
-from assets.training.lesson import draw_lesson
+from stepscope.assets.demo_videos import DemoVideo
+from stepscope.assets.training.lesson import draw_lesson
 
 
 def test_the_lesson_has_the_held_out_family_and_the_others_and_no_seed_twice(
@@ -13,7 +13,7 @@ def test_the_lesson_has_the_held_out_family_and_the_others_and_no_seed_twice(
 ) -> None:
     drawn: dict[str, list[DemoVideo]] = {}
     monkeypatch.setattr(
-        "assets.training.lesson.draw_split",
+        "stepscope.assets.training.lesson.draw_split",
         lambda videos, manifest, *, video_fps: drawn.update({manifest.stem: videos}),
     )
     draw_lesson(tmp_path, num_new=9, num_kept=7)

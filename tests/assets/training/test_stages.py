@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from assets.training import pretrain
-from assets.training.build import corpus
-from assets.training.lookups import LookupObjective, Lookups
-from assets.training.pretrain import Examples, VisionObjective, draw_examples, vision_batches
-from assets.training.stages import run_stage
-from assets.training.tiny import build_tiny, train_tokenizer
-from engine.model.prompt import Prompt
-from engine.training.config import TrainConfig
-from engine.training.objective import Batch
-from engine.training.trainer import B, DivergedError, Trainer
+from stepscope.assets.training import pretrain
+from stepscope.assets.training.build import corpus
+from stepscope.assets.training.lookups import LookupObjective, Lookups
+from stepscope.assets.training.pretrain import Examples, VisionObjective, draw_examples, vision_batches
+from stepscope.assets.training.stages import run_stage
+from stepscope.assets.training.tiny import build_tiny, train_tokenizer
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.objective import Batch
+from stepscope.engine.training.trainer import B, DivergedError, Trainer
 
 CONFIG = TrainConfig(num_steps=4, learning_rate=1e-3, autocast="float32", seed=5)
 

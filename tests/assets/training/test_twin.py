@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.training.twin import TwinConfig, train_twin, write_clips
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.training.dataset import read_clips
+from stepscope.assets.training.twin import TwinConfig, train_twin, write_clips
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.training.dataset import read_clips
 from tests.support.paths import ASSETS
 
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaModel
 
-from engine.__main__ import main
-from engine.bench.modes import Mode, as_float32, list_modes, measure, stream_in_float32
-from engine.bench.random_model import SHAPES
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.stream import StreamRequest
+from stepscope.engine.__main__ import main
+from stepscope.engine.bench.modes import Mode, as_float32, list_modes, measure, stream_in_float32
+from stepscope.engine.bench.random_model import SHAPES
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.stream import StreamRequest
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.graphs import with_graphs
 from tests.support.streams.streams import TASK

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.chat.answering import Prefilled
-from engine.chat.pool import WorkerPool
-from engine.chat.prompts import Conversation, render_conversation
-from engine.chat.ray_worker import StoreMirror, StoreSnapshot
-from engine.chat.worker import ChatPrompt, ChatWorker
-from engine.loading import load_model
+from stepscope.engine.chat.answering import Prefilled
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.prompts import Conversation, render_conversation
+from stepscope.engine.chat.ray_worker import StoreMirror, StoreSnapshot
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
+from stepscope.engine.loading import load_model
 
 
 @pytest.fixture

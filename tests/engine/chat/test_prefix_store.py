@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from engine.chat.prefix_store import Lease, PrefixStore, count_common
-from engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prefix_store import Lease, PrefixStore, count_common
+from stepscope.engine.chat.prompts import ContextPiece
 
 PICTURE_TOKENS = 3
 BYTES_PER_TOKEN = 10

@@ -8,16 +8,16 @@ from typing import Any, get_args
 
 import pytest
 
-from engine.chat.prompts import ChatTurn, ContextPiece, Conversation, render_conversation, render_run
-from engine.config import ContextStrategy, StreamConfig
-from engine.control.controller import StreamController
-from engine.control.requests import Answer, EvictRequest, ForwardRequest, FrameTimesRequest, Image
-from engine.control.task import Task
-from engine.inference.readout import make_readout_spec
-from engine.inference.runner import Runner, forward_batch
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
+from stepscope.engine.chat.prompts import ChatTurn, ContextPiece, Conversation, render_conversation, render_run
+from stepscope.engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.requests import Answer, EvictRequest, ForwardRequest, FrameTimesRequest, Image
+from stepscope.engine.control.task import Task
+from stepscope.engine.inference.readout import make_readout_spec
+from stepscope.engine.inference.runner import Runner, forward_batch
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
 from tests.support.streams.fakes import EOS, RESPONSE, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import TASK, settings

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
-from engine.chat.pool import QueueFullError, WorkerPool
-from engine.chat.prompts import Conversation, render_conversation
-from engine.chat.service import ChatService, Leased, QueuePlace, Turn
-from engine.chat.worker import ChatPrompt, ChatWorker
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
+from stepscope.engine.chat.pool import QueueFullError, WorkerPool
+from stepscope.engine.chat.prompts import Conversation, render_conversation
+from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
 
 MAX_TOKENS = 6
 Event = QueuePlace | Leased | AnswerEvent

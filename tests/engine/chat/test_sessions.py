@@ -14,11 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, answer_prompt
-from engine.chat.pool import Ticket, WorkerPool
-from engine.chat.prefix_store import Lease
-from engine.chat.prompts import ContextPiece
-from engine.control.requests import ForwardRequest, ForwardResult, Image
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, answer_prompt
+from stepscope.engine.chat.pool import Ticket, WorkerPool
+from stepscope.engine.chat.prefix_store import Lease
+from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.control.requests import ForwardRequest, ForwardResult, Image
 from tests.engine.chat.test_prefix_store import PICTURE_TOKENS, RecordingCache, expand, make_store
 from tests.support.streams.fakes import EOS, CharacterCodec
 

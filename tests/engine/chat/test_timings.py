@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine.bench.reuse import compare_lengths
-from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
-from engine.chat.pool import WorkerPool
-from engine.chat.service import ChatService, Turn
-from engine.chat.timings import MAX_ANSWERS, AnswerLog, AnswerTiming
-from engine.chat.worker import ChatPrompt, ChatWorker
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
+from stepscope.engine.bench.reuse import compare_lengths
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.service import ChatService, Turn
+from stepscope.engine.chat.timings import MAX_ANSWERS, AnswerLog, AnswerTiming
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled, Prefilling
-from engine.chat.prompts import ContextPiece, Conversation, render_conversation, render_run
-from engine.chat.worker import ChatPrompt, ChatWorker, index_features
-from engine.config import StreamConfig
-from engine.errors import ContextError, FeatureError
-from engine.model.checkpoint import Checkpoint
-from engine.replay import Recording
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled, Prefilling
+from stepscope.engine.chat.prompts import ContextPiece, Conversation, render_conversation, render_run
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, index_features
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.errors import ContextError, FeatureError
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.replay import Recording
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.streams import TASK
 

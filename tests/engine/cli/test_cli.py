@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.stepscope import STEPSCOPE, main
-from engine.cli.options import RunOptions
-from engine.cli.program import Group, parse
-from engine.config import StreamConfig
+from stepscope.app.cli.stepscope import STEPSCOPE, main
+from stepscope.engine.cli.options import RunOptions
+from stepscope.engine.cli.program import Group, parse
+from stepscope.engine.config import StreamConfig
 
 WORDS = ["video.mp4", "--out", "out.jsonl"]
 LEAVES = [
@@ -104,7 +104,7 @@ def test_help_lists_every_command(capfd: pytest.CaptureFixture[str]) -> None:
 def test_help_of_no_command_imports_a_library_of_models_or_pages() -> None:
     program = f"""
 import sys
-from app.cli.stepscope import main
+from stepscope.app.cli.stepscope import main
 for words in [[], *{LEAVES}]:
     assert not main([*words, "--help"]), words
     assert not {{"torch", "transformers", "gradio"}} & set(sys.modules), words
@@ -117,7 +117,7 @@ for words in [[], *{LEAVES}]:
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["metrics", "--help"])
 def test_output_into_a_closed_pipe_ends_without_a_traceback(words: str) -> None:
-    program = "import sys; from app.cli.entry import main; sys.argv[0] = 'stepscope'; sys.exit(main())"
+    program = "import sys; from stepscope.app.cli.entry import main; sys.argv[0] = 'stepscope'; sys.exit(main())"
     command = f'"$0" -c "$1" {words} | true; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(
         ["bash", "-c", f"sleep 0; {command}", sys.executable, program], capture_output=True, text=True, check=False

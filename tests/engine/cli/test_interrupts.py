@@ -9,24 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.interrupts import exit_code, handle_interrupts
+from stepscope.engine.cli.interrupts import exit_code, handle_interrupts
 from tests.support.pages.browser import free_port
 
 
 @pytest.mark.parametrize(
     "words",
-    ["engine bench", "eval metrics", "app", "app.exports agreement", "stepscope metrics"],
+    ["engine bench", "eval metrics", "app", "stepscope.app.exports agreement", "stepscope metrics"],
     ids=str,
 )
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_libraries_are_imported_is_one_line(words: str, number: signal.Signals, code: int) -> None:
     program, *arguments = words.split()
-    start = ["-c", "import app.cli.entry; app.cli.entry.main()"] if program == "stepscope" else ["-m", program]
+    start = (
+        ["-c", "import stepscope.app.cli.entry; stepscope.app.cli.entry.main()"]
+        if program == "stepscope"
+        else ["-m", program]
+    )
     command = [sys.executable, "-X", "importtime", *start, *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
         lines = iter(process.stderr)
-        last = "app.cli.entry" if program == "stepscope" else "engine.cli.interrupts"
+        last = "stepscope.app.cli.entry" if program == "stepscope" else "stepscope.engine.cli.interrupts"
         assert any(line.endswith(f"{last}\n") for line in lines)
         next(lines), next(lines)  # the program has begun to import the next one
         process.send_signal(number)
@@ -47,7 +51,7 @@ def test_sigterm_ends_a_block_as_ctrl_c_does_even_when_a_library_takes_the_excep
 @pytest.mark.slow
 def test_the_page_removes_its_temporary_folder_on_sigterm(tiny_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
-    command = [sys.executable, "-m", "app", "--port", str(free_port()), "--checkpoint", str(tiny_folder)]
+    command = [sys.executable, "-m", "stepscope.app", "--port", str(free_port()), "--checkpoint", str(tiny_folder)]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
     environment.pop("GRADIO_TEMP_DIR", None)
     with subprocess.Popen(

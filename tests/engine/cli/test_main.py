@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tyro
 
-from engine.__main__ import main
-from engine.config import StreamConfig
-from engine.records import read_outputs
-from engine.video.reader import Frame, VideoWarning, read_frames
-from engine.video.writer import write_h264
+from stepscope.engine.__main__ import main
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.records import read_outputs
+from stepscope.engine.video.reader import Frame, VideoWarning, read_frames
+from stepscope.engine.video.writer import write_h264
 from tests.support.paths import REAL_VIDEOS, ROOT
 from tests.support.streams.fakes import nan_checkpoint
 
@@ -130,7 +130,17 @@ def test_every_setting_of_a_stream_is_an_option(capsys: pytest.CaptureFixture[st
 
 def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.jsonl"
-    command = [sys.executable, "-m", "engine", "run", str(video), "--out", str(out), "--checkpoint", str(checkpoint)]
+    command = [
+        sys.executable,
+        "-m",
+        "stepscope.engine",
+        "run",
+        str(video),
+        "--out",
+        str(out),
+        "--checkpoint",
+        str(checkpoint),
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stderr is not None
         seen = b""
@@ -188,7 +198,7 @@ def test_hardware_decoding_decodes_on_the_device_and_is_refused_without_one(
     out = tmp_path / "out.safetensors"
     options = [command, str(video), "--out", str(out), "--checkpoint", str(checkpoint), "--device", "cpu"]
     with monkeypatch.context() as patch:
-        patch.setattr("engine.video.hardware.hwdevices_available", list)
+        patch.setattr("stepscope.engine.video.hardware.hwdevices_available", list)
         assert main([*options, "--hardware-decoding", "cuda"]) == 2
     assert "--hardware-decoding cuda needs a build of PyAV" in capfd.readouterr().err
     assert not out.exists()
@@ -198,8 +208,8 @@ def test_hardware_decoding_decodes_on_the_device_and_is_refused_without_one(
         devices.append(device)
         return read_frames(path, fps=fps)
 
-    monkeypatch.setattr("engine.cli.commands.check_hardware", lambda hardware, devices: None)
-    monkeypatch.setattr("engine.cli.commands.read_frames", read)
+    monkeypatch.setattr("stepscope.engine.cli.commands.check_hardware", lambda hardware, devices: None)
+    monkeypatch.setattr("stepscope.engine.cli.commands.read_frames", read)
     assert main([*options, "--hardware-decoding", "cuda"]) == 0
     assert main(options) == 0
     assert devices == ["cuda", "cpu"]

@@ -6,16 +6,16 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from engine.config import ContextStrategy, StreamConfig
-from engine.errors import ContextError
-from engine.model.attention import shift_keys
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.kv_cache import KVCache
-from engine.records import FrameOutput
-from engine.replay import Recording
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.errors import ContextError
+from stepscope.engine.model.attention import shift_keys
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import with_graphs

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig
-from engine.control.controller import StreamController
-from engine.control.requests import Image
-from engine.control.task import Task, find_late_turns
-from engine.errors import ContextError
-from engine.records import Forgotten, UserTurn
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.requests import Image
+from stepscope.engine.control.task import Task, find_late_turns
+from stepscope.engine.errors import ContextError
+from stepscope.engine.records import Forgotten, UserTurn
 from tests.support.streams.controlled import ANY_TURNS, FORGETFUL, STRATEGIES, Turns, stream
 from tests.support.streams.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterCodec, ScriptedRunner
 

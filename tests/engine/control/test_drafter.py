@@ -1,7 +1,7 @@
 """Drafted tokens of updates and responses."""
 
-from engine.control.drafter import Drafter, ResponseMemory
-from engine.records import Step
+from stepscope.engine.control.drafter import Drafter, ResponseMemory
+from stepscope.engine.records import Step
 from tests.support.streams.fakes import EOS, CharacterCodec
 
 CODEC = CharacterCodec()

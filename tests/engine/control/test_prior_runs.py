@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.control.requests import Image, PassCounts
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.records import UserTurn
+from stepscope.engine.control.requests import Image, PassCounts
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.records import UserTurn
 from tests.support.streams.controlled import ANY_TURNS, FORGETFUL, STRATEGIES, Turns, run_again
 from tests.support.streams.fakes import RESPONSE, STEPS, ScriptedRunner
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import UserTurn
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import UserTurn
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import write_proassist
 from tests.support.streams.published_loop import PublishedLoop, settings

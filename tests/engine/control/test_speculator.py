@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.control.controller import StreamController
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.inference.kv_pool import KVCachePool, SlotKVCache
-from engine.inference.static import pick_bucket
-from engine.records import UserTurn
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
+from stepscope.engine.inference.static import pick_bucket
+from stepscope.engine.records import UserTurn
 from tests.support.streams.controlled import Turns, run_again, stream
 from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner, tiny_model
 

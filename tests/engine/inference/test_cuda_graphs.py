@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.config import StreamConfig
-from engine.inference.cuda_graphs import Capture, Step, create_graph_pool
-from engine.inference.static import StaticStep
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.inference.cuda_graphs import Capture, Step, create_graph_pool
+from stepscope.engine.inference.static import StaticStep
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import pick_thresholds, stream_many, video
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.graphs import CountingBackend, with_graphs

@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 
-from engine.inference.kv_pool import KVCachePool
-from engine.inference.readout import ReadoutSpec
-from engine.inference.static import BucketShape, StaticStep
-from engine.model.smolvlm import StreamingModel
+from stepscope.engine.inference.kv_pool import KVCachePool
+from stepscope.engine.inference.readout import ReadoutSpec
+from stepscope.engine.inference.static import BucketShape, StaticStep
+from stepscope.engine.model.smolvlm import StreamingModel
 from tests.support.streams.fakes import tiny_model
 
 

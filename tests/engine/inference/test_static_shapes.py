@@ -9,13 +9,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig, Thresholds
-from engine.inference.cuda_graphs import Capture
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.replay import Recording
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.inference.cuda_graphs import Capture
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.replay import Recording
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import CountingBackend, with_graphs
@@ -109,7 +109,7 @@ def test_a_frame_has_several_tokens_without_pooling(tmp_path: Path) -> None:
 
 def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     # as if the model itself computed nan
-    monkeypatch.setattr("engine.inference.runner._check_finite", lambda frames: None)
+    monkeypatch.setattr("stepscope.engine.inference.runner._check_finite", lambda frames: None)
     videos = [video(checkpoint, number, num_frames) for number, num_frames in enumerate((90, 40, 40))]
     frames = list(videos[0].features)
     frames[20] = FrameFeatures(index=20, time_s=10.0, features=torch.full_like(frames[20].features, torch.nan))

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-import engine.live.session as session_module
-from engine.config import StreamConfig
-from engine.live.clock import Clock
-from engine.live.output_log import OutputLog
-from engine.live.session import LiveOptions, LiveSession
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
+import stepscope.engine.live.session as session_module
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.live.output_log import OutputLog
+from stepscope.engine.live.session import LiveOptions, LiveSession
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
 from tests.support.streams.live import LIMIT_S, PICTURE, FakeClock, ScriptedSource
 from tests.support.streams.streams import SHORT, TASK
 

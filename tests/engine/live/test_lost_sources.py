@@ -6,10 +6,10 @@ from threading import Event
 import numpy as np
 import pytest
 
-from engine.errors import VideoError
-from engine.live.clock import Clock
-from engine.live.session import LiveOptions
-from engine.model.checkpoint import Checkpoint
+from stepscope.engine.errors import VideoError
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.live.session import LiveOptions
+from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.streams.live import (
     LIMIT_S,
     PICTURE,

@@ -7,14 +7,14 @@ from threading import Event
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.errors import VideoError
-from engine.live.clock import SystemClock
-from engine.live.session import LiveSession
-from engine.live.sources import UrlSource
-from engine.model.checkpoint import Checkpoint
-from eval.cli.live import live
-from eval.cli.options import LiveCommandOptions
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.errors import VideoError
+from stepscope.engine.live.clock import SystemClock
+from stepscope.engine.live.session import LiveSession
+from stepscope.engine.live.sources import UrlSource
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.eval.cli.live import live
+from stepscope.eval.cli.options import LiveCommandOptions
 from tests.support.servers.network import serve_mjpeg, serve_rtsp
 from tests.support.streams.live import FakeClock
 from tests.support.streams.streams import SHORT, TASK

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.live.frames import make_gap
-from engine.live.output_log import OutputLog
-from engine.records import FrameOutput, read_outputs
+from stepscope.engine.live.frames import make_gap
+from stepscope.engine.live.output_log import OutputLog
+from stepscope.engine.records import FrameOutput, read_outputs
 
 
 def make_output(index: int) -> FrameOutput:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.control.requests import TextProgress
-from engine.control.task import Task
-from engine.live.questions import AskedQuestions
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import FrameOutput, UserTurn
-from engine.replay import Recording
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import TextProgress
+from stepscope.engine.control.task import Task
+from stepscope.engine.live.questions import AskedQuestions
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.replay import Recording
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.streams import SHORT, TASK, assert_equal
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import engine.live.session as session_module
-from engine.config import StreamConfig
-from engine.control.requests import TextProgress
-from engine.errors import VideoError
-from engine.live.clock import Clock
-from engine.live.session import LiveOptions
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures, encode_images
-from engine.records import FrameOutput
-from engine.streamer import Streamer
+import stepscope.engine.live.session as session_module
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import TextProgress
+from stepscope.engine.errors import VideoError
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.live.session import LiveOptions
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.live import (
     LIMIT_S,
     NUM_FRAMES,

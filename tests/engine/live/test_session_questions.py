@@ -8,12 +8,12 @@ from threading import Event
 import numpy as np
 import pytest
 
-from engine.live.clock import Clock
-from engine.live.session import LiveOptions, LiveSession
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures, encode_images
-from engine.records import FrameOutput, UserTurn
-from engine.streamer import Streamer
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.live.session import LiveOptions, LiveSession
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
+from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.live import LIMIT_S, NUM_FRAMES, SILENT, TASK, Paced, begin, picture_at, run_to_end
 from tests.support.streams.streams import assert_equal
 

@@ -9,10 +9,10 @@ from huggingface_hub.utils.tqdm import are_progress_bars_disabled
 from safetensors.torch import load_file, save_file
 from transformers.utils import logging as transformers_logging
 
-from engine.errors import CheckpointError
-from engine.loading import load_model
-from engine.model.devices import resolve_device, resolve_dtype
-from engine.model.saving import save_model
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.devices import resolve_device, resolve_dtype
+from stepscope.engine.model.saving import save_model
 from tests.support.streams.fakes import tiny_model
 
 
@@ -155,7 +155,7 @@ def test_a_download_from_the_hub_shows_its_progress(monkeypatch: pytest.MonkeyPa
         shown.append(not are_progress_bars_disabled())
         return str(tmp_path)
 
-    monkeypatch.setattr("engine.model.files.hub.snapshot_download", download)
+    monkeypatch.setattr("stepscope.engine.model.files.hub.snapshot_download", download)
     transformers_logging.disable_progress_bar()  # as every program does, for the bar of the weights
     with pytest.raises(CheckpointError, match=r"has no config\.json"):
         load_model("somebody/some-model")

@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.config import StreamConfig
-from engine.errors import CheckpointError
-from engine.loading import load_model
-from engine.model.checkpoint_folder import find_policy_of
-from engine.model.heads import save_heads
-from engine.model.saving import save_model
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint_folder import find_policy_of
+from stepscope.engine.model.heads import save_heads
+from stepscope.engine.model.saving import save_model
 from tests.support.streams.fakes import tiny_model
 
 

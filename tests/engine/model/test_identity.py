@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.errors import CheckpointError
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.checkpoint_folder import identify_model
-from engine.model.heads import save_heads
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.checkpoint_folder import identify_model
+from stepscope.engine.model.heads import save_heads
 from tests.support.streams.fakes import tiny_model
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
-from engine.replay import Recording
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import with_graphs

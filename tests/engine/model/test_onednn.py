@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from engine.loading import load_model
-from engine.model import onednn
-from engine.model.checkpoint import Checkpoint, load_checkpoint
-from engine.model.features.frame_encoder import encode_images
-from engine.model.onednn import OneDnnLinear, use_onednn
+from stepscope.engine.loading import load_model
+from stepscope.engine.model import onednn
+from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
+from stepscope.engine.model.features.frame_encoder import encode_images
+from stepscope.engine.model.onednn import OneDnnLinear, use_onednn
 from tests.support.streams.published import write_online
 
 pytestmark = pytest.mark.skipif(not onednn.is_available(), reason="this PyTorch has no oneDNN")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import CheckpointError, ContextError
-from engine.loading import load_model
-from engine.model.prompt import MAX_TEXT_CHARS
+from stepscope.engine.errors import CheckpointError, ContextError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.prompt import MAX_TEXT_CHARS
 from tests.support.streams.fakes import STEPS
 
 

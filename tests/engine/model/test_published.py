@@ -9,15 +9,15 @@ import pytest
 import torch
 from transformers import SiglipVisionConfig
 
-from engine.config import StreamConfig
-from engine.errors import CheckpointError
-from engine.loading import load_model
-from engine.model.checkpoint_folder import find_policy_of, identify_model
-from engine.model.features.frame_encoder import encode_images
-from engine.model.preprocessing import resize_image
-from engine.model.published.loading import check_pixels
-from engine.model.published.prompts import ProAssistPrompt
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint_folder import find_policy_of, identify_model
+from stepscope.engine.model.features.frame_encoder import encode_images
+from stepscope.engine.model.preprocessing import resize_image
+from stepscope.engine.model.published.loading import check_pixels
+from stepscope.engine.model.published.prompts import ProAssistPrompt
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.published import (
     TOWER_WIDTH,
     rename_tensors,

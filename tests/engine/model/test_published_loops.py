@@ -9,18 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.config import StreamConfig
-from engine.control.requests import Image
-from engine.control.task import Task
-from engine.decisions.policies import POLICIES
-from engine.inference.readout import ReadoutSpec, read_decisions
-from engine.inference.runner import embed_inputs
-from engine.inspection import trace_frames
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import UserTurn
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.requests import Image
+from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.policies import POLICIES
+from stepscope.engine.inference.readout import ReadoutSpec, read_decisions
+from stepscope.engine.inference.runner import embed_inputs
+from stepscope.engine.inspection import trace_frames
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import UserTurn
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import TASK, PublishedLoop, settings

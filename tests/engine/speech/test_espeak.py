@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from engine.speech.espeak import MAX_CHARS, SAMPLE_RATE, synthesize
+from stepscope.engine.speech.espeak import MAX_CHARS, SAMPLE_RATE, synthesize
 
 
 def duration_s(text: str) -> float:

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.errors import CheckpointError
-from engine.loading import load_model
-from engine.model.checkpoint import load_checkpoint
-from engine.model.saving import save_model
-from engine.training import adaptation
-from engine.training.adaptation import choose_method, prepare
-from engine.training.config import TrainConfig
-from engine.training.objective import StreamObjective
-from engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
-from engine.training.trainer import Trainer
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import load_checkpoint
+from stepscope.engine.model.saving import save_model
+from stepscope.engine.training import adaptation
+from stepscope.engine.training.adaptation import choose_method, prepare
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.objective import StreamObjective
+from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
+from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, tiny_checkpoint
 
 CLIP = TrainingClip(

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.training.config import TrainConfig
-from engine.training.losses import DecisionLoss, draw_labels, sum_losses
-from engine.training.objective import Batch, StreamObjective
-from engine.training.sequences import TrainingClip, TrainingTurn, build_sequence, find_contexts
-from engine.training.trainer import Trainer
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.losses import DecisionLoss, draw_labels, sum_losses
+from stepscope.engine.training.objective import Batch, StreamObjective
+from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence, find_contexts
+from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, tiny_checkpoint
 
 CLIP = TrainingClip(

@@ -16,16 +16,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from engine.model.checkpoint import Checkpoint
-from engine.model.files.checkpoint_files import write_tensors
-from engine.training.config import Schedule, TrainConfig
-from engine.training.curves import WORK_FOLDER, LossCurve
-from engine.training.dataset import EncodedClip, batches
-from engine.training.objective import Batch, StreamObjective
-from engine.training.processes import Processes
-from engine.training.sequences import TrainingClip, TrainingTurn
-from engine.training.session import Session, Validated, prepare_folder
-from engine.training.trainer import DivergedError, StepLosses, Trainer
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.files.checkpoint_files import write_tensors
+from stepscope.engine.training.config import Schedule, TrainConfig
+from stepscope.engine.training.curves import WORK_FOLDER, LossCurve
+from stepscope.engine.training.dataset import EncodedClip, batches
+from stepscope.engine.training.objective import Batch, StreamObjective
+from stepscope.engine.training.processes import Processes
+from stepscope.engine.training.sequences import TrainingClip, TrainingTurn
+from stepscope.engine.training.session import Session, Validated, prepare_folder
+from stepscope.engine.training.trainer import DivergedError, StepLosses, Trainer
 from tests.support.streams.fakes import STEPS, tiny_checkpoint
 
 
@@ -219,7 +219,7 @@ def test_a_full_disk_ends_a_session_with_the_folder_and_its_last_state(
         write_tensors(path, tensors, metadata)
 
     with monkeypatch.context() as patch:
-        patch.setattr("engine.training.session.write_tensors", write)
+        patch.setattr("stepscope.engine.training.session.write_tensors", write)
         with pytest.raises(OSError, match="cannot be written: No space left on device; --resume continues its last"):
             run(session, checkpoint)
     assert len(run(make_session(again, out)[0], again)) == 5, "it continues after step 3"

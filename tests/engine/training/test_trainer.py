@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.config import StreamConfig
-from engine.control.controller import StreamController
-from engine.control.requests import ForwardRequest, ForwardResult, Image
-from engine.control.task import Task
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import feature_info, write_features
-from engine.records import UserTurn
-from engine.training.config import TrainConfig
-from engine.training.dataset import batches, read_clips
-from engine.training.objective import Batch, StreamObjective
-from engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence, find_contexts
-from engine.training.trainer import Trainer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.requests import ForwardRequest, ForwardResult, Image
+from stepscope.engine.control.task import Task
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import feature_info, write_features
+from stepscope.engine.records import UserTurn
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.dataset import batches, read_clips
+from stepscope.engine.training.objective import Batch, StreamObjective
+from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence, find_contexts
+from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, ScriptedRunner, random_frames, tiny_checkpoint
 
 CLIP = TrainingClip(

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.video.writer import write_h264
+from stepscope.engine.video.writer import write_h264
 from tests.support.streams.videos import grey
 
 

@@ -13,11 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import VideoError
-from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
-from engine.video.reader import VideoWarning, probe, read_frames, sample_track
-from engine.video.track import Track, find_track
-from engine.video.writer import write_h264
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.decoders import (
+    DecodeError,
+    Picture,
+    decode_with_decord,
+    decode_with_opencv,
+    decode_with_pyav,
+)
+from stepscope.engine.video.reader import VideoWarning, probe, read_frames, sample_track
+from stepscope.engine.video.track import Track, find_track
+from stepscope.engine.video.writer import write_h264
 from tests.support.streams.videos import level_of
 
 needs_decord = pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")

@@ -11,12 +11,18 @@ import pytest
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError
-from engine.records import Excerpt
-from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
-from engine.video.reader import Decoders, Frame, read_frames, sample_track
-from engine.video.selective import decode_sampled
-from engine.video.track import Track, find_track
+from stepscope.engine.errors import VideoError
+from stepscope.engine.records import Excerpt
+from stepscope.engine.video.decoders import (
+    DecodeError,
+    Picture,
+    decode_with_decord,
+    decode_with_opencv,
+    decode_with_pyav,
+)
+from stepscope.engine.video.reader import Decoders, Frame, read_frames, sample_track
+from stepscope.engine.video.selective import decode_sampled
+from stepscope.engine.video.track import Track, find_track
 
 NUM_PICTURES, FPS = 600, 10
 DECODERS = {

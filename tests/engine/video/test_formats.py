@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
-from engine.errors import VideoError
-from engine.video.formats import begins_like_video
-from engine.video.reader import probe, read_frames
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.formats import begins_like_video
+from stepscope.engine.video.reader import probe, read_frames
 
 MAX_MEMORY_MB: Final = 600
 MAX_S: Final = 100
@@ -48,10 +48,10 @@ PROGRAM: Final = f"""
 import json, resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2)
-from engine.errors import VideoError
-from engine.video.decoders import decode_with_decord, decode_with_opencv
-from engine.video.reader import find_cut, probe
-from engine.video.track import Track
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.decoders import decode_with_decord, decode_with_opencv
+from stepscope.engine.video.reader import find_cut, probe
+from stepscope.engine.video.track import Track
 said = {{}}
 for path in sorted(Path(sys.argv[1]).iterdir()):
     track = Track(path=path, container="", stream_index=0, start_s=0, zero_s=0, duration_s=None, fps=25, width=64,

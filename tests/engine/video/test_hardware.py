@@ -14,13 +14,13 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from benchmarks.engine.decode import ENCODINGS, write_video
-from engine.errors import VideoError
-from engine.video import hardware, selective
-from engine.video.decoders import DecodeError
-from engine.video.hardware import check_hardware, find_decoding_device, to_software_format
-from engine.video.reader import Frame, VideoWarning, read_frames, sample_track
-from engine.video.selective import decode_sampled
-from engine.video.track import Track, find_track, open_container
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video import hardware, selective
+from stepscope.engine.video.decoders import DecodeError
+from stepscope.engine.video.hardware import check_hardware, find_decoding_device, to_software_format
+from stepscope.engine.video.reader import Frame, VideoWarning, read_frames, sample_track
+from stepscope.engine.video.selective import decode_sampled
+from stepscope.engine.video.track import Track, find_track, open_container
 
 ABSENT = "cuda:63"
 HEIGHT, WIDTH = 64, 98

@@ -15,8 +15,8 @@ import pytest
 from av import Packet
 from av.video.frame import VideoFrame
 
-from app.videos import read_upload
-from engine.video.reader import probe, read_frames
+from stepscope.app.videos import read_upload
+from stepscope.engine.video.reader import probe, read_frames
 
 SIZE: Final = 64
 NUM_SMALL: Final = 25
@@ -25,8 +25,8 @@ PROGRAM: Final = """
 import json, resource, sys, warnings
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2)
-from engine.errors import VideoError
-from engine.video.reader import find_cut, probe, read_frames
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.reader import find_cut, probe, read_frames
 warnings.simplefilter("ignore")
 for call in (probe, find_cut, lambda path: sum(1 for _ in read_frames(path, fps=2))):
     try:

@@ -10,9 +10,9 @@ from tests.support.streams.videos import write_plain
 
 MEASURE = """
 import resource, sys
-from engine.loading import load_model
-from engine.video.reader import read_frames
-from engine.model.features.frame_encoder import encode
+from stepscope.engine.loading import load_model
+from stepscope.engine.video.reader import read_frames
+from stepscope.engine.model.features.frame_encoder import encode
 peak_mb = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 checkpoint = load_model(sys.argv[1], device="cpu")
 before_mb = peak_mb()

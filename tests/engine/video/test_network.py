@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import VideoError
-from engine.live.clock import SystemClock
-from engine.live.sources import UrlSource
-from engine.video.network import check_url, mask_password, open_url
-from engine.video.writer import write_h264
+from stepscope.engine.errors import VideoError
+from stepscope.engine.live.clock import SystemClock
+from stepscope.engine.live.sources import UrlSource
+from stepscope.engine.video.network import check_url, mask_password, open_url
+from stepscope.engine.video.writer import write_h264
 
 
 @pytest.mark.parametrize(

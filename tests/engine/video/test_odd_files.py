@@ -13,14 +13,14 @@ import av
 import numpy as np
 import pytest
 
-from engine.errors import VideoError
-from engine.records import Excerpt
-from engine.video.decoders import Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
-from engine.video.network import open_url
-from engine.video.reader import Frame, probe, read_frames, sample_track
-from engine.video.selective import decode_sampled
-from engine.video.track import Track, find_track
-from engine.video.writer import convert_for_browser, write_h264
+from stepscope.engine.errors import VideoError
+from stepscope.engine.records import Excerpt
+from stepscope.engine.video.decoders import Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
+from stepscope.engine.video.network import open_url
+from stepscope.engine.video.reader import Frame, probe, read_frames, sample_track
+from stepscope.engine.video.selective import decode_sampled
+from stepscope.engine.video.track import Track, find_track
+from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import SHARED
 from tests.support.streams.odd import (
     MATRICES,

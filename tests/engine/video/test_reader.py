@@ -9,9 +9,9 @@ import pytest
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError
-from engine.video.reader import Frame, VideoWarning, find_damage, probe, read_frames
-from engine.video.writer import write_h264
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.reader import Frame, VideoWarning, find_damage, probe, read_frames
+from stepscope.engine.video.writer import write_h264
 from tests.support.paths import REAL_VIDEOS
 from tests.support.streams.videos import level_of, write_at
 

@@ -14,13 +14,13 @@ import pytest
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError
-from engine.records import Excerpt
-from engine.video import selective
-from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_pyav
-from engine.video.reader import Frame, sample_track
-from engine.video.selective import decode_sampled
-from engine.video.track import Track, find_track
+from stepscope.engine.errors import VideoError
+from stepscope.engine.records import Excerpt
+from stepscope.engine.video import selective
+from stepscope.engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_pyav
+from stepscope.engine.video.reader import Frame, sample_track
+from stepscope.engine.video.selective import decode_sampled
+from stepscope.engine.video.track import Track, find_track
 
 HEIGHT, WIDTH, FPS, SECONDS = 64, 96, 24, 6
 Decode = Callable[[Track], Iterator[Picture]]

@@ -13,8 +13,8 @@ from av.audio.stream import AudioStream
 from av.container import OutputContainer
 from playwright.sync_api import Browser, Page
 
-from engine.video.reader import read_frames
-from engine.video.writer import convert_for_browser
+from stepscope.engine.video.reader import read_frames
+from stepscope.engine.video.writer import convert_for_browser
 from tests.support.pages.browser import NEEDS_CHROMIUM
 
 pytestmark = NEEDS_CHROMIUM

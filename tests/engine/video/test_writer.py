@@ -9,9 +9,9 @@ import av
 import numpy as np
 import pytest
 
-from engine.errors import VideoError
-from engine.video.reader import VideoWarning, probe, read_frames
-from engine.video.writer import convert_for_browser, write_h264
+from stepscope.engine.errors import VideoError
+from stepscope.engine.video.reader import VideoWarning, probe, read_frames
+from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import REAL_VIDEOS
 from tests.support.streams import videos
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
+from stepscope.eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
 from tests.support.data.strategies import few
 
 VERDICTS = ("good", "bad", "odd")

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.annotations.corrected_samples import Conflict, Proposal, apply_corrections
-from eval.annotations.corrections import Correction, CorrectionKind, TurnName, name_turns
-from eval.data.samples import Sample, Turn, is_inside
+from stepscope.eval.annotations.corrected_samples import Conflict, Proposal, apply_corrections
+from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, name_turns
+from stepscope.eval.data.samples import Sample, Turn, is_inside
 from tests.support.data.strategies import BOAT, few, samples
 
 GO = Turn(time_s=1.0, role="assistant", text="Go.")

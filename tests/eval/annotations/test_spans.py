@@ -1,8 +1,8 @@
 """Corrections of reply spans."""
 
-from eval.annotations.corrected_samples import apply_corrections
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.samples import Sample, Turn
+from stepscope.eval.annotations.corrected_samples import apply_corrections
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.samples import Sample, Turn
 
 
 def spanned(*corrections: tuple[str, float | None, float | None], related_end_s: float | None = None) -> Sample:

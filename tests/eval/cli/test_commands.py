@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.stepscope import main
+from stepscope.app.cli.stepscope import main
 from tests.support.data.batches import SHORT, copies, load_letters, no_java, write_split
 from tests.support.streams.published import write_online
 
@@ -13,9 +13,9 @@ from tests.support.streams.published import write_online
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of settings; texts are embedded by their letters, and there is no Java."""
-    monkeypatch.setattr("eval.cli.run_command.import_encoder", load_letters)
-    monkeypatch.setattr("eval.cli.run_command.TextScorer", no_java)
-    monkeypatch.setattr("eval.cli.sweep_command.import_encoder", load_letters)
+    monkeypatch.setattr("stepscope.eval.cli.run_command.import_encoder", load_letters)
+    monkeypatch.setattr("stepscope.eval.cli.run_command.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.sweep_command.import_encoder", load_letters)
     path = tmp_path / "settings.yaml"
     path.write_text(
         f"speak_threshold: 0.9\nupdate_threshold: 0.8\nmax_new_tokens: {SHORT.max_new_tokens}\nseed: 7\nfps: 5\n"
@@ -81,7 +81,7 @@ def test_an_absent_device_for_decoding_is_refused_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("engine.video.hardware.hwdevices_available", list)
+    monkeypatch.setattr("stepscope.engine.video.hardware.hwdevices_available", list)
     out, options = tmp_path / "out", ["--checkpoint", str(tiny_folder), "--device", "cpu:1"]
     assert main([command, str(split), "--out", str(out), *options, "--hardware-decoding", "cuda"]) == 2
     assert capfd.readouterr().err.splitlines()[-1].startswith("error: --hardware-decoding cuda needs a build of PyAV")

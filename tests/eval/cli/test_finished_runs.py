@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from app.cli.stepscope import main
-from engine.loading import load_model
-from eval.data.loading import read_split
-from eval.matching.text_encoder import TextEncoder
-from eval.metrics.text import TextScorer
-from eval.reports.table_files import read_metrics
-from eval.runs.folder import RunFolder
+from stepscope.app.cli.stepscope import main
+from stepscope.engine.loading import load_model
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_scores, write_split
 from tests.support.streams.batches import run_sample
 from tests.support.streams.fakes import count_letters
@@ -44,9 +44,9 @@ def runs(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the runs; texts are embedded by their letters, and there is no Java."""
     shutil.copytree(world, tmp_path / "runs")
     monkeypatch.setattr(
-        "eval.cli.finished_runs.import_encoder", lambda name: TextEncoder(name=name, encode=count_letters)
+        "stepscope.eval.cli.finished_runs.import_encoder", lambda name: TextEncoder(name=name, encode=count_letters)
     )
-    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
     return tmp_path / "runs"
 
 
@@ -129,9 +129,9 @@ def test_an_error_leaves_the_run_as_it_was(
             metrics = json.loads((run / "metrics.json").read_text())
             (run / "metrics.json").write_text(json.dumps({**metrics, "text_problem": None}))
         case "full disk":
-            monkeypatch.setattr("eval.reports.scoring.write_json", _fail)
+            monkeypatch.setattr("stepscope.eval.reports.scoring.write_json", _fail)
         case "interrupted":
-            monkeypatch.setattr("eval.cli.finished_runs.TextScorer", stopped)
+            monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", stopped)
     before = [(path, path.stat().st_ino) for path in run.glob("*")]
     assert main(["score", str(run), *options]) == code
     error = capfd.readouterr().err

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.stepscope import main
-from engine.video.writer import write_h264
+from stepscope.app.cli.stepscope import main
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.streams.published import write_online
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.dialogue import initial_state
-from eval.data.loading import SampleWarning, read_samples
+from stepscope.engine.dialogue import initial_state
+from stepscope.eval.data.loading import SampleWarning, read_samples
 from tests.support.data.published import CLIP, DIALOGUE, MANIFEST, changed, write
 from tests.support.data.shared_data import shared
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import encode
-from engine.streamer import Streamer
-from engine.video.reader import read_frames
-from eval import __main__ as command
-from eval.data.loading import read_samples, read_split
-from eval.data.samples import InvalidSample, Sample, build_task
-from eval.runs.batch import FinishedVideo
-from eval.runs.folder import RunFolder
-from eval.runs.streaming.sample_features import embed_sample
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import read_frames
+from stepscope.eval import __main__ as command
+from stepscope.eval.data.loading import read_samples, read_split
+from stepscope.eval.data.samples import InvalidSample, Sample, build_task
+from stepscope.eval.runs.batch import FinishedVideo
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.streaming.sample_features import embed_sample
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.support.data.batches import make_worker_config, run_to_end
 from tests.support.data.published import CLIP, DIALOGUE, write

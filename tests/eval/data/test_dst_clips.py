@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.dialogue import apply_update, initial_state
-from engine.records import Step, frame_at
-from eval.data.clips import Extent
-from eval.data.loading import read_samples
-from eval.data.samples import Turn
+from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.records import Step, frame_at
+from stepscope.eval.data.clips import Extent
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Turn
 from tests.support.data.published import CLIP, changed, frames_of, write
 from tests.support.data.shared_data import shared
 

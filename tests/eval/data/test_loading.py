@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.data.loading import SampleWarning, read_samples
+from stepscope.eval.data.loading import SampleWarning, read_samples
 from tests.support.data.published import CLIP, DIALOGUE, MANIFEST, changed, frames_of, write
 
 OTHER = {**CLIP, "clip_idx": 4}

@@ -3,8 +3,8 @@ import math
 from itertools import pairwise
 from pathlib import Path
 
-from engine.records import Step
-from eval.data.loading import read_samples
+from stepscope.engine.records import Step
+from stepscope.eval.data.loading import read_samples
 from tests.support.data.published import DIALOGUE, frames_of, write
 from tests.support.data.shared_data import shared
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from eval.annotations.corrected_samples import apply_corrections
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.loading import read_samples
-from eval.data.samples import Sample, Turn
-from eval.data.writers import OptionalField, UnsupportedFieldError, write_samples
-from eval.runs.folder import digest_sample
+from stepscope.eval.annotations.corrected_samples import apply_corrections
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.writers import OptionalField, UnsupportedFieldError, write_samples
+from stepscope.eval.runs.folder import digest_sample
 from tests.support.data.strategies import BOAT
 
 SPAN = Turn(time_s=2.0, role="assistant", text="Cut it.", end_s=4.5, related_start_s=0.5, related_end_s=3.0)

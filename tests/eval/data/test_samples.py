@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records import Step, UserTurn
-from eval.data.loading import read_samples
-from eval.data.samples import Turn
+from stepscope.engine.records import Step, UserTurn
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Turn
 
 VIDEO: dict[str, Any] = {
     "video_id": "a",

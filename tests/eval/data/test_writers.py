@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records import Step
-from eval.data.loading import read_samples
-from eval.data.samples import Sample, Turn
-from eval.data.writers import FILE_FORMATS, FileFormat, write_samples
+from stepscope.engine.records import Step
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.writers import FILE_FORMATS, FileFormat, write_samples
 from tests.support.data.shared_data import shared
 from tests.support.data.strategies import BOAT, few, samples
 

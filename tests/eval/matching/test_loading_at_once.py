@@ -3,8 +3,8 @@
 import threading
 from pathlib import Path
 
-from engine.loading import load_model
-from eval.matching.sentence_encoders import load_encoder
+from stepscope.engine.loading import load_model
+from stepscope.eval.matching.sentence_encoders import load_encoder
 
 
 def test_a_checkpoint_is_whole_when_an_encoder_is_loaded_beside_it(tiny_folder: Path) -> None:

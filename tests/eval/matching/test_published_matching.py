@@ -11,10 +11,16 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import pairwise_cos_sim
 
-from eval.data.loading import read_samples
-from eval.matching.sentence_encoders import load_encoder
-from eval.matching.turns import find_match
-from eval.metrics.replies.turn_taking import TurnCounts, count_turns, match_window, reference_texts, turn_metrics
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.matching.turns import find_match
+from stepscope.eval.metrics.replies.turn_taking import (
+    TurnCounts,
+    count_turns,
+    match_window,
+    reference_texts,
+    turn_metrics,
+)
 from tests.eval.matching.test_turns import TableEncoder, said
 from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN

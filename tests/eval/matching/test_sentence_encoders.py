@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from eval.matching import sentence_encoders as encoders
-from eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.matching import sentence_encoders as encoders
+from stepscope.eval.matching.sentence_encoders import load_encoder
 
 
 def test_equal_texts_have_one_embedding_in_whatever_company(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from eval.matching.turns import Match, ZeroCost, find_match
+from stepscope.eval.matching.turns import Match, ZeroCost, find_match
 
 VECTORS = {
     "cut": [1.0, 0.0, 0.0, 0.0],

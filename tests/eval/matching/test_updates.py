@@ -2,7 +2,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from eval.matching.updates import TimedUpdate, match_updates
+from stepscope.eval.matching.updates import TimedUpdate, match_updates
 
 Timed = Iterable[tuple[int, str]]
 

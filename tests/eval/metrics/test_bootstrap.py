@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from eval.metrics.bootstrap import bootstrap
-from eval.metrics.counts import Counts, Pool, ratio
+from stepscope.eval.metrics.bootstrap import bootstrap
+from stepscope.eval.metrics.counts import Counts, Pool, ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

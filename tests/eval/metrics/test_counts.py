@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.metrics.counts import Counts, Pool
-from eval.metrics.values import Values
+from stepscope.eval.metrics.counts import Counts, Pool
+from stepscope.eval.metrics.values import Values
 
 numbers = st.lists(st.floats(-100, 100), max_size=6)
 

@@ -15,10 +15,10 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from eval.matching.assignment import Link, assign
-from eval.metrics.counts import Pool
-from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, summarize_decisions
-from eval.reports.charts import reliability
+from stepscope.eval.matching.assignment import Link, assign
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, summarize_decisions
+from stepscope.eval.reports.charts import reliability
 
 INF = float("inf")
 FPS = 2.0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eval.metrics.definitions import METRICS, Metric, find_metric, to_markdown
-from eval.metrics.score import VideoCounts, score_counts
+from stepscope.eval.metrics.definitions import METRICS, Metric, find_metric, to_markdown
+from stepscope.eval.metrics.score import VideoCounts, score_counts
 from tests.support.paths import ROOT
 
 
@@ -28,5 +28,5 @@ def test_an_entry_is_whole(metric: Metric) -> None:
 
 def test_the_page_of_definitions_is_current() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert page == to_markdown(), "run: python -m eval metrics > docs/metrics.md"
+    assert page == to_markdown(), "run: python -m stepscope.eval metrics > docs/metrics.md"
     assert all(f"`{metric.name}`" in page for metric in METRICS)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.dialogue import STATES, apply_update, initial_state
-from engine.records import FrameOutput, Step, UpdateLegality
-from eval.data.samples import Sample, Turn
-from eval.matching.updates import pair_updates
-from eval.metrics.definitions import find_metric
-from eval.metrics.dialogue_state import DstCounts, boundary_delays_s, count_dst, summarize_dst
+from stepscope.engine.dialogue import STATES, apply_update, initial_state
+from stepscope.engine.records import FrameOutput, Step, UpdateLegality
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.updates import pair_updates
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.metrics.dialogue_state import DstCounts, boundary_delays_s, count_dst, summarize_dst
 from tests.support.data.shared_data import shared
 
 FPS = 2.0

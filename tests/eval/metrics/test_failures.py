@@ -2,12 +2,12 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.records import FrameOutput, Step
-from eval.data.samples import Sample, Turn
-from eval.matching.turns import find_match
-from eval.metrics.failures import FAILURE_KINDS, Failure, JudgedVideo, worst_frame
-from eval.metrics.replies.turn_taking import match_window
-from eval.metrics.score import VideoCounts, analyze_video, score_counts
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.turns import find_match
+from stepscope.eval.metrics.failures import FAILURE_KINDS, Failure, JudgedVideo, worst_frame
+from stepscope.eval.metrics.replies.turn_taking import match_window
+from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
 WORDS = ["Now the wheel.", "Now the roof.", "Careful!", "Well done.", "What?"]

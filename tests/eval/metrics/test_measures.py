@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import eval.metrics
-from eval.metrics.measures import find_measures
-from eval.metrics.score import MEASURES, VideoCounts
+import stepscope.eval.metrics
+from stepscope.eval.metrics.measures import find_measures
+from stepscope.eval.metrics.score import MEASURES, VideoCounts
 
 NEW_METRIC = """
 from dataclasses import dataclass
 
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.measures import MatchedVideo, Measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ MEASURES = (Measure(name="words", kind=WordCounts, count=_count, summarize=_summ
 PROGRAM = """
 import importlib, json, sys
 from pathlib import Path
-import eval.metrics
-eval.metrics.__path__.append(sys.argv[1])
-from eval.metrics import score
+import stepscope.eval.metrics
+stepscope.eval.metrics.__path__.append(sys.argv[1])
+from stepscope.eval.metrics import score
 importlib.reload(score)
-from eval.sweeps.folder import SweepFolder, SweptVideo
+from stepscope.eval.sweeps.folder import SweepFolder, SweptVideo
 from tests.eval.metrics.test_score import SAMPLE, outputs
 from tests.support.streams.fakes import count_letters
 runs = [outputs({0: "Go on now.", 4: "Good."}, {}), outputs({0: "Good."}, {})]
@@ -72,7 +72,7 @@ def test_the_modules_of_this_version_are_found() -> None:
 
 
 def test_two_measures_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "twice.py").write_text("from eval.metrics.replies.turn_taking import MEASURES\n")
-    monkeypatch.setattr(eval.metrics, "__path__", [*eval.metrics.__path__, str(tmp_path)])
+    (tmp_path / "twice.py").write_text("from stepscope.eval.metrics.replies.turn_taking import MEASURES\n")
+    monkeypatch.setattr(stepscope.eval.metrics, "__path__", [*stepscope.eval.metrics.__path__, str(tmp_path)])
     with pytest.raises(ValueError, match=r"two measures share a name; .*turns"):
         find_measures()

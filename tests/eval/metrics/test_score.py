@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.io.files import escape_formula, unescape_formula, write_csv, write_json
-from engine.records import FrameOutput, Step, frame_at, read_outputs
-from eval.__main__ import main
-from eval.data.samples import Sample, Turn
-from eval.metrics.decisions import reference_frames
-from eval.metrics.definitions import METRICS
-from eval.metrics.score import VideoCounts, analyze_video, score_counts
+from stepscope.engine.io.files import escape_formula, unescape_formula, write_csv, write_json
+from stepscope.engine.records import FrameOutput, Step, frame_at, read_outputs
+from stepscope.eval.__main__ import main
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.decisions import reference_frames
+from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
 from tests.support.streams.fakes import count_letters
 
 SAMPLE = Sample(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.decisions.signals import SignalSpec
-from engine.records import FrameOutput
-from eval.data.samples import Sample, Turn
-from eval.metrics.signals import count_signals, summarize_signals
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.signals import count_signals, summarize_signals
 
 TURNS = (Turn(time_s=1.0, role="assistant", text="Go."), Turn(time_s=3.0, role="assistant", text="Stop."))
 SAMPLE = Sample(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from eval.metrics.counts import Counts, Pool
-from eval.metrics.values import Values
+from stepscope.eval.metrics.counts import Counts, Pool
+from stepscope.eval.metrics.values import Values
 
 SIZES = (0, 700, 1, 300, 40)
 

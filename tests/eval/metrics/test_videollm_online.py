@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.metrics.videollm_online import LiveTurn, count_live, live_metrics, summarize_live
+from stepscope.eval.metrics.videollm_online import LiveTurn, count_live, live_metrics, summarize_live
 from tests.support.paths import GOLDEN
 
 NAMES = {"lm_ppl", "frame_diff", "fluency", "lm_correctness"}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from eval.metrics.decisions import count_decisions, summarize_decisions
-from eval.reports.charts import MAX_ROC_POINTS, roc
+from stepscope.eval.metrics.decisions import count_decisions, summarize_decisions
+from stepscope.eval.reports.charts import MAX_ROC_POINTS, roc
 
 
 @pytest.mark.parametrize("digits", [1, 6])

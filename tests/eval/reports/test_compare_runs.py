@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.loading import load_model
-from eval.data.loading import read_split
-from eval.metrics.failures import FAILURE_KINDS, failure_score
-from eval.reports.compare_runs import compare_runs
-from eval.reports.scoring import score_run
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.engine.loading import load_model
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
+from stepscope.eval.reports.compare_runs import compare_runs
+from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.eval.runs.test_folder import outputs as silent_outputs
 from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.streams.batches import run_sample

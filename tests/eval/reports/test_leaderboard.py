@@ -9,12 +9,12 @@ from typing import get_args
 
 import pytest
 
-from eval.__main__ import main
-from eval.data.loading import read_split
-from eval.matching.text_encoder import TextEncoder
-from eval.recorder import RunRecorder
-from eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard, sort_leaderboard
-from eval.reports.table_formats import TableFormat
+from stepscope.eval.__main__ import main
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard, sort_leaderboard
+from stepscope.eval.reports.table_formats import TableFormat
 from tests.support.data.batches import SCORING
 from tests.support.streams.fakes import count_letters
 
@@ -136,7 +136,7 @@ def test_the_command_prints_a_table_and_names_what_it_leaves_out(
     folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = TextEncoder(name="letters", encode=count_letters)
-    monkeypatch.setattr("eval.cli.leaderboard.import_encoder", lambda _: encoder)
+    monkeypatch.setattr("stepscope.eval.cli.leaderboard.import_encoder", lambda _: encoder)
     assert main(["leaderboard", str(folder / "twin"), str(folder / "silent"), "--metric", "F1"]) == 1
     shown = capfd.readouterr()
     assert "| twin | **1.000**" in shown.out

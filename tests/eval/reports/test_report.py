@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from eval.metrics.bootstrap import Interval
-from eval.metrics.definitions import METRICS
-from eval.metrics.score import VideoCounts, analyze_video
-from eval.metrics.text import undefined_texts
-from eval.reports.scoring import compute_video_scores, make_report
-from eval.reports.tables import format_scores, write_columns
+from stepscope.eval.metrics.bootstrap import Interval
+from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.score import VideoCounts, analyze_video
+from stepscope.eval.metrics.text import undefined_texts
+from stepscope.eval.reports.scoring import compute_video_scores, make_report
+from stepscope.eval.reports.tables import format_scores, write_columns
 from tests.eval.metrics.test_score import SAMPLE, outputs
 from tests.support.streams.fakes import count_letters
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.metrics.counts import Counts, ratio
-from eval.metrics.failures import JudgedTurn, JudgedVideo, MatchOutcome
-from eval.reports.statistics import Difference, compare_scores, compare_turns
+from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.failures import JudgedTurn, JudgedVideo, MatchOutcome
+from stepscope.eval.reports.statistics import Difference, compare_scores, compare_turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

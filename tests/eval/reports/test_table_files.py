@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from engine.io.files import write_csv
-from eval.reports.table_files import read_video_rows
+from stepscope.engine.io.files import write_csv
+from stepscope.eval.reports.table_files import read_video_rows
 
 
 def test_a_video_whose_name_is_like_a_formula_keeps_its_name(tmp_path: Path) -> None:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import EngineError
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from eval.__main__ import main
-from eval.data.loading import read_samples, read_split
-from eval.data.samples import InvalidSample
-from eval.runs.batch import parse_devices, run_batch
-from eval.runs.folder import RunFolder
-from eval.runs.progress import Progress, WorkerStatus
-from eval.runs.worker_messages import WorkerSpec
+from stepscope.engine.errors import EngineError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.eval.__main__ import main
+from stepscope.eval.data.loading import read_samples, read_split
+from stepscope.eval.data.samples import InvalidSample
+from stepscope.eval.runs.batch import parse_devices, run_batch
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.progress import Progress, WorkerStatus
+from stepscope.eval.runs.worker_messages import WorkerSpec
 from tests.conftest import Uploads
 from tests.support.data.batches import (
     copies,
@@ -91,8 +91,8 @@ def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("eval.cli.run_command.TextScorer", no_java)
-    monkeypatch.setattr("eval.cli.run_command.import_encoder", load_letters)
+    monkeypatch.setattr("stepscope.eval.cli.run_command.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.run_command.import_encoder", load_letters)
     out = tmp_path / "run"
     options = ["--out", str(out), "--checkpoint", str(tiny_folder), "--devices", "cpu:2"]
     assert main(["run", str(bad_split), *options]) == 1

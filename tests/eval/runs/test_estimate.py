@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from eval.data.loading import read_split
-from eval.runs import estimate
-from eval.runs.batch import FinishedVideo
-from eval.runs.estimate import estimate_run
-from eval.runs.folder import VideoRecord
-from eval.runs.progress import Progress, WorkerStatus
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs import estimate
+from stepscope.eval.runs.batch import FinishedVideo
+from stepscope.eval.runs.estimate import estimate_run
+from stepscope.eval.runs.folder import VideoRecord
+from stepscope.eval.runs.progress import Progress, WorkerStatus
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.data.batches import run_to_end
 
 

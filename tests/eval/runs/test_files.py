@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.batch.chart import pack_chart
-from app.batch.runs.results import draw_corpus, video_table
-from app.exports.folder import gather_videos
-from app.exports.tabulate import build_tables
-from app.figures.charts.registry import CHARTS
-from app.review_tab.summary import summarize
-from app.reviews.review import fold_actions
-from eval.reports.compare_runs import compare_runs
-from eval.reports.results import read_results
-from eval.reports.scoring import write_tables
-from eval.runs.folder import RunFolder, explain_missing
-from eval.sweeps.grid import Grid
-from eval.sweeps.preview import preview
-from eval.sweeps.traces import read_traces
+from stepscope.app.batch.chart import pack_chart
+from stepscope.app.batch.runs.results import draw_corpus, video_table
+from stepscope.app.exports.folder import gather_videos
+from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.review_tab.summary import summarize
+from stepscope.app.reviews.review import fold_actions
+from stepscope.eval.reports.compare_runs import compare_runs
+from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.scoring import write_tables
+from stepscope.eval.runs.folder import RunFolder, explain_missing
+from stepscope.eval.sweeps.grid import Grid
+from stepscope.eval.sweeps.preview import preview
+from stepscope.eval.sweeps.traces import read_traces
 from tests.support.data.batches import SCORING
 from tests.support.data.damage import change, copy_of, damage, few, refusal_of
 from tests.support.data.run_folders import SAMPLES, SPLIT, score, write_run

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.metrics.videollm_online import LiveCounts
-from eval.runs import folder as folder_module
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
-from eval.runs.live_recording import SESSION_NAME
-from eval.runs.output_folder import FolderRefusedError, lock_folder
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.runs import folder as folder_module
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
+from stepscope.eval.runs.live_recording import SESSION_NAME
+from stepscope.eval.runs.output_folder import FolderRefusedError, lock_folder
 
 SETTINGS: dict[str, Any] = {
     "split": "/s.json",
@@ -162,7 +162,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from eval.runs.output_folder import lock_folder
+from stepscope.eval.runs.output_folder import lock_folder
 with lock_folder(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(60)

@@ -32,7 +32,17 @@ def test_a_full_disk_ends_the_run_with_one_sentence_and_no_half_file(
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 3))
     (small_disk / "ballast").write_bytes(bytes(52 * 1024))
     out = small_disk / "run"
-    command = [sys.executable, "-m", "eval", "run", str(split), "--checkpoint", str(tiny_folder), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "stepscope.eval",
+        "run",
+        str(split),
+        "--checkpoint",
+        str(tiny_folder),
+        "--out",
+        str(out),
+    ]
     ended = subprocess.run([*command, "--devices", "cpu:1"], capture_output=True, text=True, timeout=120)
     assert ended.returncode == 2
     assert (

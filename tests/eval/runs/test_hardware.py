@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from engine.errors import VideoError
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.video import hardware
-from engine.video.reader import Frame, read_frames
-from eval.data.loading import read_split
-from eval.data.samples import Split
-from eval.runs.batch import build_run_settings, parse_devices, run_batch
-from eval.runs.folder import RunFolder
-from eval.runs.output_folder import FolderRefusedError
-from eval.runs.pools.worker import Worker
-from eval.runs.provenance import Provenance
-from eval.runs.streaming import sample_features
-from eval.runs.streaming.sample_features import find_features
-from eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
+from stepscope.engine.errors import VideoError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.video import hardware
+from stepscope.engine.video.reader import Frame, read_frames
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.batch import build_run_settings, parse_devices, run_batch
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.output_folder import FolderRefusedError
+from stepscope.eval.runs.pools.worker import Worker
+from stepscope.eval.runs.provenance import Provenance
+from stepscope.eval.runs.streaming import sample_features
+from stepscope.eval.runs.streaming.sample_features import find_features
+from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample
 

@@ -12,37 +12,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.live.recorded import read_recorded
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.errors import VideoError
-from engine.live.frames import make_gap
-from engine.live.recorder import VideoRecorder
-from engine.loading import load_model
-from engine.records import FrameOutput, UserTurn
-from engine.video.growing import finish_growing
-from engine.video.reader import read_frames
-from eval.cli.live import recover
-from eval.cli.options import RecoverOptions
-from eval.data.loading import read_split
-from eval.runs.folder import RunFolder, VideoRecord
-from eval.runs.live_recording import SESSION_NAME, LiveRecording, RecordingError, recover_recording
-from eval.runs.output_folder import FolderRefusedError
-from eval.runs.traces import read_provenance
+from stepscope.app.live.recorded import read_recorded
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import VideoError
+from stepscope.engine.live.frames import make_gap
+from stepscope.engine.live.recorder import VideoRecorder
+from stepscope.engine.loading import load_model
+from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.video.growing import finish_growing
+from stepscope.engine.video.reader import read_frames
+from stepscope.eval.cli.live import recover
+from stepscope.eval.cli.options import RecoverOptions
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder, VideoRecord
+from stepscope.eval.runs.live_recording import SESSION_NAME, LiveRecording, RecordingError, recover_recording
+from stepscope.eval.runs.output_folder import FolderRefusedError
+from stepscope.eval.runs.traces import read_provenance
 from tests.support.paths import ROOT
 
 SESSION = """
 import sys
 from pathlib import Path
 import numpy as np
-from engine.control.task import Task
-from engine.config import StreamConfig
-from engine.live.frames import make_gap
-from engine.live.recorder import VideoRecorder
-from engine.loading import load_model
-from engine.records import Step, UserTurn
+from stepscope.engine.control.task import Task
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.live.frames import make_gap
+from stepscope.engine.live.recorder import VideoRecorder
+from stepscope.engine.loading import load_model
+from stepscope.engine.records import Step, UserTurn
 from dataclasses import replace
-from eval.runs.live_recording import LiveRecording
+from stepscope.eval.runs.live_recording import LiveRecording
 
 task = Task(goal="build", steps=(Step(id="S1", name="attach the wheel"),))
 checkpoint = load_model(sys.argv[1], device="cpu")

@@ -8,9 +8,9 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from engine.decisions.signals import SignalSpec
-from eval.recorder import RunRecorder
-from eval.runs.schema import FILES, build_schema
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.runs.schema import FILES, build_schema
 from tests.support.paths import ROOT
 
 DEMO = ROOT / "assets" / "demo" / "run"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.decisions.signals import SignalSpec
-from engine.records import FrameOutput
-from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
-from eval.runs.traces import TRACE_COLUMNS, TracedVideo, write_traces
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
+from stepscope.eval.runs.traces import TRACE_COLUMNS, TracedVideo, write_traces
 
 SETTINGS = {
     "split": "/data/test.json",

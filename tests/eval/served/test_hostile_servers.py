@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from eval.served.chat import ChatClient, Endpoint, ServedModelError
+from stepscope.eval.served.chat import ChatClient, Endpoint, ServedModelError
 
 Send = Callable[[BaseHTTPRequestHandler], None]
 PLAIN = json.dumps({"choices": [{"message": {"content": "Go."}}]}).encode()

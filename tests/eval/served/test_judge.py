@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from eval.cli.finished_runs import score
-from eval.cli.options import RescoreOptions
-from eval.matching.grading import Reply
-from eval.recorder import RunRecorder, Turn
-from eval.runs.folder import RunFolder
-from eval.served.chat import ChatClient, Endpoint, ServedModelError
-from eval.served.judge import EndpointJudge
+from stepscope.eval.cli.finished_runs import score
+from stepscope.eval.cli.options import RescoreOptions
+from stepscope.eval.matching.grading import Reply
+from stepscope.eval.recorder import RunRecorder, Turn
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.served.chat import ChatClient, Endpoint, ServedModelError
+from stepscope.eval.served.judge import EndpointJudge
 from tests.support.data.batches import no_java
 from tests.support.servers.served import ModelServer, serve_chat
 
@@ -43,7 +43,7 @@ def test_an_answer_without_a_grade_and_a_damaged_cache_are_errors(tmp_path: Path
 
 
 def test_the_command_scores_with_the_judge_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
     span = Turn(time_s=1.0, role="assistant", text="Now.", end_s=3.0)
     with RunRecorder(tmp_path / "run", model="m") as run, run.video("v", fps=2, turns=[span]) as video:
         for index in range(8):

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from app.cli.stepscope import main
-from engine.records import FrameOutput
-from eval.data.loading import read_split
-from eval.runs.folder import RunFolder
-from eval.served.answer_log import KeptAnswer, open_answers
+from stepscope.app.cli.stepscope import main
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.served.answer_log import KeptAnswer, open_answers
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
 
@@ -147,7 +147,7 @@ def test_a_stopped_program_keeps_its_answers(tmp_path: Path, serve: Serve, numbe
         words = [
             sys.executable,
             "-c",
-            "import sys, app.cli.entry; sys.exit(app.cli.entry.main())",
+            "import sys, stepscope.app.cli.entry; sys.exit(stepscope.app.cli.entry.main())",
             *command(server, out),
         ]
         program.append(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.cli.stepscope import main
-from engine.control.task import Task
-from engine.records import FrameOutput, UserTurn
-from engine.video.reader import Frame
-from eval.data.loading import read_split
-from eval.recorder import RunRecorder
-from eval.runs.folder import RunFolder
-from eval.served.answer_log import open_answers
-from eval.served.chat import ChatClient, Endpoint, ServedModelError
-from eval.served.prompts import Prompt
-from eval.served.stream import Served, stream_video
-from eval.served.video_chat import open_video_chat
+from stepscope.app.cli.stepscope import main
+from stepscope.engine.control.task import Task
+from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.video.reader import Frame
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.served.answer_log import open_answers
+from stepscope.eval.served.chat import ChatClient, Endpoint, ServedModelError
+from stepscope.eval.served.prompts import Prompt
+from stepscope.eval.served.stream import Served, stream_video
+from stepscope.eval.served.video_chat import open_video_chat
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
 

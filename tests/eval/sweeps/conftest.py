@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from eval.data.loading import read_split
-from eval.runs.folder import RunFolder
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.grid import Grid
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.grid import Grid
 from tests.support.data.batches import copies, make_worker_config, sweep, write_split
 from tests.support.streams.batches import run_sample
 from tests.support.streams.streams import between

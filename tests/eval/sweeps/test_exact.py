@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.checkpoint import Checkpoint
-from engine.streamer import Streamer
-from eval.data.loading import read_split
-from eval.data.samples import build_task
-from eval.metrics.counts import Pool
-from eval.metrics.score import VideoCounts, analyze_video, score_counts
-from eval.runs.streaming.sample_features import embed_sample
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.best_point import find_best
-from eval.sweeps.exact import score_sweep
-from eval.sweeps.folder import SweepFolder, read_sweep
-from eval.sweeps.grid import SWEEP_METRICS, Grid, make_grid
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import build_task
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
+from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.best_point import find_best
+from stepscope.eval.sweeps.exact import score_sweep
+from stepscope.eval.sweeps.folder import SweepFolder, read_sweep
+from stepscope.eval.sweeps.grid import SWEEP_METRICS, Grid, make_grid
 from tests.support.data.batches import begin_sweep, make_worker_config, sweep, write_split
 from tests.support.streams.batches import run_sample
 from tests.support.streams.fakes import count_letters

@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.batch.context import SWEEPS_FOLDER, BatchContext
-from app.batch.job_queue import JobQueue
-from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_folder
-from app.batch.sweeps.handlers import SweepView
-from app.batch.sweeps.render import RECOMMENDED
-from eval.data.samples import Split
-from eval.metrics.definitions import NUM_FAILURES
-from eval.metrics.score import analyze_video
-from eval.metrics.system import SystemCounts
-from eval.metrics.values import Values
-from eval.runs.folder import digest_sample
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.best_point import find_best
-from eval.sweeps.exact import score_sweep
-from eval.sweeps.folder import SweepFolder, SweptVideo, read_sweep, write_sweep
-from eval.sweeps.grid import make_grid
+from stepscope.app.batch.context import SWEEPS_FOLDER, BatchContext
+from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_folder
+from stepscope.app.batch.sweeps.handlers import SweepView
+from stepscope.app.batch.sweeps.render import RECOMMENDED
+from stepscope.eval.data.samples import Split
+from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.metrics.system import SystemCounts
+from stepscope.eval.metrics.values import Values
+from stepscope.eval.runs.folder import digest_sample
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.best_point import find_best
+from stepscope.eval.sweeps.exact import score_sweep
+from stepscope.eval.sweeps.folder import SweepFolder, SweptVideo, read_sweep, write_sweep
+from stepscope.eval.sweeps.grid import make_grid
 from tests.support.data.batches import SCORING
 from tests.support.data.damage import change, copy_of, damage, few, refusal_of
 from tests.support.data.run_folders import SAMPLES, SETTINGS, outputs, write_run

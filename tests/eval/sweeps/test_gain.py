@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eval.metrics.failures import FAILURE_KINDS, FailureCounts
-from eval.metrics.score import VideoCounts
-from eval.sweeps.best_point import BestPoint, PresentPoint, find_best
-from eval.sweeps.folder import SweptVideo
-from eval.sweeps.gain import compute_gain, explain_best, find_present
-from eval.sweeps.grid import Grid, GridScores
+from stepscope.eval.metrics.failures import FAILURE_KINDS, FailureCounts
+from stepscope.eval.metrics.score import VideoCounts
+from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, find_best
+from stepscope.eval.sweeps.folder import SweptVideo
+from stepscope.eval.sweeps.gain import compute_gain, explain_best, find_present
+from stepscope.eval.sweeps.grid import Grid, GridScores
 
 GRID = Grid(speak=(0.3, 0.5), update=(0.5,))
 

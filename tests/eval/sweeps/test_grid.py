@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decisions.policies import POLICIES
-from eval.sweeps.best_point import find_best
-from eval.sweeps.grid import Grid, GridScores, parse_axis
+from stepscope.engine.decisions.policies import POLICIES
+from stepscope.eval.sweeps.best_point import find_best
+from stepscope.eval.sweeps.grid import Grid, GridScores, parse_axis
 
 
 def make_scores(matrix: list[list[float]], *, metric: str = "dst_f1", split: str = "val.json") -> GridScores:

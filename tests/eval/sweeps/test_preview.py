@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decisions.policies import POLICIES, DecisionPolicy
-from engine.decisions.signals import Decision
-from eval.data.loading import read_split
-from eval.metrics.counts import Pool
-from eval.metrics.decisions import count_decisions
-from eval.metrics.score import VideoCounts, analyze_video, score_counts
-from eval.runs.folder import RunFolder
-from eval.sweeps.grid import Grid
-from eval.sweeps.preview import PREVIEW_METRICS, count_thresholds, preview
-from eval.sweeps.traces import Trace, TracedSignal, Traces, read_traces
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
+from stepscope.engine.decisions.signals import Decision
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.decisions import count_decisions
+from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.sweeps.grid import Grid
+from stepscope.eval.sweeps.preview import PREVIEW_METRICS, count_thresholds, preview
+from stepscope.eval.sweeps.traces import Trace, TracedSignal, Traces, read_traces
 from tests.support.data.batches import write_split
 from tests.support.streams.fakes import count_letters
 

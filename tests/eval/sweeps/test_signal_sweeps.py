@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.stepscope import main
-from engine.decisions.signals import SignalSpec
-from eval.data.loading import read_split
-from eval.runs.folder import RunFolder
-from eval.sweeps.best_point import find_best
-from eval.sweeps.folder import read_sweep, write_sweep
-from eval.sweeps.grid import Grid, GridScores
-from eval.sweeps.preview import preview
-from eval.sweeps.traces import Traces, make_choice_grid, read_traces
+from stepscope.app.cli.stepscope import main
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.sweeps.best_point import find_best
+from stepscope.eval.sweeps.folder import read_sweep, write_sweep
+from stepscope.eval.sweeps.grid import Grid, GridScores
+from stepscope.eval.sweeps.preview import preview
+from stepscope.eval.sweeps.traces import Traces, make_choice_grid, read_traces
 from tests.support.data.recorded import record_toy
 
 

@@ -17,16 +17,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from app.cli.stepscope import main
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.heads import save_heads
-from engine.records import read_outputs
-from engine.streamer import Streamer
-from eval.data.loading import read_split
-from eval.data.samples import build_task
-from eval.matching.text_encoder import TextEncoder
-from eval.runs.streaming.sample_features import embed_sample
+from stepscope.app.cli.stepscope import main
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.heads import save_heads
+from stepscope.engine.records import read_outputs
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import build_task
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.runs.streaming.sample_features import embed_sample
 from tests.support.data.batches import copies, write_split
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters, tiny_model
@@ -35,7 +35,9 @@ from tests.support.streams.fakes import count_letters, tiny_model
 @pytest.fixture
 def split(demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a split of two videos; texts are embedded by their letters."""
-    monkeypatch.setattr("eval.training.job.load_encoder", lambda: TextEncoder(name="letters", encode=count_letters))
+    monkeypatch.setattr(
+        "stepscope.eval.training.job.load_encoder", lambda: TextEncoder(name="letters", encode=count_letters)
+    )
     (tmp_path / "data").mkdir()
     return write_split(tmp_path / "data", *copies(demo_manifest, tmp_path / "data", 2))
 
@@ -160,7 +162,7 @@ def test_a_diverged_run_ends_with_a_sentence_and_exit_code_1(
     assert "training diverged; lower --learning-rate" in capfd.readouterr().err
 
 
-COMMAND = "import sys; from app.cli.entry import main; sys.exit(main())"
+COMMAND = "import sys; from stepscope.app.cli.entry import main; sys.exit(main())"
 
 
 @pytest.mark.slow

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from engine.config import StreamConfig
-from eval.data.loading import read_split
-from eval.matching.text_encoder import TextEncoder
-from eval.metrics.text import TextScorer
-from eval.reports.scoring import ScoreSettings, score_run, write_tables
-from eval.runs.batch import FinishedVideo, run_batch
-from eval.runs.folder import RunFolder
-from eval.runs.worker_messages import WorkerConfig
-from eval.sweeps.exact import SweepProgress, run_sweep
-from eval.sweeps.grid import Grid
+from stepscope.engine.config import StreamConfig
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.reports.scoring import ScoreSettings, score_run, write_tables
+from stepscope.eval.runs.batch import FinishedVideo, run_batch
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
+from stepscope.eval.sweeps.grid import Grid
 from tests.support.streams.fakes import count_letters
 
 MEASURED = {"reused_features", "batch_size", "wall_s", "peak_memory_mb", "in_time_share", "frames_per_s"}

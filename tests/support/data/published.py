@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from eval.data.samples import Sample
+from stepscope.eval.data.samples import Sample
 
 CLIP: dict[str, Any] = {
     "video_uid": "v",

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Final
 
-from engine.decisions.signals import SignalSpec
-from eval.data.samples import Turn
-from eval.recorder import RunRecorder
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.recorder import RunRecorder
 
 SIGNALS: Final = (
     SignalSpec(name="yes", label="says <yes>", threshold=0.5, decides="speak"),

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.records import FrameOutput
-from eval.data.samples import Sample, Turn
-from eval.matching.grading import Reply
-from eval.metrics.score import analyze_video, score_counts
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.grading import Reply
+from stepscope.eval.metrics.score import analyze_video, score_counts
 from tests.support.data.strategies import BOAT
 
 GRADES = {"half": 1, "right": 2, "half right": 2, "wrong": 0, "right wrong": 0, "right half": 1, "gold": 2}

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from engine.records import FrameOutput, Step
-from eval.data.samples import Sample, Split, Turn
-from eval.reports.scoring import ScoredRun, make_report, score_run, write_tables
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.data.samples import Sample, Split, Turn
+from stepscope.eval.reports.scoring import ScoredRun, make_report, score_run, write_tables
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, no_java
 from tests.support.streams.fakes import count_letters
 
@@ -86,5 +86,5 @@ def write_run(path: Path) -> Path:
 
 def score(run: Path) -> ScoredRun:
     few = partial(make_report, num_resamples=2)
-    with no_java() as scorer, patch("eval.reports.scoring.make_report", few):
+    with no_java() as scorer, patch("stepscope.eval.reports.scoring.make_report", few):
         return score_run(run, SPLIT, SCORING, encode=count_letters, scorer=scorer)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.dialogue import apply_update, fill_legality, initial_state
-from engine.records import FrameOutput, frame_at
-from eval.data.loading import read_samples
-from eval.data.samples import Sample, Turn
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.engine.dialogue import apply_update, fill_legality, initial_state
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 
 WRONG = "Something else entirely: 12345."
 

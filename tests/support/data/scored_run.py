@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from engine.records import FrameOutput, Step
-from eval.data.samples import Sample, Split, Turn
-from eval.reports.results import Results, read_results
-from eval.reports.scoring import score_run, write_tables
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.data.samples import Sample, Split, Turn
+from stepscope.eval.reports.results import Results, read_results
+from stepscope.eval.reports.scoring import score_run, write_tables
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, no_java
 from tests.support.streams.fakes import count_letters
 

@@ -3,8 +3,8 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from engine.records import Step
-from eval.data.samples import Sample, Turn, turn_order
+from stepscope.engine.records import Step
+from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 few = settings(max_examples=25)
 HOSTILE = (

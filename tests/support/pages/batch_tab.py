@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.batch import job_queue
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job, JobQueue
-from app.batch.new_run import start as new_run
-from app.batch.runs.handlers import BatchView
-from app.videos import read_splits
-from eval.data.samples import Split
-from eval.runs.progress import Progress
+from stepscope.app.batch import job_queue
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job, JobQueue
+from stepscope.app.batch.new_run import start as new_run
+from stepscope.app.batch.runs.handlers import BatchView
+from stepscope.app.videos import read_splits
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.progress import Progress
 from tests.support.data.batches import SCORING, make_worker_config, no_java
 from tests.support.streams.fakes import count_letters
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import gradio as gr
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import JobQueue
-from app.page import build_page
-from app.player import streaming
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.player.session.live_run import LiveRun
-from app.player.uploads import video as uploads
-from app.player.views import Buttons, ClipView, PlayerView, RunView
-from app.reviews.store import ReviewStore
-from app.transcode import DisplayCopies
-from app.videos import Clip, read_bundled_videos
-from engine.loading import load_model
-from eval.reports.scoring import ScoreSettings
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.page import build_page
+from stepscope.app.player import streaming
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.uploads import video as uploads
+from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.transcode import DisplayCopies
+from stepscope.app.videos import Clip, read_bundled_videos
+from stepscope.engine.loading import load_model
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.streams.fakes import count_letters
 
 

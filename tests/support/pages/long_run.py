@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from app.player.session.run import Run
-from app.videos import Clip
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.decisions.signals import SignalSpec
-from engine.dialogue import apply_update, fill_legality, initial_state
-from engine.records import FrameOutput, Step
-from eval.data.samples import Sample, Turn
+from stepscope.app.player.session.run import Run
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.dialogue import apply_update, fill_legality, initial_state
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.data.samples import Sample, Turn
 
 FPS, NUM_STEPS = 2.0, 12
 WORDS = ("now", "attach", "the", "wheel", "to", "board", "turn", "it", "until", "holds", "pick", "up", "cabin")

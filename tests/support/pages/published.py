@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page
 
-from app.figures.charts.registry import CHARTS
-from app.publish.options import VideoFiles
-from app.publish.writer import Source, choose_entries, write_player
-from eval.data.loading import read_split
-from eval.reports.scoring import ScoreSettings
-from eval.runs.folder import RunFolder
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.publish.options import VideoFiles
+from stepscope.app.publish.writer import Source, choose_entries, write_player
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.pages.browser import free_port
 from tests.support.streams.fakes import count_letters
 

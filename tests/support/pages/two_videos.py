@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page
 
-from app.player.display.payload import pack_run
-from engine.video.writer import write_h264
+from stepscope.app.player.display.payload import pack_run
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import wait_until_drawn
 from tests.support.reviews.played import HOSTILE, judge, make_run

@@ -7,15 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from app.review_tab.handlers import ReviewView
-from app.review_tab.query import ReviewQuery
-from app.reviews.actions import Action, Verdict
-from app.reviews.events import reference_event
-from app.reviews.store import open_store
-from engine.records import FrameOutput
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.loading import read_samples
-from eval.runs.folder import RunFolder, VideoRecord
+from stepscope.app.review_tab.handlers import ReviewView
+from stepscope.app.review_tab.query import ReviewQuery
+from stepscope.app.reviews.actions import Action, Verdict
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews.store import open_store
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from tests.support.data.batches import copies
 from tests.support.streams.fakes import anybody
 

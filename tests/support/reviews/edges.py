@@ -7,13 +7,13 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from app.player.display.payload import pack_run
-from app.reviews.events import name_events
-from app.reviews.history import read_review
-from app.reviews.store import ReviewStore
-from engine.video.writer import write_h264
-from eval.annotations.corrections import name_turns
-from eval.data.samples import Turn
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.reviews.events import name_events
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.samples import Turn
 from tests.conftest import moving_square
 from tests.support.pages.browser import inspect, wait_until_drawn
 from tests.support.reviews.played import judge, make_run, write_reviewed

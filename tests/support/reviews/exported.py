@@ -8,11 +8,11 @@ from typing import Any
 
 from lxml import etree
 
-from app.exports.rows import ROW_TYPES, Tables, column_types
-from app.reviews.actions import Action
-from app.reviews.store import ReviewStore
-from engine.io.files import unescape_formula
-from eval.annotations.corrections import Correction
+from stepscope.app.exports.rows import ROW_TYPES, Tables, column_types
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.engine.io.files import unescape_formula
+from stepscope.eval.annotations.corrections import Correction
 from tests.support.paths import ROOT
 
 SCHEMA = etree.XMLSchema(etree.parse(str(ROOT / "tests" / "data" / "eaf.xsd")))

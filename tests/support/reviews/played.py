@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from app.player.display.payload import pack_run
-from app.player.session.run import Run
-from app.reviews.events import name_events
-from app.videos import Clip
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.dialogue import fill_legality, initial_state
-from engine.records import FrameOutput, Step, UserTurn
-from eval.annotations.corrections import name_turns
-from eval.data.samples import Sample, Turn
-from eval.data.writers import write_samples
-from eval.metrics.failures import JudgedVideo
-from eval.metrics.score import analyze_video
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session.run import Run
+from stepscope.app.reviews.events import name_events
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import fill_legality, initial_state
+from stepscope.engine.records import FrameOutput, Step, UserTurn
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.score import analyze_video
 from tests.support.streams.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{window.hacked=1}} ${window.hacked=1} </script> مرحبا 🙂 " + "x" * 5000

@@ -4,12 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.exports.tabulate import ReviewedVideo
-from app.reviews.actions import Action, Event, Moment
-from app.reviews.review import Opinion, Review, fold_actions
-from engine.records import FrameOutput
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.samples import Sample, Turn
+from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.reviews.actions import Action, Event, Moment
+from stepscope.app.reviews.review import Opinion, Review, fold_actions
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.samples import Sample, Turn
 from tests.support.data.strategies import BOAT
 
 EVIL = "=cmd|'/c calc'!A0 <script>alert(1)</script>\n\n--> ]]> \u202eevil\u202c \x07\x00 \ud83d &lt;"

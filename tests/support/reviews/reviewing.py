@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from engine.video.writer import write_h264
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import inspect
 from tests.support.reviews.played import judge, make_run, write_reviewed

@@ -1,4 +1,4 @@
-"""``python -m app``; videos named ``slow...`` stream slowly, so that tests can act during a run."""
+"""``python -m stepscope.app``; videos named ``slow...`` stream slowly, so that tests can act during a run."""
 
 import sys
 import time
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from app.__main__ import main
-from engine.video.reader import Frame, read_frames
+from stepscope.app.__main__ import main
+from stepscope.engine.video.reader import Frame, read_frames
 
 PAUSES_S = {"slower": 1.0, "slow": 0.1}
 """Time for each frame, by the beginning of the name of the video."""
@@ -22,5 +22,5 @@ def _read(path: str | Path, **more: Any) -> Iterator[Frame]:
 
 
 if __name__ == "__main__":
-    with patch("app.player.session.plan.read_frames", _read):
+    with patch("stepscope.app.player.session.plan.read_frames", _read):
         sys.exit(main(sys.argv[1:]))

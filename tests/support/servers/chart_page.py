@@ -9,9 +9,9 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.batch.chart import make_chart, pack_chart
-from app.figures.charts.registry import CHARTS
-from eval.reports.results import read_results
+from stepscope.app.batch.chart import make_chart, pack_chart
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.eval.reports.results import read_results
 from tests.support.servers.small_page import launch
 
 

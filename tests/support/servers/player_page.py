@@ -11,12 +11,12 @@ from typing import Any
 
 import gradio as gr
 
-from app.player.display.component import make_player
-from app.player.display.increments import ActiveStreams
-from app.player.review_context import ReviewContext
-from app.review_tab.api import answer
-from app.reviews.store import open_store
-from eval.data.loading import read_split
+from stepscope.app.player.display.component import make_player
+from stepscope.app.player.display.increments import ActiveStreams
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.review_tab.api import answer
+from stepscope.app.reviews.store import open_store
+from stepscope.eval.data.loading import read_split
 from tests.support.servers.small_page import launch
 
 

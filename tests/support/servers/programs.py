@@ -112,7 +112,7 @@ def _wait_for_start() -> dict[str, Any]:
 
 
 def _run() -> None:
-    import app.cli.serve  # noqa: F401, PLC0415 - loads the packages
+    import stepscope.app.cli.serve  # noqa: F401, PLC0415 - loads the packages
 
     request = _wait_for_start()
     with open(os.devnull, "rb") as nothing, open(request["log"], "ab") as log:

@@ -1,4 +1,4 @@
-"""``python -m app`` with the outputs of ``make_long_run`` instead of a model, at a constant rate, for benchmarks.
+"""``python -m stepscope.app`` with the outputs of ``make_long_run`` instead of a model, at a constant rate, for benchmarks.
 
 Environment variables: ``SCRIPTED_FRAMES`` of the video, ``SCRIPTED_TURNS`` of its reference, and
 ``SCRIPTED_RATE`` in frames per second. ``--data`` has the sample of that run.
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from app.__main__ import main
-from engine.records import FrameOutput
+from stepscope.app.__main__ import main
+from stepscope.engine.records import FrameOutput
 from tests.support.pages.long_run import make_long_run
 
 
@@ -39,8 +39,8 @@ def _leave_alone(_: Any, frames: Iterable[Any], **__: Any) -> Iterable[Any]:
 
 if __name__ == "__main__":
     with (
-        patch("app.player.session.plan.Streamer", ScriptedStreamer),
-        patch("app.player.session.plan.encode", _leave_alone),
-        patch("app.player.streaming.MAX_RECORDED_VALUES", 0),
+        patch("stepscope.app.player.session.plan.Streamer", ScriptedStreamer),
+        patch("stepscope.app.player.session.plan.encode", _leave_alone),
+        patch("stepscope.app.player.streaming.MAX_RECORDED_VALUES", 0),
     ):
         sys.exit(main(sys.argv[1:]))

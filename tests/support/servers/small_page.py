@@ -4,10 +4,10 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.player.display.component import CSS as PLAYER_CSS
-from app.player.speech import speech_routes
-from app.plotly_script import plotly_routes
-from app.style.theme import CSS, make_theme
+from stepscope.app.player.display.component import CSS as PLAYER_CSS
+from stepscope.app.player.speech import speech_routes
+from stepscope.app.plotly_script import plotly_routes
+from stepscope.app.style.theme import CSS, make_theme
 
 
 def launch(page: gr.Blocks, folder: Path, port: int) -> None:

@@ -1,14 +1,17 @@
-"""``python -m app`` that also offers sweeps of 21 thresholds per axis, for a benchmark of 441 points."""
+"""``python -m stepscope.app`` that also offers sweeps of 21 thresholds per axis, for a benchmark of 441 points."""
 
 import sys
 from unittest.mock import patch
 
-from app.__main__ import main
-from eval.sweeps.grid import GRID_SIZES
+from stepscope.app.__main__ import main
+from stepscope.eval.sweeps.grid import GRID_SIZES
 
 SIZE = 21
 
 if __name__ == "__main__":
     sizes = (*GRID_SIZES, SIZE)
-    with patch("app.batch.sweeps.panel.GRID_SIZES", sizes), patch("app.batch.sweeps.folders.GRID_SIZES", sizes):
+    with (
+        patch("stepscope.app.batch.sweeps.panel.GRID_SIZES", sizes),
+        patch("stepscope.app.batch.sweeps.folders.GRID_SIZES", sizes),
+    ):
         sys.exit(main(sys.argv[1:]))

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput, UserTurn
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
-from eval.data.samples import Sample
-from eval.runs.streaming.video_runs import run_samples
-from eval.runs.worker_messages import VideoResult, WorkerConfig
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.streaming.video_runs import run_samples
+from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig
 from tests.support.streams.fakes import STEPS, random_frames
 from tests.support.streams.streams import SHORT, between
 

@@ -4,11 +4,11 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from engine.config import ContextStrategy, StreamConfig
-from engine.control.controller import StreamController
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.records import FrameOutput
+from stepscope.engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.records import FrameOutput
 from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner
 
 Turns = dict[int, tuple[tuple[str, ...], str | None]]

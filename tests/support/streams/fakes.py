@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
-from assets.training.tiny import train_tokenizer
-from engine.control.requests import (
+from stepscope.assets.training.tiny import train_tokenizer
+from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
     Decision,
@@ -21,13 +21,13 @@ from engine.control.requests import (
     FrameTimesRequest,
     Image,
 )
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.model.prompt import Prompt
-from engine.model.saving import save_model
-from engine.model.smolvlm import Pooling, StreamingModel
-from engine.records import FrameOutput, Step
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.model.saving import save_model
+from stepscope.engine.model.smolvlm import Pooling, StreamingModel
+from stepscope.engine.records import FrameOutput, Step
 
 UPDATE, RESPONSE, EOS = 1, 2, 3
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import torch
 
-from engine.inference.cuda_graphs import Capture, CudaGraphPool, Step
-from engine.inference.static import StaticStep
-from engine.model.checkpoint import Checkpoint
+from stepscope.engine.inference.cuda_graphs import Capture, CudaGraphPool, Step
+from stepscope.engine.inference.static import StaticStep
+from stepscope.engine.model.checkpoint import Checkpoint
 
 
 def run_eagerly(step: StaticStep) -> Step:

@@ -5,12 +5,12 @@ from threading import Event, Lock, Semaphore
 
 import numpy as np
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.live.clock import Clock
-from engine.live.session import LiveOptions, LiveSession
-from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.live.clock import Clock
+from stepscope.engine.live.session import LiveOptions, LiveSession
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
 from tests.support.streams.fakes import STEPS
 from tests.support.streams.streams import SHORT
 

@@ -9,11 +9,11 @@ from peft import PeftModel
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from engine.config import StreamConfig
-from engine.control.task import Task
-from engine.model.checkpoint import Checkpoint
-from engine.records import UserTurn
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import UserTurn
+from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import STEPS, random_frames
 from tests.support.streams.published import TOWER_WIDTH, WIDTH
 

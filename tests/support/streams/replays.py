@@ -3,16 +3,16 @@
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.config import StreamConfig, Thresholds
-from engine.control.requests import PassCounts
-from engine.control.speculator import PriorRun
-from engine.control.task import Task
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import FrameOutput
-from engine.replay import Recording
-from engine.stream import StreamRequest
-from engine.streamer import Streamer
+from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.control.requests import PassCounts
+from stepscope.engine.control.speculator import PriorRun
+from stepscope.engine.control.task import Task
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

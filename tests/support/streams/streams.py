@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.control.task import Task
-from engine.records import FrameOutput, UserTurn
+from stepscope.engine.control.task import Task
+from stepscope.engine.records import FrameOutput, UserTurn
 from tests.support.streams.fakes import STEPS
 
 TASK = Task(goal="build the toy truck", steps=STEPS, user_turns=(UserTurn(time_s=3.2, text="What is next?"),))

@@ -8,13 +8,13 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch.context import FEATURES_FOLDER, BatchContext
-from app.batch.new_run import start as new_run
-from app.batch.new_run.form import UNFILLED, FilledForm, list_checkpoints, make_work, show_rule, use_settings
-from app.batch.runs import handlers
-from engine.model.files.bundled import BUNDLED_CHECKPOINTS
-from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import RunFolder
+from stepscope.app.batch.context import FEATURES_FOLDER, BatchContext
+from stepscope.app.batch.new_run import start as new_run
+from stepscope.app.batch.new_run.form import UNFILLED, FilledForm, list_checkpoints, make_work, show_rule, use_settings
+from stepscope.app.batch.runs import handlers
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.pages.batch_tab import make_batches
 

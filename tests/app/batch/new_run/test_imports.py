@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.new_run.imports import check_files, import_files
-from app.batch.runs import handlers
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.new_run.imports import check_files, import_files
+from stepscope.app.batch.runs import handlers
 from tests.support.pages.batch_tab import make_batches, wait_for
 from tests.support.paths import ROOT
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.context import SPLITS_FOLDER, BatchContext
-from app.batch.job_queue import JobQueue
-from app.batch.new_run import own_splits
-from app.batch.new_run.add_split import add_file, add_path
-from app.batch.new_run.own_splits import read_kept_splits
-from eval.data.loading import read_split
-from eval.data.samples import InvalidSample, Sample, Split
-from eval.data.writers import write_samples
+from stepscope.app.batch.context import SPLITS_FOLDER, BatchContext
+from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.batch.new_run import own_splits
+from stepscope.app.batch.new_run.add_split import add_file, add_path
+from stepscope.app.batch.new_run.own_splits import read_kept_splits
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.data.writers import write_samples
 from tests.support.data.batches import SCORING, copies, make_worker_config, write_split
 from tests.support.streams.fakes import count_letters
 

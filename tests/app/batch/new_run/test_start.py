@@ -6,8 +6,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch.context import FEATURES_FOLDER, BatchContext
-from app.batch.runs import handlers
+from stepscope.app.batch.context import FEATURES_FOLDER, BatchContext
+from stepscope.app.batch.runs import handlers
 from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
 
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from app.batch.runs import handlers
-from app.batch.sweeps import handlers as sweeping
-from engine.io.files import load_json, write_json
-from eval.annotations.corrected_samples import apply_corrections
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.loading import read_split
-from eval.data.samples import Sample
-from eval.data.writers import write_samples
-from eval.reports.table_files import read_metrics
-from eval.runs.folder import COPIED, NO_REFERENCE
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.app.batch.runs import handlers
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.engine.io.files import load_json, write_json
+from stepscope.eval.annotations.corrected_samples import apply_corrections
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.folder import COPIED, NO_REFERENCE
 from tests.support.data.recorded import record_toy
 from tests.support.pages.batch_tab import make_batches, make_jobs, wait_for
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.runs.results import NOT_MEASURED, VIDEO_COLUMNS, draw_corpus, score_groups, video_table
-from eval.reports.results import read_results
+from stepscope.app.batch.runs.results import NOT_MEASURED, VIDEO_COLUMNS, draw_corpus, score_groups, video_table
+from stepscope.eval.reports.results import read_results
 
 ROWS: list[dict[str, str | float]] = [
     {

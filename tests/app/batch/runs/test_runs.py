@@ -11,18 +11,18 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from app.batch.runs import handlers
-from app.batch.runs.handlers import ShownRun
-from app.batch.runs.results import HEADERS
-from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.render import RECOMMENDED
-from app.formatting import as_sentence
-from app.player.views import status_line
-from eval.metrics.definitions import find_metric
-from eval.reports.results import read_results
-from eval.runs.output_folder import lock_folder
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.app.batch.runs import handlers
+from stepscope.app.batch.runs.handlers import ShownRun
+from stepscope.app.batch.runs.results import HEADERS
+from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.batch.sweeps.render import RECOMMENDED
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.views import status_line
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.reports.results import read_results
+from stepscope.eval.runs.output_folder import lock_folder
 from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
 
 

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from app.batch import saved_runs as saved
-from app.batch.compare import handlers as comparing
-from app.batch.context import BatchContext
-from app.batch.job_queue import Job
-from app.batch.runs.results import video_table
-from app.player.context import AppContext
-from app.player.views import RunView
-from engine.dialogue import initial_state
-from engine.records import FrameOutput, frame_at
-from eval.data.samples import Sample
-from eval.matching import updates
-from eval.metrics.replies import turn_taking
-from eval.metrics.score import analyze_video
-from eval.metrics.videollm_online import LiveTurn, count_live
-from eval.reports.scoring import score_run
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.compare import handlers as comparing
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import Job
+from stepscope.app.batch.runs.results import video_table
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.views import RunView
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching import updates
+from stepscope.eval.metrics.replies import turn_taking
+from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.metrics.videollm_online import LiveTurn, count_live
+from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, copies, no_java, write_split
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context

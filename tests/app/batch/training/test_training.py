@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.training import handlers
-from app.batch.training.table import HEADERS, clip_table
-from app.figures.charts.registry import TRAINING_CHARTS
-from app.player.context import AppContext
-from engine.io.files import write_csv
-from engine.training.curves import LossCurve, TrainingProgress, write_curves
-from eval.training.clip_table import ClipRow
-from eval.training.results import TrainingResults, read_results, write_clips
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.training import handlers
+from stepscope.app.batch.training.table import HEADERS, clip_table
+from stepscope.app.figures.charts.registry import TRAINING_CHARTS
+from stepscope.app.player.context import AppContext
+from stepscope.engine.io.files import write_csv
+from stepscope.engine.training.curves import LossCurve, TrainingProgress, write_curves
+from stepscope.eval.training.clip_table import ClipRow
+from stepscope.eval.training.results import TrainingResults, read_results, write_clips
 
 HOSTILE = '<img src=x onerror="hacked=1">'
 CLIPS = (

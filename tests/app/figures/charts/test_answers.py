@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.figures.charts import answers
-from engine.chat.timings import AnswerTiming, FirstToken, ReusePoint
+from stepscope.app.figures.charts import answers
+from stepscope.engine.chat.timings import AnswerTiming, FirstToken, ReusePoint
 
 TIMINGS = (
     AnswerTiming(prompt_tokens=100, cached_tokens=10, queue_s=0.5, first_s=0.2, rest_s=0.3),

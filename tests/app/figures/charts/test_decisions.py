@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.figures.charts.registry import CHARTS
-from app.style.colours import Theme
-from eval.reports.results import Results
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.style.colours import Theme
+from stepscope.eval.reports.results import Results
 
 
 def test_the_roc_chart_has_the_area_of_the_score_and_passes_through_the_corners(results: Results) -> None:

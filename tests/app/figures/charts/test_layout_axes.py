@@ -1,6 +1,6 @@
 """Axes that several charts share."""
 
-from app.figures.charts.layout import log_axis
+from stepscope.app.figures.charts.layout import log_axis
 
 
 def test_the_ticks_of_a_logarithmic_axis_are_whole_numbers() -> None:

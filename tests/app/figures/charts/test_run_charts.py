@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.figures.charts.layout import MAX_NAME_CHARS
-from app.figures.charts.registry import CHARTS
-from app.figures.charts.videos import VIDEO_SCORES, scatter, score_distributions
-from eval.reports.results import Results
+from stepscope.app.figures.charts.layout import MAX_NAME_CHARS
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.figures.charts.videos import VIDEO_SCORES, scatter, score_distributions
+from stepscope.eval.reports.results import Results
 
 ROWS: list[dict[str, str | float]] = [
     {"video_id": "a", "error": "", "F1": 0.5, "dst_f1": 1.0},

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from app.figures.charts.registry import CHARTS
-from app.style.colours import Theme
-from eval.data.loading import read_split
-from eval.reports.results import Results, read_results
-from eval.reports.scoring import score_run, write_tables
-from eval.runs.folder import RunFolder
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.style.colours import Theme
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.reports.results import Results, read_results
+from stepscope.eval.reports.scoring import score_run, write_tables
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import SCORING, no_java
 from tests.support.data.recorded import record_toy
 from tests.support.streams.fakes import count_letters

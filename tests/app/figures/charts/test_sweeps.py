@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.figures.charts.sweep_curves import SweepData, curves
-from app.figures.charts.sweeps import heat_map
-from engine.decisions.policies import POLICIES
-from eval.sweeps.best_point import PresentPoint
-from eval.sweeps.grid import Grid, GridScores
+from stepscope.app.figures.charts.sweep_curves import SweepData, curves
+from stepscope.app.figures.charts.sweeps import heat_map
+from stepscope.engine.decisions.policies import POLICIES
+from stepscope.eval.sweeps.best_point import PresentPoint
+from stepscope.eval.sweeps.grid import Grid, GridScores
 
 GRID = Grid(speak=(0.25, 0.75), update=(0.1, 0.5, 0.9))
 VALUES = (0.2, 0.4, 0.6, 0.8, math.nan, 0.5)

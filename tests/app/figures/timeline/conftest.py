@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.figures.timeline.run import TimelineRun
-from app.player.figures import to_timeline_run
+from stepscope.app.figures.timeline.run import TimelineRun
+from stepscope.app.player.figures import to_timeline_run
 from tests.support.reviews.played import make_run
 from tests.support.streams.fakes import count_letters
 

@@ -9,13 +9,13 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from app.figures.text import from_markup, text_width
-from app.figures.timeline.figure import build_timeline
-from app.figures.timeline.run import Decisions, TimelineRun, pair_decisions, read_signals
-from app.figures.timeline.signals import reduce_curve
-from app.figures.timeline.table import timeline_rows
-from app.style.colours import COLOURS, Theme
-from engine.config import StreamConfig
+from stepscope.app.figures.text import from_markup, text_width
+from stepscope.app.figures.timeline.figure import build_timeline
+from stepscope.app.figures.timeline.run import Decisions, TimelineRun, pair_decisions, read_signals
+from stepscope.app.figures.timeline.signals import reduce_curve
+from stepscope.app.figures.timeline.table import timeline_rows
+from stepscope.app.style.colours import COLOURS, Theme
+from stepscope.engine.config import StreamConfig
 from tests.support.reviews.played import HOSTILE
 
 Make = Callable[..., TimelineRun]

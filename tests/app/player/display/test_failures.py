@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.player.display.failures import pack_failure
-from eval.data.samples import Turn
-from eval.metrics.failures import Failure, JudgedTurn, JudgedVideo
+from stepscope.app.player.display.failures import pack_failure
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.metrics.failures import Failure, JudgedTurn, JudgedVideo
 from tests.support.reviews.played import judge, make_run
 
 

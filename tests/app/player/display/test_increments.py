@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from app.player.display.increments import ActiveStreams, StreamIncrements
-from app.player.display.payload import pack_run
-from app.player.session.run import Run
-from engine.video.writer import write_h264
+from stepscope.app.player.display.increments import ActiveStreams, StreamIncrements
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session.run import Run
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.long_run import make_long_run, with_signals
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.player.display.component import STATIC
-from app.player.display.modules import exports_of, imports_of, join_modules, load_modules, make_script
+from stepscope.app.player.display.component import STATIC
+from stepscope.app.player.display.modules import exports_of, imports_of, join_modules, load_modules, make_script
 from tests.support.paths import ROOT
 
 
@@ -40,7 +40,7 @@ def test_each_folder_has_about_ten_files() -> None:
 
 def test_a_wheel_has_all_files() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = project["tool"]["setuptools"]["package-data"]["app.player"]
+    patterns = project["tool"]["setuptools"]["package-data"]["stepscope.app.player"]
     packed = {path for pattern in patterns for path in glob(pattern, root_dir=STATIC.parent, recursive=True)}
     assert {path.relative_to(STATIC.parent).as_posix() for path in STATIC.rglob("*.*")} <= packed
 

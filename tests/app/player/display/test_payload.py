@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from eval.metrics.decisions import count_decisions, reference_frames
+from stepscope.eval.metrics.decisions import count_decisions, reference_frames
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows, wait_until_drawn
 from tests.support.pages.two_videos import count_requests, cues, show, wait_for_time
 from tests.support.reviews.played import HOSTILE, judge, make_run

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.display.score_tiles import HEADLINES, SPANS, STATES, TEACHER_FORCED, make_tiles
-from app.templates import render
+from stepscope.app.player.display.score_tiles import HEADLINES, SPANS, STATES, TEACHER_FORCED, make_tiles
+from stepscope.app.templates import render
 from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run
 
 HOSTILE = "\"><img src=x onerror='window.hacked=1'>&{{1+1}}"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from app.player import handlers
-from app.player.context import AppContext
-from app.player.session.bundled_run import OPENING_VIDEO, BundledRun
-from app.player.session.live_run import LiveRun
-from app.player.views import task_boxes
-from engine.cli.options import BUNDLED_RUN
-from engine.config import StreamConfig
-from engine.loading import load_model
+from stepscope.app.player import handlers
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.bundled_run import OPENING_VIDEO, BundledRun
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.views import task_boxes
+from stepscope.engine.cli.options import BUNDLED_RUN
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
 from tests.support.pages.benches import make_context, run_views, views
 from tests.support.paths import ASSETS
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.player.display.payload import pack_run
-from app.player.session.run import PAGE_SCORING, analyze_run
-from app.player.session.saved import read_saved_run
-from app.videos import sample_clip
-from eval.cli.finished_runs import score
-from eval.cli.options import RescoreOptions
-from eval.data.loading import read_split
-from eval.recorder import RunRecorder, Turn
-from eval.runs.folder import RunFolder
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session.run import PAGE_SCORING, analyze_run
+from stepscope.app.player.session.saved import read_saved_run
+from stepscope.app.videos import sample_clip
+from stepscope.eval.cli.finished_runs import score
+from stepscope.eval.cli.options import RescoreOptions
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.recorder import RunRecorder, Turn
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import no_java
 from tests.support.servers.served import ModelServer, serve_chat
 from tests.support.streams.fakes import count_letters
@@ -26,7 +26,7 @@ SPOKEN = {1: "Early.", 2: "Zzzz!", 4: "Now.", 5: "Now."}
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
     with RunRecorder(tmp_path / "run", model="m") as run, run.video("v", fps=2, turns=[SPAN]) as video:
         for index in range(8):
             video.frame(index / 2, response=SPOKEN.get(index))

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from app.batch import saved_runs as saved
-from app.batch.context import BatchContext
-from app.batch.job_queue import JobQueue
-from app.controls.widgets import list_components
-from app.player import handlers
-from app.player.context import AppContext
-from app.player.display.payload import pack_run
-from app.player.session import places
-from app.player.session.live_run import LiveRun
-from app.player.session.places import RecentSessions, link_params, run_url_params
-from app.player.session.run import Run, write_task
-from app.videos import Clip
-from engine.config import StreamConfig
-from eval.data.samples import build_task
+from stepscope.app.batch import saved_runs as saved
+from stepscope.app.batch.context import BatchContext
+from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.controls.widgets import list_components
+from stepscope.app.player import handlers
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session import places
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.places import RecentSessions, link_params, run_url_params
+from stepscope.app.player.session.run import Run, write_task
+from stepscope.app.videos import Clip
+from stepscope.engine.config import StreamConfig
+from stepscope.eval.data.samples import build_task
 from tests.support.data.batches import SCORING, make_worker_config
 from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.reviews.played import make_run

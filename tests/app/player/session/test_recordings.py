@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.player import reruns
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.session.recordings import RecordingCache
-from app.reviews.store import open_store
-from engine.config import Thresholds
+from stepscope.app.player import reruns
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.recordings import RecordingCache
+from stepscope.app.reviews.store import open_store
+from stepscope.engine.config import Thresholds
 from tests.support.pages.benches import make_context, make_page, run_views
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import TASK, PageClient

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from app.player import handlers
-from app.player.context import AppContext
-from app.player.review_context import ReviewContext
-from app.player.session.live_run import LiveRun
-from app.player.session.references import digest_reference
-from app.player.views import Buttons, ClipView, RunView
-from app.review_tab.api import Answer, answer
-from app.reviews.history import read_review
-from app.reviews.store import open_store
-from app.videos import BundledVideos, Clip, read_bundled_videos
-from eval.annotations.corrections import Correction, name_turns
-from eval.data.loading import read_samples
-from eval.data.samples import Sample
-from eval.data.writers import write_samples
+from stepscope.app.player import handlers
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.review_context import ReviewContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.session.references import digest_reference
+from stepscope.app.player.views import Buttons, ClipView, RunView
+from stepscope.app.review_tab.api import Answer, answer
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import open_store
+from stepscope.app.videos import BundledVideos, Clip, read_bundled_videos
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.writers import write_samples
 from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.paths import SHARED
 from tests.support.streams.fakes import anybody

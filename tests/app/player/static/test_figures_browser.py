@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.player.display.payload import pack_run
-from engine.video.writer import write_h264
+from stepscope.app.player.display.payload import pack_run
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.reviews.played import judge, make_run

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from engine.video.writer import write_h264
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_stream
 from tests.support.servers.stream_page import STEP

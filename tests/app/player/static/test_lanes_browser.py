@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from engine.decisions.policies import POLICIES
+from stepscope.engine.decisions.policies import POLICIES
 from tests.app.player.static import test_script_data_browser as scripts
 from tests.app.player.static.test_script_data_browser import floats, packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM

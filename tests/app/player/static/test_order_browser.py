@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.player.display.payload import pack_run
-from app.reviews.events import name_events
-from eval.annotations.corrections import name_turns
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.reviews.events import name_events
+from stepscope.eval.annotations.corrections import name_turns
 from tests.app.player.static.test_selection_browser import read_pack, wait_for
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.played import judge, keys_of_failures, make_run

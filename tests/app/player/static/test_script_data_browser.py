@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.figures.timeline.run import pair_decisions
-from engine.decisions.policies import POLICIES
+from stepscope.app.figures.timeline.run import pair_decisions
+from stepscope.engine.decisions.policies import POLICIES
 from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.pages.modules import address, open_modules, run
 from tests.support.paths import ROOT

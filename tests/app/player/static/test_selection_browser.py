@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.display.payload import pack_run
-from app.player.session.run import Run
-from app.reviews.events import name_events
-from app.reviews.store import ReviewStore, open_store
-from app.videos import sample_clip
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.features.frame_encoder import encode
-from engine.streamer import Streamer
-from engine.video.reader import read_frames
-from eval.annotations.corrections import name_turns
-from eval.data.loading import read_samples
-from eval.data.samples import build_task
-from eval.data.writers import write_samples
-from eval.matching.sentence_encoders import load_encoder
-from eval.metrics.score import analyze_video
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session.run import Run
+from stepscope.app.reviews.events import name_events
+from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.app.videos import sample_clip
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import read_frames
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import build_task
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.metrics.score import analyze_video
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_player
 from tests.support.pages.signals import find_row, point
 from tests.support.paths import ASSETS

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page
 
-from engine.video.writer import write_h264
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.played import judge, make_run, write_reviewed

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from app.player.display.payload import pack_run
-from app.player.session.run import Run
-from app.reviews.events import name_events
-from engine.control.task import Task
-from engine.dialogue import fill_legality, initial_state
-from engine.video.writer import write_h264
-from eval.annotations.corrections import name_turns
-from eval.metrics.failures import JudgedVideo
-from eval.metrics.score import analyze_video
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.player.session.run import Run
+from stepscope.app.reviews.events import name_events
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import fill_legality, initial_state
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.score import analyze_video
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn
 from tests.support.reviews.played import STEPS, judge, make_run, write_reviewed

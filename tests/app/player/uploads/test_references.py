@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.player import handlers
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.views import PlayerView
-from app.videos import Clip
-from eval.data.samples import Sample
-from eval.data.writers import write_samples
+from stepscope.app.player import handlers
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.views import PlayerView
+from stepscope.app.videos import Clip
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.writers import write_samples
 from tests.support.pages.benches import make_context, open_upload, run_views
 
 TASK = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}

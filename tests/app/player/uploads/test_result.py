@@ -8,14 +8,14 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.player.context import AppContext
-from app.player.session.live_run import LiveRun
-from app.player.uploads import result as results
-from app.player.uploads.result import CheckedResult
-from app.player.uploads.video import CheckedReference
-from app.player.views import PlayerView
-from app.videos import Clip
-from engine.video.writer import write_h264
+from stepscope.app.player.context import AppContext
+from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.player.uploads import result as results
+from stepscope.app.player.uploads.result import CheckedResult
+from stepscope.app.player.uploads.video import CheckedReference
+from stepscope.app.player.views import PlayerView
+from stepscope.app.videos import Clip
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.benches import make_context, open_upload
 from tests.support.paths import ROOT

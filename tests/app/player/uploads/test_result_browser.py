@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from engine.decisions.policies import POLICIES
-from engine.video.writer import write_h264
+from stepscope.engine.decisions.policies import POLICIES
+from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, upload, wait_for_status
 from tests.support.pages.thresholds import choose

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from engine.errors import VideoError
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features import encoder_pool
-from engine.model.features.encoder_pool import EncoderPool
-from engine.model.features.frame_encoder import FrameFeatures, encode
-from engine.video.reader import Frame
+from stepscope.engine.errors import VideoError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features import encoder_pool
+from stepscope.engine.model.features.encoder_pool import EncoderPool
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode
+from stepscope.engine.video.reader import Frame
 from tests.support.streams.published import write_online, write_proassist
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine.config import StreamConfig
-from engine.inference.sampler import Sampler
-from engine.model.features.frame_encoder import encode, encode_images
-from engine.model.preprocessing import Normalization, normalize_images
-from engine.model.smolvlm import Pooling
-from engine.video.reader import Frame
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.inference.sampler import Sampler
+from stepscope.engine.model.features.frame_encoder import encode, encode_images
+from stepscope.engine.model.preprocessing import Normalization, normalize_images
+from stepscope.engine.model.smolvlm import Pooling
+from stepscope.engine.video.reader import Frame
 from tests.support.streams.fakes import tiny_checkpoint
 
 POOLINGS: tuple[Pooling, ...] = ("none", "mean", "first")

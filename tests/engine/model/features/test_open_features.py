@@ -7,9 +7,9 @@ import pyarrow
 import pytest
 import torch
 
-from engine.errors import FeatureError
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import feature_info, open_features, read_features, write_features
+from stepscope.engine.errors import FeatureError
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import feature_info, open_features, read_features, write_features
 from tests.support.streams.fakes import random_frames
 
 

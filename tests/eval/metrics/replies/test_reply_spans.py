@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.matching.grading import CosineBands, Reply
-from eval.metrics.replies.reply_spans import GradedReply, SpanCounts, TimedReply, count_spans, grade_span, span_area
+from stepscope.eval.matching.grading import CosineBands, Reply
+from stepscope.eval.metrics.replies.reply_spans import (
+    GradedReply,
+    SpanCounts,
+    TimedReply,
+    count_spans,
+    grade_span,
+    span_area,
+)
 from tests.support.data.replies import grade, scores, spans
 from tests.support.data.strategies import BOAT
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eval.data.samples import Turn
-from eval.metrics.replies.repetition import count_repetition, normalize_text
-from eval.metrics.replies.response_timing import match_ovo
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.metrics.replies.repetition import count_repetition, normalize_text
+from stepscope.eval.metrics.replies.response_timing import match_ovo
 from tests.support.data.replies import scores, spans
 from tests.support.data.strategies import BOAT
 

@@ -5,8 +5,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eval.matching.turns import Match, Pair, ZeroCost, find_match
-from eval.metrics.replies.turn_taking import TurnCounts, count_turns, match_window, matched_pairs, turn_metrics
+from stepscope.eval.matching.turns import Match, Pair, ZeroCost, find_match
+from stepscope.eval.metrics.replies.turn_taking import (
+    TurnCounts,
+    count_turns,
+    match_window,
+    matched_pairs,
+    turn_metrics,
+)
 from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN
 

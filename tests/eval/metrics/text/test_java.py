@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.metrics.text import TextScorer, java
-from eval.metrics.text.java import NUM_STATISTICS, JavaError, Meteor
+from stepscope.eval.metrics.text import TextScorer, java
+from stepscope.eval.metrics.text.java import NUM_STATISTICS, JavaError, Meteor
 
 # Speaks both protocols: the tokenizer lowers the case; METEOR counts shared words. It dies at "poison", at "stumble"
 # only in the first METEOR, is silent at "sleepy", and writes each start to a log.

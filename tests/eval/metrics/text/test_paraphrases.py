@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from eval.data.loading import read_split
-from eval.metrics.score import list_references
-from eval.metrics.text import TextScorer, java
-from eval.metrics.text.java import Meteor, tokenize
-from eval.metrics.text.paraphrases import MAX_KEPT, cut_table, find_cut_table, list_phrases
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.metrics.score import list_references
+from stepscope.eval.metrics.text import TextScorer, java
+from stepscope.eval.metrics.text.java import Meteor, tokenize
+from stepscope.eval.metrics.text.paraphrases import MAX_KEPT, cut_table, find_cut_table, list_phrases
 from tests.support.paths import ASSETS
 
 TABLE = [

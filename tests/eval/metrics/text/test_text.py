@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval.metrics.counts import Pool
-from eval.metrics.score import corpus_metrics
-from eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text
-from eval.metrics.text.java import tokenize
+from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.score import corpus_metrics
+from stepscope.eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text
+from stepscope.eval.metrics.text.java import tokenize
 from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from eval.data.loading import read_split
-from eval.runs.imports.import_results import FORMS, read_result
-from eval.runs.imports.system_output import ResultForm
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.imports.import_results import FORMS, read_result
+from stepscope.eval.runs.imports.system_output import ResultForm
 from tests.support.paths import ROOT
 
 DOCUMENT = (ROOT / "docs" / "result-files.md").read_text(encoding="utf-8")

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.records import FrameOutput, frame_at
-from eval.__main__ import main
-from eval.data.loading import read_split
-from eval.runs.folder import RunFolder
-from eval.runs.imports.import_results import FORMS, import_results, list_missing
-from eval.runs.imports.system_output import hold_within_second
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.__main__ import main
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.imports.import_results import FORMS, import_results, list_missing
+from stepscope.eval.runs.imports.system_output import hold_within_second
 from tests.support.data.batches import no_java
 from tests.support.data.strategies import BOAT
 from tests.support.paths import ROOT
@@ -97,7 +97,7 @@ def test_omni_duplexeval_has_its_segments_at_their_starts(tmp_path: Path) -> Non
 def test_the_command_imports_and_scores_each_form(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
     arguments = ["import", str(DATA / name), "--split", str(SPLIT), "--out", str(tmp_path / "run")]
     assert main(arguments) == 1  # there is no result of the video toast
     assert "files hold no" in capsys.readouterr().out
@@ -171,7 +171,7 @@ def test_any_damage_is_an_error_that_is_named_or_a_valid_import(tmp_path: Path, 
 def test_a_rule_is_chosen_where_the_form_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
     command = ["import", str(DATA / "mmduet.jsonl"), "--split", str(SPLIT), "--out", str(tmp_path / "run")]
     rule = ["--signal", "relevance_score", "--policy", "drop", "--threshold", "0.7"]
     assert main([*command, "--policy", "drop"]) == 2

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from engine.records import FrameOutput, Step
-from eval.__main__ import main
-from eval.data.loading import read_split
-from eval.data.samples import Sample
-from eval.metrics.decisions import count_decisions, summarize_decisions
-from eval.metrics.definitions import METRICS
-from eval.metrics.score import analyze_video, score_counts
-from eval.reports.scoring import score_run
-from eval.runs.folder import RunFolder
-from eval.runs.imports.import_results import NO_RESULT_FILE, import_results
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.eval.__main__ import main
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.decisions import count_decisions, summarize_decisions
+from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.score import analyze_video, score_counts
+from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, import_results
 from tests.support.data.batches import SCORING, no_java, write_split
 from tests.support.data.shared_data import shared
 from tests.support.streams.fakes import count_letters
@@ -221,7 +221,7 @@ def test_real_references_said_by_a_proassist_file_are_all_matched(tmp_path: Path
 def test_the_command_line_imports_scores_and_names_what_is_missing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
     split = write_split(tmp_path, video("boat"), video("car"))
     for name, content in (("a", videollm()), ("b", videollm()), ("c", 7)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
@@ -242,14 +242,14 @@ def test_an_import_that_is_stopped_is_begun_again(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eval.cli.finished_runs.import_into", stop)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.import_into", stop)
     split, out = write_split(tmp_path, video("boat")), tmp_path / "run"
     assert main(["import", "a.json", "--split", str(split), "--out", str(out)]) == 130
     assert capfd.readouterr().err == f"stopped; {out} is not complete; remove it and import again\n"
 
 
 def test_a_split_of_many_days_is_not_filled_with_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eval.runs.imports.import_results.MAX_SAMPLE_FRAMES", 40)
+    monkeypatch.setattr("stepscope.eval.runs.imports.import_results.MAX_SAMPLE_FRAMES", 40)
     reply = {"role": "assistant", "time": 1.0, "content": "Hi."}
     replies = [{"question_id": f"v{number}", "model_response_list": [reply]} for number in range(3)]
     run, _ = imported(tmp_path, replies, *[video(f"v{number}") for number in range(3)])

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from engine.records import FrameOutput
-from eval.data.samples import Sample, Split
-from eval.runs.folder import RunFolder
-from eval.runs.imports.import_results import import_results, read_result
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.imports.import_results import import_results, read_result
 from tests.support.data.strategies import BOAT
 
 KETTLE = replace(BOAT, video_id="kettle", video_path=Path("kettle.mp4"), fps=1.0, num_frames=10, turns=())

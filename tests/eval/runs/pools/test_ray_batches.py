@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from eval.data.loading import read_split
-from eval.runs.batch import run_batch
-from eval.runs.progress import Progress
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.batch import run_batch
+from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.data.batches import like_tables, tables, write_scores
 
 

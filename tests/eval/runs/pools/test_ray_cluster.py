@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.errors import EngineError
-from eval.data.loading import read_split
-from eval.runs.batch import FinishedVideo, run_batch
-from eval.runs.pools.ray_pool import join_cluster
-from eval.runs.pools.scheduler import run_scheduler
-from eval.runs.progress import Progress
-from eval.runs.worker_messages import WorkerConfig
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.errors import EngineError
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.batch import FinishedVideo, run_batch
+from stepscope.eval.runs.pools.ray_pool import join_cluster
+from stepscope.eval.runs.pools.scheduler import run_scheduler
+from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.data.batches import like_tables, run_to_end, tables, write_scores
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import tiny_checkpoint
@@ -172,7 +172,7 @@ def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
     cluster: Any, six_videos: Path, slow_config: WorkerConfig, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "eval", "run", str(six_videos), "--out", str(out), "--devices", "ray"]
+    command = [sys.executable, "-m", "stepscope.eval", "run", str(six_videos), "--out", str(out), "--devices", "ray"]
     process = subprocess.Popen(
         [*command, "--checkpoint", slow_config.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )

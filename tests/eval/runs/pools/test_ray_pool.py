@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from eval.data.loading import read_split
-from eval.runs.batch import run_batch
-from eval.runs.pools.ray_pool import is_cluster
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.batch import run_batch
+from stepscope.eval.runs.pools.ray_pool import is_cluster
 from tests.support.data.batches import make_worker_config
 
 

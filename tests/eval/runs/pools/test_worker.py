@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.io.json_records import parse_record
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from eval.data.loading import read_samples
-from eval.data.samples import Sample
-from eval.runs.folder import VideoRecord
-from eval.runs.streaming import sample_features
-from eval.runs.worker_messages import VideoResult
+from stepscope.engine.io.json_records import parse_record
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import VideoRecord
+from stepscope.eval.runs.streaming import sample_features
+from stepscope.eval.runs.worker_messages import VideoResult
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import VideoError
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.feature_files import feature_info, read_features, write_features
-from eval.data.loading import read_samples
-from eval.runs.streaming import sample_features
+from stepscope.engine.errors import VideoError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.runs.streaming import sample_features
 from tests.conftest import Uploads
 from tests.support.data.batches import (
     copies,

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.records import Step
-from engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
-from eval.data.samples import Sample, Turn
-from eval.metrics.videollm_online import LiveTurn
-from eval.runs.streaming.teacher_forcing import read_live_turns
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import Step
+from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.videollm_online import LiveTurn
+from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
 
 NUM_FRAMES = 12
 SAMPLE = Sample(

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import StreamConfig
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from eval.data.samples import Sample, Turn
-from eval.metrics.videollm_online import LiveTurn, live_metrics
-from eval.runs.streaming.teacher_forcing import read_live_turns
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.videollm_online import LiveTurn, live_metrics
+from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import PublishedLoop

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 import torch
 
-from engine.errors import VideoError
-from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint
-from engine.model.features.frame_encoder import FrameFeatures
-from engine.video.reader import read_frames
-from eval.data.loading import read_samples
-from eval.data.samples import Sample
-from eval.runs.streaming import sample_features, shared_clock, video_runs
-from eval.runs.streaming.sample_features import embed_sample
-from eval.runs.streaming.video_runs import run_samples
-from eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
+from stepscope.engine.errors import VideoError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.video.reader import read_frames
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.streaming import sample_features, shared_clock, video_runs
+from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.streaming.video_runs import run_samples
+from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample

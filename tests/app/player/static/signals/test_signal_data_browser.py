@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.figures.timeline.signals import MARKS
-from app.figures.timeline.turns import LOOKS
+from stepscope.app.figures.timeline.signals import MARKS
+from stepscope.app.figures.timeline.turns import LOOKS
 from tests.app.player.static import test_script_data_browser as scripts
 from tests.app.player.static.test_script_data_browser import floats, packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from app.player.display.payload import pack_run
-from app.style.colours import COLOURS
+from stepscope.app.player.display.payload import pack_run
+from stepscope.app.style.colours import COLOURS
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.pages.signals import colour_at, marker, point, wait_for_figure
 from tests.support.reviews.played import judge, make_run

@@ -18,8 +18,10 @@ test: .venv/.dev
 check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	mkdir -p .links/stepscope
+	ln -sfn $(addprefix ../../,engine eval app assets stepscope/__init__.py stepscope/__main__.py) .links/stepscope/
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=.links $(BIN)/lint-imports
 	$(BIN)/oxlint --deny-warnings app/player/static app/publish/static app/live/static
 	$(BIN)/oxfmt --check 'app/**/*.js'
 	! grep -rnE --include='*.js' '^.{121,}' app

@@ -1,7 +1,7 @@
 """The streaming engine: decoding, encoding and the frame-by-frame decisions of the assistant.
 
-The names in ``__all__`` are the public interface. They load on first use, so that ``import engine.records`` and other
-light modules need no torch. A minimal run::
+The names in ``__all__`` are the public interface. They load at their first use, so that light modules, such as
+``stepscope.engine.records``, need no torch. A minimal run::
 
     from stepscope.engine import StreamConfig, Streamer, Task, encode, load_model, parse_steps, read_frames
 
@@ -13,8 +13,9 @@ light modules need no torch. A minimal run::
         print(output.time_s, output.response)
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from stepscope.engine.imports import import_on_use
 
 if TYPE_CHECKING:
     from stepscope.engine.config import StreamConfig as StreamConfig
@@ -43,14 +44,4 @@ else:
         "read_frames": "stepscope.engine.video.reader",
     }
     __all__ = list(_MODULES)
-
-    def __getattr__(name: str) -> object:
-        """Import a public name at its first use."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
-        return value
-
-    def __dir__() -> list[str]:
-        """Return the names of the module, with those that are not imported yet."""
-        return sorted({*globals(), *_MODULES})
+    __getattr__, __dir__ = import_on_use(globals(), _MODULES)

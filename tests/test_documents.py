@@ -34,11 +34,11 @@ README = ROOT / "README.md"
 DOCUMENTS = (README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "assets/checkpoint/README.md")
 MOST_README_LINES = 120
 PROGRAMS: dict[str, Command | Group] = {
-    "app": stepscope.app.__main__.DEMO,
+    "stepscope.app": stepscope.app.__main__.DEMO,
     "stepscope.app.exports": stepscope.app.exports.__main__.EXPORTS,
-    "assets": Group("", stepscope.assets.__main__.COMMANDS),
-    "engine": Group("", stepscope.engine.__main__.COMMANDS),
-    "eval": Group("", stepscope.eval.__main__.COMMANDS),
+    "stepscope.assets": Group("", stepscope.assets.__main__.COMMANDS),
+    "stepscope.engine": Group("", stepscope.engine.__main__.COMMANDS),
+    "stepscope.eval": Group("", stepscope.eval.__main__.COMMANDS),
     "stepscope": stepscope.app.cli.stepscope.STEPSCOPE,
 }
 PIP_OPTIONS = {"--no-deps"}
@@ -280,9 +280,9 @@ def test_the_layers_in_the_text_are_those_of_the_import_contracts() -> None:
     for package, column in zip(heading, zip(*rows, strict=True), strict=True):
         written = [_CODE.findall(cell) for cell in column if cell]
         (layers,) = [
-            contract["layers"] for contract in contracts if contract.get("layers", [""])[0].startswith(f"{package}.")
+            contract["layers"] for contract in contracts if contract.get("containers") == [f"stepscope.{package}"]
         ]
-        assert written == [re.findall(rf"{package}\.([\w.]+)", layer) for layer in layers]
+        assert written == [re.findall(r"[\w.]+", layer) for layer in layers]
 
 
 @pytest.mark.parametrize(("document", "text"), EXAMPLES)

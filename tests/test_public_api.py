@@ -4,11 +4,35 @@ import subprocess
 import sys
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path
 
 import pytest
 
 PUBLIC = {
-    "engine": [
+    "stepscope": [
+        "FrameOutput",
+        "LiveTurn",
+        "Recording",
+        "RunRecorder",
+        "SignalSpec",
+        "Step",
+        "StreamConfig",
+        "Streamer",
+        "Task",
+        "Turn",
+        "UserTurn",
+        "VideoRecorder",
+        "corpus_metrics",
+        "encode",
+        "find_match",
+        "live_metrics",
+        "load_model",
+        "parse_steps",
+        "read_frames",
+        "read_samples",
+        "score_text",
+    ],
+    "stepscope.engine": [
         "FrameOutput",
         "Recording",
         "Step",
@@ -63,7 +87,8 @@ def test_submodules_still_import_from_the_package() -> None:
     "statements",
     [
         "import stepscope.engine.records",
-        "from engine import FrameOutput, Step, StreamConfig, Task, UserTurn, parse_steps",
+        "from stepscope.engine import FrameOutput, Step, StreamConfig, Task, UserTurn, parse_steps",
+        "from stepscope import FrameOutput, RunRecorder, Task, find_match, live_metrics, read_samples, score_text",
         "from stepscope.eval.data import read_samples",
         "from stepscope.eval.recorder import RunRecorder",
         "from stepscope.eval.metrics import LiveTurn, corpus_metrics, find_match, live_metrics, score_text",
@@ -74,15 +99,15 @@ def test_public_records_data_and_metrics_load_without_torch(statements: str) -> 
 
 
 def test_the_model_loads_torch_on_first_use() -> None:
-    assert "torch" in loaded_after("from engine import load_model")
+    assert "torch" in loaded_after("from stepscope.engine import load_model")
 
 
 @pytest.mark.parametrize(
     ("package", "name", "positional", "keywords"),
     [
-        ("engine", "load_model", ["path_or_id"], {"device", "dtype"}),
-        ("engine", "read_frames", ["path"], {"fps", "size"}),
-        ("engine", "Streamer", ["checkpoint", "config"], set()),
+        ("stepscope.engine", "load_model", ["path_or_id"], {"device", "dtype"}),
+        ("stepscope.engine", "read_frames", ["path"], {"fps", "size"}),
+        ("stepscope.engine", "Streamer", ["checkpoint", "config"], set()),
         ("stepscope.eval.data", "read_samples", ["path"], set()),
         (
             "stepscope.eval.metrics",
@@ -103,3 +128,17 @@ def test_public_functions_keep_their_parameters(
         : len(positional)
     ] == positional
     assert keywords <= {one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+
+
+def test_a_program_beside_files_named_like_our_folders_records_a_run(tmp_path: Path) -> None:
+    for name in ("eval.py", "app.py", "engine/__init__.py", "assets/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("raise ImportError('a file of the user')\n")
+    (tmp_path / "record.py").write_text(
+        "from stepscope import RunRecorder\n"
+        "with RunRecorder('run', model='mine') as run, run.video('boat', fps=2) as video:\n"
+        "    video.frame(0.0, response='Set down the hull.')\n"
+    )
+    done = subprocess.run([sys.executable, "record.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Set down the hull." in (tmp_path / "run" / "boat.jsonl").read_text()

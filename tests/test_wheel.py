@@ -19,7 +19,8 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
 MAX_WHEEL_BYTES = 40 * 2**20
-SOURCES = ("app", "assets", "engine", "eval", "benchmarks", "tests", "LICENSE", "README.md", "pyproject.toml")
+FOLDERS = ("app", "assets", "engine", "eval")
+SOURCES = (*FOLDERS, "stepscope", "benchmarks", "tests", "LICENSE", "README.md", "pyproject.toml", "setup.py")
 
 
 def run(*command: object, cwd: Path, environment: dict[str, str] | None = None) -> str:
@@ -95,19 +96,22 @@ def page(programs: Path, environment: dict[str, str], tmp_path: Path) -> Iterato
 
 def test_the_wheel_has_the_product_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"app", "assets", "engine", "eval"}
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"stepscope"}
+    for folder in FOLDERS:
+        modules = {f"stepscope/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / folder).rglob("*.py")}
+        assert modules <= set(names)
     for path in (
-        "assets/checkpoint/model.safetensors",
-        "assets/demo/boat.mp4",
-        "app/style/app.css",
-        "app/space/files/requirements.txt",
-        "app/templates/scores.html",
-        "engine/decisions/policies.toml",
-        "eval/metrics/metrics.toml",
+        "stepscope/assets/checkpoint/model.safetensors",
+        "stepscope/assets/demo/boat.mp4",
+        "stepscope/app/style/app.css",
+        "stepscope/app/space/files/requirements.txt",
+        "stepscope/app/templates/scores.html",
+        "stepscope/engine/decisions/policies.toml",
+        "stepscope/eval/metrics/metrics.toml",
     ):
         assert path in names
-    scripts = [path.relative_to(ROOT).as_posix() for path in (ROOT / "app/player/static").rglob("*.*")]
-    run_files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "assets/demo/run").iterdir()]
+    scripts = [f"stepscope/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "app/player/static").rglob("*.*")]
+    run_files = [f"stepscope/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "assets/demo/run").iterdir()]
     assert set(scripts) | set(run_files) <= set(names)
     assert wheel.stat().st_size < MAX_WHEEL_BYTES
 
@@ -132,7 +136,7 @@ def test_the_page_of_the_wheel_serves_a_bundled_video_and_writes_nothing_beside_
 def test_the_command_of_the_wheel_streams_a_bundled_video(
     programs: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    (video,) = programs.parent.glob("lib/python*/site-packages/assets/demo/boat.mp4")
+    (video,) = programs.parent.glob("lib/python*/site-packages/stepscope/assets/demo/boat.mp4")
     words = (programs / "stepscope", "run", video, "--out", "boat.jsonl", "--goal", "build the boat", "--device", "cpu")
     assert "frames written to boat.jsonl" in run(*words, cwd=tmp_path, environment=environment)
     assert len((tmp_path / "boat.jsonl").read_text().splitlines()) > 10

@@ -5,12 +5,14 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
+import stepscope
 from stepscope.app.space.options import SpaceOptions
 
 FILES: Final = Path(__file__).parent / "files"
 """``README.md`` with the front matter, ``requirements.txt`` and ``space.py``, which the Hub expects at the root."""
 SOURCES: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("app", "assets", "engine", "eval")
+"""Of ``stepscope``; in a checkout they lie beside it."""
 
 
 def write_space(options: SpaceOptions) -> None:
@@ -19,8 +21,11 @@ def write_space(options: SpaceOptions) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} exists and is not an empty folder; name a new folder")
     shutil.copytree(FILES, out, ignore=_skip, dirs_exist_ok=True)
+    for module in ("__init__.py", "__main__.py"):
+        (out / "stepscope").mkdir(exist_ok=True)
+        shutil.copy(Path(stepscope.__file__).with_name(module), out / "stepscope")
     for package in PACKAGES:
-        shutil.copytree(SOURCES / package, out / package, ignore=_skip)
+        shutil.copytree(SOURCES / package, out / "stepscope" / package, ignore=_skip)
     _write_metadata(out)
 
 

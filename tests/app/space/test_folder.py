@@ -68,7 +68,10 @@ def test_the_front_matter_is_valid_and_names_the_tested_versions(space: Path) ->
 def test_the_folder_has_the_packages_with_their_data_and_nothing_else(space: Path) -> None:
     names = {path.name for path in space.iterdir()}
     assert {name for name in names if not name.endswith(".dist-info")} == {
-        *("README.md", "requirements.txt", "space.py", "app", "assets", "engine", "eval")
+        "README.md",
+        "requirements.txt",
+        "space.py",
+        "stepscope",
     }
     for path in (
         "assets/checkpoint/model.safetensors",
@@ -76,7 +79,7 @@ def test_the_folder_has_the_packages_with_their_data_and_nothing_else(space: Pat
         "app/player/static/main.js",
         "eval/metrics/metrics.toml",
     ):
-        assert (space / path).read_bytes() == (ROOT / path).read_bytes()
+        assert (space / "stepscope" / path).read_bytes() == (ROOT / path).read_bytes()
     assert [path for path in space.rglob("*") if path.name == "__pycache__"] == []
 
 
@@ -116,6 +119,6 @@ def test_the_folder_starts_as_the_hub_starts_it(served: tuple[str, Path], space:
     for host, status in ((HOST, 200), ("evil.example", 421)):
         assert httpx.get(f"{address}/config", headers={"host": host}, timeout=30).status_code == status
     assert "StepScope: http://0.0.0.0:" in log.read_text()
-    script = "import app, importlib.metadata as found; print(app.__file__, found.version('stepscope'))"
+    script = "import stepscope.app as app, importlib.metadata as found; print(app.__file__, found.version('stepscope'))"
     done = subprocess.run([sys.executable, "-c", script], cwd=space, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(space / "app" / "__init__.py"), "0.1.0"]
+    assert done.stdout.split() == [str(space / "stepscope" / "app" / "__init__.py"), "0.1.0"]

@@ -15,7 +15,13 @@ from tests.support.pages.browser import free_port
 
 @pytest.mark.parametrize(
     "words",
-    ["engine bench", "eval metrics", "app", "stepscope.app.exports agreement", "stepscope metrics"],
+    [
+        "stepscope.engine bench",
+        "stepscope.eval metrics",
+        "stepscope.app",
+        "stepscope.app.exports agreement",
+        "stepscope metrics",
+    ],
     ids=str,
 )
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -1,4 +1,4 @@
-"""``python -m stepscope.app`` with the outputs of ``make_long_run`` instead of a model, at a constant rate, for benchmarks.
+"""``python -m stepscope.app`` with the outputs of ``make_long_run`` instead of a model, at a constant rate.
 
 Environment variables: ``SCRIPTED_FRAMES`` of the video, ``SCRIPTED_TURNS`` of its reference, and
 ``SCRIPTED_RATE`` in frames per second. ``--data`` has the sample of that run.

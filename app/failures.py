@@ -38,3 +38,4 @@ def log_failure(error: Exception) -> None:
     reason = str(error)[:_MAX_CHARS]
     line = f"request failed in {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {reason!r}"
     _LOG.error(line.encode("ascii", "backslashreplace").decode())
+    _LOG.debug("its traceback", exc_info=error)

@@ -7,7 +7,9 @@ import pytest
 from stepscope.app.player.display.component import STATIC
 from tests.support.paths import ROOT
 
-ROWS = re.findall(r'^  \["([^"]+)", "(\w[\w ]*)", ', (STATIC / "commands.js").read_text(encoding="utf-8"), re.MULTILINE)
+ROWS = re.findall(
+    r'^  \[\s*"([^"]+)",\s+"(\w[\w ]*)",\s', (STATIC / "commands.js").read_text(encoding="utf-8"), re.MULTILINE
+)
 
 
 def test_each_key_has_one_command() -> None:

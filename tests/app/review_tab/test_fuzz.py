@@ -163,7 +163,15 @@ ROW = {
     "playhead_s": None,
 }
 EVENT = {"video_id": "boat", "kind": "reference", "role": "user", "time_s": 1.0, "text": "Go.", "number": 0}
-BODY: dict[str, Any] = {"event": EVENT, "verdict": None, "tags": [], "note": "fine", "correction": None, "target": None}
+BODY: dict[str, Any] = {
+    "event": EVENT,
+    "paired": None,
+    "verdict": None,
+    "tags": [],
+    "note": "fine",
+    "correction": None,
+    "target": None,
+}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +189,7 @@ BODY: dict[str, Any] = {"event": EVENT, "verdict": None, "tags": [], "note": "fi
         ({"body": []}, "list"),
     ],
 )
-def test_an_old_row_that_cannot_be_read_is_left_out_with_its_reason(
+def test_a_row_that_cannot_be_read_is_left_out_with_its_reason(
     reviews: ReviewContext, change: dict[str, Any], reason: str
 ) -> None:
     with reviews.store.engine.begin() as connection:
@@ -204,7 +212,7 @@ def test_a_row_whose_json_is_damaged_is_left_out(reviews: ReviewContext) -> None
     check_all_works(reviews)
 
 
-def test_an_old_row_with_half_a_surrogate_pair_is_read_with_a_question_mark(reviews: ReviewContext) -> None:
+def test_a_row_with_half_a_surrogate_pair_is_read_with_a_question_mark(reviews: ReviewContext) -> None:
     body = {**BODY, "note": HALF, "tags": [HALF], "event": {**EVENT, "text": HALF}}
     with reviews.store.engine.begin() as connection:
         connection.execute(insert(ACTIONS).values({**ROW, "body": body, "action_id": "old"}))

@@ -234,7 +234,7 @@ def test_two_processes_train_as_one_that_accumulates(split: Path, tiny_folder: P
     options = ["--autocast", "float32", "--interval", "2", "--val", str(split)]
     assert train(split, tiny_folder, tmp_path / "one", *options, "--micro-batch-size", "1") == 0
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]  # accelerate's needs GPUs
-    script = tmp_path / "stepscope.py"
+    script = tmp_path / "train_program.py"
     script.write_text(COMMAND)
     words = [str(split), "--checkpoint", str(tiny_folder), "--device", "cpu", "--out", str(tmp_path / "two")]
     sizes = ["--num-steps", "4", "--batch-size", "2"]

@@ -136,7 +136,7 @@ def test_a_saved_run_of_another_checkpoint_keeps_its_thresholds(page: Page) -> N
     page.wait_for_function("document.querySelector('.ss').inspect().video === 'truck-1'")
     wait_for_rest(page, {"speak": 0.5, "update": 0.5})
     type_threshold(page, "speak", 0.2)
-    wait_for_status(page, "a different checkpoint .* It keeps speak 0.5, update 0.5")
+    wait_for_status(page, "a different checkpoint.* It keeps speak 0.5, update 0.5")
     wait_for_rest(page, {"speak": 0.5, "update": 0.5})
     drag_line(page, "update", 0.9)
     wait_for_rest(page, {"speak": 0.5, "update": 0.5})

@@ -231,7 +231,7 @@ class PrefixStore(Generic[C]):
             if entry not in self._entries:
                 self._entries.append(entry)
             self._touch(entry)
-            # an entry that is a prefix of this one can serve no prompt better
+            # drop entries that are a prefix of this one: it serves the same prompts
             self._entries = [
                 other
                 for other in self._entries

@@ -108,7 +108,7 @@ def read_frames(
 ) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
-    Instants before the first picture take the first picture. A source slower than ``fps`` repeats pictures. Of an
+    Before the first picture is due, frames repeat it. A source slower than ``fps`` repeats pictures. Of an
     ``excerpt``, frame ``i`` is the picture at ``start_s + i / fps`` seconds, and at most ``num_frames`` are read.
     Images are resized to ``size``, (height, width) in pixels, with ``INTER_AREA``. ``on_damage`` is called once, after
     the last readable frame of a damaged file.

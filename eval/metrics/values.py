@@ -1,7 +1,7 @@
 """Lists of numbers whose videos are weighted, such as the latencies of a split.
 
-A bootstrap weights the videos of a split a thousand times. What is asked of the numbers under one weighting is computed
-for a block of weightings at once: a sum over the sorted numbers is a product of a sparse matrix, ``[ranges, videos]``,
+A bootstrap weights the videos of a split a thousand times. Quantiles and sums are computed for a block of weightings at
+once: a sum over the sorted numbers is a product of a sparse matrix, ``[ranges, videos]``,
 with all weightings of the block.
 """
 
@@ -60,7 +60,7 @@ class SortedNumbers:
             single: Numbers = below[-1] - below[np.searchsorted(self.numbers, edges, side)]
             return single[None]
         key = id(edges), side
-        if key not in self._ranges:  # with the edges, so that their id stays theirs
+        if key not in self._ranges:  # the entry keeps the edges alive: Python reuses ids
             ends, places = np.unique(np.searchsorted(self.numbers, edges, side), return_inverse=True)
             self._ranges[key] = edges, self._cut([*ends.tolist(), len(self.numbers)]), places
 
@@ -75,7 +75,7 @@ class SortedNumbers:
     def find(self, weightings: Weightings, wanted: Numbers, *, strictly: bool) -> Numbers:
         """Return the first number up to which the weights add up to ``wanted [R]``, or ``strictly`` to more, ``[R]``.
 
-        Of too large a sum it is the last number. There must be numbers.
+        If the weights never add up to it, return the last number. The list must not be empty.
         """
         last = len(self.numbers) - 1
         if len(weightings.matrix) == 1:

@@ -132,7 +132,7 @@ class EncoderPool:
             return video.encoded.popleft()
 
     def _can_take(self, video: _Video) -> bool:
-        """Return whether a frame of the video, its end or an error is there."""
+        """Return whether the video has an encoded frame, its end or an error."""
         return bool(video.encoded) or self._error is not None or (video.is_decoded and video.num_ahead == 0)
 
     def _close_video(self, video: _Video) -> None:
@@ -198,7 +198,7 @@ class EncoderPool:
                 self._changed.notify_all()
 
     def _next_to_encode(self) -> list[tuple[_Video, Frame]]:
-        """Wait for decoded frames; return up to a batch of them, those of the neediest video first; none at the end."""
+        """Wait for decoded frames; return up to a batch, first of the video with fewest encoded; empty at the end."""
         with self._changed:
             while not self._is_closed:
                 batch: list[tuple[_Video, Frame]] = []

@@ -1,16 +1,7 @@
 """The streaming engine: decoding, encoding and the frame-by-frame decisions of the assistant.
 
-The names in ``__all__`` are the public interface. They load at their first use, so that light modules, such as
-``stepscope.engine.records``, need no torch. A minimal run::
-
-    from stepscope.engine import StreamConfig, Streamer, Task, encode, load_model, parse_steps, read_frames
-
-    checkpoint = load_model("assets/checkpoint", device="cpu")
-    config = StreamConfig(fps=2.0)
-    task = Task(goal="build the boat", steps=parse_steps("Set down the hull"))
-    frames = encode(checkpoint, read_frames("boat.mp4", fps=config.fps))
-    for output in Streamer(checkpoint, config).run(frames, task):
-        print(output.time_s, output.response)
+The names in ``__all__`` are the public interface; ``stepscope`` has them too, with an example. They load at their first
+use, so that light modules, such as ``stepscope.engine.records``, need no torch.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """Digests of the data that the player's script receives: a change of code that is no change of data keeps them.
 
-After an intended change of the data: ``python -m tests.app.test_golden_packs`` writes the digests anew.
+After an intended change of the data: ``python -m tests.app.test_golden_packs`` writes new ones.
 """
 
 import hashlib

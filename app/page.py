@@ -11,12 +11,9 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_upload_folder
 
-from stepscope.app.batch import saved_runs as saved
-from stepscope.app.batch.context import BatchContext
-from stepscope.app.batch.tab import make_batch_tab
-from stepscope.app.chat.panel import AskPanel, make_ask_panel
-from stepscope.app.chat.tab import make_chat_tab
+from stepscope.app.context import AppContext
 from stepscope.app.controls.context_choice import make_context_choice
+from stepscope.app.controls.downloads import SAVE_JS, make_download
 from stepscope.app.controls.threshold_sliders import SliderIds, make_threshold_sliders
 from stepscope.app.controls.widgets import (
     AT_ONCE,
@@ -28,24 +25,28 @@ from stepscope.app.controls.widgets import (
     make_status_line,
     wire,
 )
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.places import NO_RUN
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.unused_uploads import UnusedUploads
 from stepscope.app.endpoints.wiring import make_endpoints
 from stepscope.app.failures import report_failures
-from stepscope.app.live.tab import make_live_tab
-from stepscope.app.player import handlers, reruns, streaming
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.display.component import make_player
-from stepscope.app.player.downloads import SAVE_JS, export_run, make_download
-from stepscope.app.player.figures import export_figure
-from stepscope.app.player.inspection import inspect_run
-from stepscope.app.player.questions import wire_question
-from stepscope.app.player.reruns import RequestView
-from stepscope.app.player.review_context import ReviewContext
-from stepscope.app.player.session.places import NO_RUN
-from stepscope.app.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload_panel
-from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
-from stepscope.app.review_tab.api import answer
-from stepscope.app.review_tab.tab import make_review_tab
-from stepscope.app.unused_uploads import UnusedUploads
+from stepscope.app.opening import saved_runs as saved
+from stepscope.app.tabs.batch.tab import make_batch_tab
+from stepscope.app.tabs.chat.panel import AskPanel, make_ask_panel
+from stepscope.app.tabs.chat.tab import make_chat_tab
+from stepscope.app.tabs.live.tab import make_live_tab
+from stepscope.app.tabs.player import handlers, reruns, streaming
+from stepscope.app.tabs.player.downloads import export_run
+from stepscope.app.tabs.player.figures import export_figure
+from stepscope.app.tabs.player.inspection import inspect_run
+from stepscope.app.tabs.player.questions import wire_question
+from stepscope.app.tabs.player.reruns import RequestView
+from stepscope.app.tabs.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload_panel
+from stepscope.app.tabs.reviews.api import answer
+from stepscope.app.tabs.reviews.tab import make_review_tab
+from stepscope.app.web.component import make_player
+from stepscope.app.web.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "for example:\nS1: attach the wheel\nS2: put on the roof"

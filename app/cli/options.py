@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tyro.conf import UseAppendAction
 
-from stepscope.app.player.session.model_use import DEFAULT_LIVE_MINUTES
+from stepscope.app.core.model_use import DEFAULT_LIVE_MINUTES
 from stepscope.engine.cli.options import DeviceOptions, QuantizedOptions
 from stepscope.engine.model.files.bundled import ASSETS
 

@@ -15,35 +15,35 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 from transformers.utils import logging as transformers_logging
 
-from stepscope.app.batch.context import SPLITS_FOLDER, BatchContext
-from stepscope.app.batch.job_queue import JobQueue
-from stepscope.app.batch.new_run.own_splits import read_kept_splits
-from stepscope.app.batch.selection.handlers import read_marks
-from stepscope.app.chat.routes import chat_routes
-from stepscope.app.chat.workers import open_workers
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.cli.proxies import bypass_proxies, read_root_path, trust_proxies
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
+from stepscope.app.core.bundled_run import BundledRun
+from stepscope.app.core.display_copies import DisplayCopies, serving_folder
+from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.core.model_use import ModelUse
+from stepscope.app.core.recordings import RecordingCache
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from stepscope.app.exports.folder import correct_sample
 from stepscope.app.exports.options import STORE
-from stepscope.app.guard import HostRules, RequestGuard, refuse_downloads
-from stepscope.app.identity import read_users
-from stepscope.app.live.recorded import read_recorded
-from stepscope.app.live.tab import CSS as LIVE_CSS
+from stepscope.app.opening.clips import choose_bundled
 from stepscope.app.page import build_page
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.display.component import CSS as PLAYER_CSS
-from stepscope.app.player.handlers import choose_bundled
-from stepscope.app.player.review_context import ReviewContext
-from stepscope.app.player.session.bundled_run import BundledRun
-from stepscope.app.player.session.model_use import ModelUse
-from stepscope.app.player.session.recordings import RecordingCache
-from stepscope.app.player.speech import speech_routes
-from stepscope.app.plotly_script import plotly_routes
 from stepscope.app.reviews.store import check_store_location, open_store
+from stepscope.app.security.guard import HostRules, RequestGuard, refuse_downloads
+from stepscope.app.security.identity import read_users
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
-from stepscope.app.transcode import DisplayCopies, serving_folder
-from stepscope.app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
+from stepscope.app.tabs.batch.new_run.own_splits import read_kept_splits
+from stepscope.app.tabs.batch.selection.handlers import read_marks
+from stepscope.app.tabs.chat.routes import chat_routes
+from stepscope.app.tabs.chat.workers import open_workers
+from stepscope.app.tabs.live.recorded import read_recorded
+from stepscope.app.tabs.live.tab import CSS as LIVE_CSS
+from stepscope.app.web.component import CSS as PLAYER_CSS
+from stepscope.app.web.plotly_script import plotly_routes
+from stepscope.app.web.speech import speech_routes
 from stepscope.engine.chat.pool import MAX_QUEUED_QUESTIONS
 from stepscope.engine.chat.service import AnsweringWorker
 from stepscope.engine.chat.worker import WorkerOptions

@@ -7,17 +7,17 @@ from typing import Any
 
 from gradio.data_classes import FileData
 
-from stepscope.app.batch.context import BatchContext
-from stepscope.app.batch.saved_runs import read_saved
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.places import run_url_params
+from stepscope.app.core.references import check_size
+from stepscope.app.core.run import analyze_run
 from stepscope.app.endpoints.endpoint import make_link, uploaded_path
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.session.places import run_url_params
-from stepscope.app.player.session.references import check_size
-from stepscope.app.player.session.run import analyze_run
-from stepscope.app.review_tab.import_export import write_zip
+from stepscope.app.opening.saved_runs import read_saved
 from stepscope.app.reviews.review import Review
+from stepscope.app.tabs.reviews.import_export import write_zip
 from stepscope.engine.dialogue import fill_legality, initial_state
 from stepscope.engine.io.files import to_json
 from stepscope.engine.records import FrameOutput

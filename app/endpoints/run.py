@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from gradio.data_classes import FileData
 
+from stepscope.app.context import AppContext
+from stepscope.app.core.places import run_url_params
+from stepscope.app.core.plan import StreamPlan
+from stepscope.app.core.run import Run, TaskText, analyze_run, write_task
+from stepscope.app.core.videos import Clip, read_upload
 from stepscope.app.endpoints.endpoint import make_link, uploaded_path
 from stepscope.app.formatting import as_sentence
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.session.places import run_url_params
-from stepscope.app.player.session.plan import StreamPlan
-from stepscope.app.player.session.run import Run, TaskText, analyze_run, write_task
-from stepscope.app.player.streaming import prepare_run
-from stepscope.app.videos import Clip, read_upload
 from stepscope.engine.config import Thresholds, read_threshold
 from stepscope.engine.records import FrameOutput, check_probs
 from stepscope.eval.data.samples import build_task
@@ -39,7 +38,7 @@ def run_video(
     thresholds = Thresholds(
         speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
     )
-    run = prepare_run(context, clip, typed_task, thresholds)
+    run = context.prepare_run(clip, typed_task, thresholds)
     warnings: list[str] = []
     outputs: list[FrameOutput] = []
     plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, max_duration_s=context.max_duration_s)

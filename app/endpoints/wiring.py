@@ -9,16 +9,16 @@ from typing import Any, Final
 import gradio as gr
 from gradio.data_classes import FileData
 
-from stepscope.app.batch.context import BatchContext
+from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import MODEL_QUEUE
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.run import TaskText
 from stepscope.app.endpoints.endpoint import endpoint
 from stepscope.app.endpoints.results import export_run, open_run, score_outputs, score_run_folder
 from stepscope.app.endpoints.run import run_video
-from stepscope.app.guard import ENDPOINTS
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.review_context import ReviewContext
-from stepscope.app.player.session.run import TaskText
-from stepscope.app.review_tab.query import NO_RUN, ReviewQuery, read_visible_review
+from stepscope.app.security.guard import ENDPOINTS
+from stepscope.app.tabs.reviews.query import NO_RUN, ReviewQuery, read_visible_review
 
 RESULTS_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "results", "concurrency_limit": 2}
 """Options of endpoints that need no model."""

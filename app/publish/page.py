@@ -10,7 +10,7 @@ import yaml
 from stepscope.app.style.colours import css_variables
 
 _STATIC: Final = Path(__file__).parent / "static"
-_PLAYER: Final = Path(__file__).parents[1] / "player" / "static"
+_PLAYER: Final = Path(__file__).parents[1] / "web" / "static"
 _PLOTLY: Final = files("plotly") / "package_data" / "plotly.min.js"
 _STYLES: Final = ("stage.css", "player.css")
 _README: Final = """---

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from stepscope.app.core.display_copies import DisplayCopies
+from stepscope.app.core.videos import Clip
 from stepscope.app.publish.options import VideoFiles
-from stepscope.app.transcode import DisplayCopies
-from stepscope.app.videos import Clip
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Sample
 

@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
+from stepscope.app.core.display_copies import DisplayCopies
+from stepscope.app.core.run import Run
+from stepscope.app.core.run_files import RUN_FILES, write_content
+from stepscope.app.core.saved import read_saved_run
+from stepscope.app.core.videos import Clip, sample_clip
 from stepscope.app.formatting import as_sentence
-from stepscope.app.player.session.run import Run
-from stepscope.app.player.session.run_files import RUN_FILES, write_content
-from stepscope.app.player.session.saved import read_saved_run
 from stepscope.app.publish.content import VideoContent, hide_folders, pack_charts, pack_failed, pack_index, pack_video
 from stepscope.app.publish.folder import replace_folder
 from stepscope.app.publish.names import file_stem
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.page import write_page
 from stepscope.app.publish.videos import check_videos, place_video
-from stepscope.app.transcode import DisplayCopies
-from stepscope.app.videos import Clip, sample_clip
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import atomic_write, replace_surrogates, to_json
 from stepscope.eval.data.samples import InvalidSample, Sample, Split

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.player.session.plan import StreamPlan, inspect_plan, stream_plan
+from stepscope.app.core.plan import StreamPlan, inspect_plan, stream_plan
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inspection import FrameInspection
 from stepscope.engine.model.checkpoint import Checkpoint

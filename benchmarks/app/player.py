@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import CDPSession, Page
 
-from stepscope.app.player.display.payload import pack_run
-from stepscope.app.player.session.run import Run
+from stepscope.app.core.run import Run
+from stepscope.app.web.payload import pack_run
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.metrics.failures import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video

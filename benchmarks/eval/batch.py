@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from stepscope.app.batch.job_queue import Job, JobQueue
+from stepscope.app.core.job_queue import Job, JobQueue
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.sentence_encoders import load_encoder

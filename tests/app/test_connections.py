@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app import guard
-from stepscope.app.guard import HostRules, RequestGuard
+from stepscope.app.security import guard
+from stepscope.app.security.guard import HostRules, RequestGuard
 
 
 def test_requests_beyond_the_limits_are_refused_until_others_end(monkeypatch: pytest.MonkeyPatch) -> None:

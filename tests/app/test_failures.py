@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from stepscope.app.failures import INVALID, report_failures
-from stepscope.app.guard import HostRules, RequestGuard
+from stepscope.app.security.guard import HostRules, RequestGuard
 
 
 def test_a_handler_that_meets_null_is_one_sentence_and_one_line(caplog: pytest.LogCaptureFixture) -> None:

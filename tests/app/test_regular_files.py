@@ -14,7 +14,7 @@ PROGRAM: Final = """
 import json, resource, sys
 from pathlib import Path
 from stepscope.app.exports.elan_edits import _parse
-from stepscope.app.identity import read_users
+from stepscope.app.security.identity import read_users
 from stepscope.engine.cli.commands import read_steps
 from stepscope.engine.config import read_config
 from stepscope.engine.errors import EngineError

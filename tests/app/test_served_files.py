@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.transcode import DisplayCopies, serving_folder
+from stepscope.app.core.display_copies import DisplayCopies, serving_folder
 from stepscope.engine.errors import VideoError
 from stepscope.eval.reports.tables import write_columns
 from tests.support.data.batches import copies
@@ -200,7 +200,7 @@ def test_no_copy_is_begun_once_the_page_closes(demo_manifest: Path, tmp_path: Pa
 
 HOLD = """
 import sys, time
-from stepscope.app.transcode import serving_folder
+from stepscope.app.core.display_copies import serving_folder
 with serving_folder() as folder:
     print(folder, flush=True)
     time.sleep(120)

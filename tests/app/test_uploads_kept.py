@@ -9,9 +9,10 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app import guard, unused_uploads
-from stepscope.app.guard import HostRules, RequestGuard
-from stepscope.app.unused_uploads import UnusedUploads
+from stepscope.app.core import unused_uploads
+from stepscope.app.core.unused_uploads import UnusedUploads
+from stepscope.app.security import guard
+from stepscope.app.security.guard import HostRules, RequestGuard
 
 
 async def read_body(scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer
 
-from stepscope.app.batch import saved_runs
-from stepscope.app.batch.context import BatchContext
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.display.payload import pack_run
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.opening import saved_runs
+from stepscope.app.web.payload import pack_run
 from stepscope.engine import read_frames
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.recorder import RunRecorder, SignalSpec

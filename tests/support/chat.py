@@ -8,13 +8,13 @@ from functools import partial
 
 import gradio as gr
 
-from stepscope.app.chat import handlers
-from stepscope.app.chat.conversation.encoded_clips import EncodedClips
-from stepscope.app.chat.conversation.prompts import run_prompt
-from stepscope.app.chat.conversation.window import ChatWindow
-from stepscope.app.chat.views import AskView
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.tabs.chat import handlers
+from stepscope.app.tabs.chat.conversation.encoded_clips import EncodedClips
+from stepscope.app.tabs.chat.conversation.prompts import run_prompt
+from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.app.tabs.chat.views import AskView
 
 
 def ask(context: AppContext, window: ChatWindow | None, live: LiveRun | None, text: str) -> tuple[ChatWindow, str]:

@@ -9,17 +9,17 @@ import gradio as gr
 import pytest
 from gradio import networking
 
-from stepscope.app.batch.context import BatchContext
-from stepscope.app.batch.new_run.form import make_work
 from stepscope.app.cli import serve
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.cli.proxies import read_root_path
 from stepscope.app.cli.stepscope import main
-from stepscope.app.live.handlers import URL
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.opening import clips
 from stepscope.app.page import build_page
-from stepscope.app.player import handlers
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.session.live_run import LiveRun
+from stepscope.app.tabs.batch.new_run.form import make_work
+from stepscope.app.tabs.live.handlers import URL
 from stepscope.engine.config import StreamConfig
 from tests.support.pages.benches import run_views, views
 from tests.support.pages.browser import free_port
@@ -45,10 +45,10 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
         page = build_page(context, batches, reviews).get_config_file()
         sliders = {part["props"].get("elem_id"): part["props"].get("value") for part in page["components"]}
         live = LiveRun()
-        clip = views(handlers.choose_bundled(context, None, "truck-1"))[0].clip
+        clip = views(clips.choose_bundled(context, None, "truck-1"))[0].clip
         list(run_views(context, clip, live, speak_threshold=0.7))
         assert live.run is not None
-        thresholds: list[float] = list(handlers.open_page(context, None, None, {"video": "truck-1"}).thresholds)
+        thresholds: list[float] = list(clips.open_page(context, None, None, {"video": "truck-1"}).thresholds)
         built.extend([sliders, live.run.config, make_work(batches, "", 0.6, 0.5, live=False).config, thresholds])
         raise StoppedError
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.batch.sweeps import handlers as sweeping
-from stepscope.app.chat.conversation.window import ChatWindow
-from stepscope.app.chat.views import AnswerDisplay
 from stepscope.app.controls import pace
 from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
-from stepscope.app.player.session.live_run import Cancellable
+from stepscope.app.core.live_run import Cancellable
+from stepscope.app.tabs.batch.sweeps import handlers as sweeping
+from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.app.tabs.chat.views import AnswerDisplay
 from stepscope.engine.chat.answering import AnswerDelta
 from stepscope.eval.sweeps.exact import SweepProgress
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from stepscope.app.exports.__main__ import main
-from stepscope.app.review_tab.import_export import write_zip
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.review import fold_actions
 from stepscope.app.reviews.store import open_store
+from stepscope.app.tabs.reviews.import_export import write_zip
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples, read_split
 from tests.support.paths import ROOT

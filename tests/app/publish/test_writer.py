@@ -161,7 +161,7 @@ def test_a_full_disk_is_no_problem_of_one_video(
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("stepscope.app.transcode.shutil.copyfileobj", fail)
+    monkeypatch.setattr("stepscope.app.core.display_copies.shutil.copyfileobj", fail)
     with pytest.raises(VideoError, match=r"cannot be prepared for the browser \(No space left on device\); free some"):
         publish(save_run(tmp_path / "run", demo_manifest), tmp_path / "site")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

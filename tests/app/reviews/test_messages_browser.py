@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.app.player.static import test_script_data_browser as scripts
-from tests.app.player.static.test_script_data_browser import packed_run
+from tests.app.web.static import test_script_data_browser as scripts
+from tests.app.web.static.test_script_data_browser import packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.pages.modules import address, run
 

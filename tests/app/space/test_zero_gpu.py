@@ -15,13 +15,13 @@ import pytest
 
 from stepscope.app.cli import serve
 from stepscope.app.cli.stepscope import main
-from stepscope.app.player import handlers, reruns, streaming
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.inspection import inspect_run
-from stepscope.app.player.session.live_run import LiveRun
-from stepscope.app.player.session.plan import StreamPlan
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.plan import StreamPlan
+from stepscope.app.core.videos import read_upload
 from stepscope.app.space.zero_gpu import MAX_S, START_S, ZeroGpuModel, estimate_s, find_gpu
-from stepscope.app.videos import read_upload
+from stepscope.app.tabs.player import handlers, reruns, streaming
+from stepscope.app.tabs.player.inspection import inspect_run
 from stepscope.engine.config import StreamConfig, Thresholds
 from stepscope.engine.control.task import Task
 from stepscope.engine.loading import load_model

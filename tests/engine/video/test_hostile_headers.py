@@ -15,7 +15,7 @@ import pytest
 from av import Packet
 from av.video.frame import VideoFrame
 
-from stepscope.app.videos import read_upload
+from stepscope.app.core.videos import read_upload
 from stepscope.engine.video.reader import probe, read_frames
 
 SIZE: Final = 64

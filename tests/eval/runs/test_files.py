@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.app.batch.chart import pack_chart
-from stepscope.app.batch.runs.results import draw_corpus, video_table
+from stepscope.app.core.results import draw_corpus, video_table
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.tabulate import build_tables
 from stepscope.app.figures.charts.registry import CHARTS
-from stepscope.app.review_tab.summary import summarize
 from stepscope.app.reviews.review import fold_actions
+from stepscope.app.tabs.reviews.summary import summarize
+from stepscope.app.web.chart import pack_chart
 from stepscope.eval.reports.compare_runs import compare_runs
 from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import write_tables

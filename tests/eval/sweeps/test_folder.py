@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.app.batch.context import SWEEPS_FOLDER, BatchContext
-from stepscope.app.batch.job_queue import JobQueue
-from stepscope.app.batch.sweeps import handlers as sweeping
-from stepscope.app.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_folder
-from stepscope.app.batch.sweeps.handlers import SweepView
-from stepscope.app.batch.sweeps.render import RECOMMENDED
+from stepscope.app.core.batch_context import SWEEPS_FOLDER, BatchContext
+from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.tabs.batch.sweeps import handlers as sweeping
+from stepscope.app.tabs.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_folder
+from stepscope.app.tabs.batch.sweeps.handlers import SweepView
+from stepscope.app.tabs.batch.sweeps.render import RECOMMENDED
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.metrics.score import analyze_video

@@ -6,18 +6,18 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.batch.context import BatchContext
-from stepscope.app.batch.job_queue import JobQueue
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.display_copies import DisplayCopies
+from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.videos import Clip, read_bundled_videos
 from stepscope.app.page import build_page
-from stepscope.app.player import streaming
-from stepscope.app.player.context import AppContext
-from stepscope.app.player.review_context import ReviewContext
-from stepscope.app.player.session.live_run import LiveRun
-from stepscope.app.player.uploads import video as uploads
-from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView
 from stepscope.app.reviews.store import ReviewStore
-from stepscope.app.transcode import DisplayCopies
-from stepscope.app.videos import Clip, read_bundled_videos
+from stepscope.app.tabs.player import streaming
+from stepscope.app.tabs.player.uploads import video as uploads
+from stepscope.app.web.views import Buttons, ClipView, PlayerView, RunView
 from stepscope.engine.loading import load_model
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.worker_messages import WorkerConfig

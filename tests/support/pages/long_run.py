@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscope.app.player.session.run import Run
-from stepscope.app.videos import Clip
+from stepscope.app.core.run import Run
+from stepscope.app.core.videos import Clip
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.signals import SignalSpec

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, Route
 
-from stepscope.app.player.display.component import STATIC
+from stepscope.app.web.component import STATIC
 
 ORIGIN = "http://player.test"
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page
 
-from stepscope.app.player.display.payload import pack_run
+from stepscope.app.web.payload import pack_run
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import wait_until_drawn

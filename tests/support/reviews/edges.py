@@ -7,10 +7,10 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from stepscope.app.player.display.payload import pack_run
 from stepscope.app.reviews.events import name_events
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.web.payload import pack_run
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.samples import Turn

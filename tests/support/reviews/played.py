@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.app.player.display.payload import pack_run
-from stepscope.app.player.session.run import Run
+from stepscope.app.core.run import Run
+from stepscope.app.core.videos import Clip
 from stepscope.app.reviews.events import name_events
-from stepscope.app.videos import Clip
+from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import fill_legality, initial_state

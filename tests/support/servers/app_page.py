@@ -22,5 +22,5 @@ def _read(path: str | Path, **more: Any) -> Iterator[Frame]:
 
 
 if __name__ == "__main__":
-    with patch("stepscope.app.player.session.plan.read_frames", _read):
+    with patch("stepscope.app.core.plan.read_frames", _read):
         sys.exit(main(sys.argv[1:]))

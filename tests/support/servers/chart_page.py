@@ -9,8 +9,8 @@ from pathlib import Path
 
 import gradio as gr
 
-from stepscope.app.batch.chart import make_chart, pack_chart
 from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.web.chart import make_chart, pack_chart
 from stepscope.eval.reports.results import read_results
 from tests.support.servers.small_page import launch
 

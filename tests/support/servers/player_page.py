@@ -11,11 +11,11 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.player.display.component import make_player
-from stepscope.app.player.display.increments import ActiveStreams
-from stepscope.app.player.review_context import ReviewContext
-from stepscope.app.review_tab.api import answer
+from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.reviews.store import open_store
+from stepscope.app.tabs.reviews.api import answer
+from stepscope.app.web.component import make_player
+from stepscope.app.web.increments import ActiveStreams
 from stepscope.eval.data.loading import read_split
 from tests.support.servers.small_page import launch
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import gradio as gr
 
-from stepscope.app.player.display.component import CSS as PLAYER_CSS
-from stepscope.app.player.speech import speech_routes
-from stepscope.app.plotly_script import plotly_routes
 from stepscope.app.style.theme import CSS, make_theme
+from stepscope.app.web.component import CSS as PLAYER_CSS
+from stepscope.app.web.plotly_script import plotly_routes
+from stepscope.app.web.speech import speech_routes
 
 
 def launch(page: gr.Blocks, folder: Path, port: int) -> None:

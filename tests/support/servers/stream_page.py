@@ -10,9 +10,9 @@ from pathlib import Path
 
 import gradio as gr
 
-from stepscope.app.player.display.component import make_player
-from stepscope.app.player.display.increments import ActiveStreams
-from stepscope.app.player.display.payload import pack_run
+from stepscope.app.web.component import make_player
+from stepscope.app.web.increments import ActiveStreams
+from stepscope.app.web.payload import pack_run
 from tests.support.pages.long_run import make_long_run, with_signals
 from tests.support.servers.small_page import launch
 

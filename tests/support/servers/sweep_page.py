@@ -11,7 +11,7 @@ SIZE = 21
 if __name__ == "__main__":
     sizes = (*GRID_SIZES, SIZE)
     with (
-        patch("stepscope.app.batch.sweeps.panel.GRID_SIZES", sizes),
-        patch("stepscope.app.batch.sweeps.folders.GRID_SIZES", sizes),
+        patch("stepscope.app.tabs.batch.sweeps.panel.GRID_SIZES", sizes),
+        patch("stepscope.app.tabs.batch.sweeps.folders.GRID_SIZES", sizes),
     ):
         sys.exit(main(sys.argv[1:]))

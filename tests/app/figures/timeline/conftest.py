@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.figures.timeline.run import TimelineRun
-from stepscope.app.player.figures import to_timeline_run
+from stepscope.app.tabs.player.figures import to_timeline_run
 from tests.support.reviews.played import make_run
 from tests.support.streams.fakes import count_letters
 

@@ -1,0 +1,129 @@
+"""Shared state of the page: the model, the bundled videos, caches and the text encoder."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from stepscope.app.core.bundled_run import BundledRun
+from stepscope.app.core.display_copies import DisplayCopies
+from stepscope.app.core.model_use import ModelUse
+from stepscope.app.core.places import RecentSessions
+from stepscope.app.core.plan import FRAMES_PER_PASS, RemoteModel, StreamPlan, inspect_plan, stream_plan
+from stepscope.app.core.recordings import RecordingCache
+from stepscope.app.core.run import Run, TaskText, read_task
+from stepscope.app.core.videos import BundledVideos, Clip
+from stepscope.app.web.increments import ActiveStreams
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.service import AnsweringWorker, ChatService
+from stepscope.engine.chat.worker import ChatWorker
+from stepscope.engine.config import ContextStrategy, StreamConfig, Thresholds
+from stepscope.engine.inspection import FrameInspection
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.video.reader import OnDamage, warn_damaged
+from stepscope.eval.data.samples import Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.runs.folder import versions
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppContext:
+    """Objects that all windows of the page share."""
+
+    checkpoint: Checkpoint
+    bundled_videos: BundledVideos
+    copies: DisplayCopies
+    """Browser-playable copies of videos."""
+    encode: Encode
+    """Sentence encoder that compares generated texts with the reference."""
+    config: StreamConfig = field(default_factory=StreamConfig)
+    """Settings of new runs; the frame rate is each video's own."""
+    bundled_run: BundledRun | None = None
+    """The saved run of the bundled videos; None if the page's runs would differ from it."""
+    max_duration_s: float
+    """Maximum duration of an upload, in seconds."""
+    model_warning: str = ""
+    """Warning about the model, shown with every upload; empty for a checkpoint other than the bundled one."""
+    encoder: Mapping[str, str] = field(default_factory=dict)
+    """Name, version and digest of ``encode``, with the keys of ``metrics.json``."""
+    splits: Mapping[str, Split] = field(default_factory=dict)
+    """Splits of the batch tab, by name; users may add splits."""
+    recent: RecentSessions = field(default_factory=RecentSessions)
+    """Uploads and runs that a link can reopen."""
+    recordings: RecordingCache = field(default_factory=RecordingCache)
+    """Recordings of all windows, with one memory budget."""
+    streams: ActiveStreams = field(default_factory=ActiveStreams)
+    """Active streams, from which players fetch frames."""
+    remote: RemoteModel | None = None
+    """The model in another process, on ZeroGPU; None if the model of ``checkpoint`` runs in this one."""
+    model_use: ModelUse = field(default_factory=ModelUse)
+    """The live session that has the model, and who waits for it."""
+    chat_workers: Sequence[AnsweringWorker] = ()
+    """The workers that answer questions; by default one, with the page's model."""
+
+    @cached_property
+    def chat_service(self) -> ChatService[AnsweringWorker]:
+        """Answers questions of the page and of programs, which share one queue."""
+        workers: Sequence[AnsweringWorker] = self.chat_workers or (ChatWorker(self.checkpoint),)
+        return ChatService(WorkerPool(workers))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
+        device = "cuda" if self.remote is not None else self.checkpoint.model.device.type
+        return {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}
+
+    @property
+    def opening_clip(self) -> Clip | None:
+        """The bundled video that the page opens on; None without bundled videos."""
+        return (self.bundled_run and self.bundled_run.opening_clip(self.bundled_videos)) or self.bundled_videos.hardest
+
+    def find_saved(self, clip: Clip) -> Run | None:
+        """Return the saved run of a bundled video; None if there is none that the page would make alike."""
+        return self.bundled_run.run_of(clip, encoder=self.encoder) if self.bundled_run is not None else None
+
+    def stream(self, plan: StreamPlan, on_damage: OnDamage = warn_damaged) -> Generator[FrameOutput]:
+        """Execute a plan without a recording; see ``stream_plan``."""
+        if self.remote is not None:
+            return self.remote.stream(plan, on_damage)
+        return stream_plan(self.checkpoint, plan, on_damage)
+
+    def inspect(self, plan: StreamPlan, outputs: Sequence[FrameOutput]) -> FrameInspection:
+        """Inspect the last frame of a plan; see ``inspect_plan``."""
+        if self.remote is not None:
+            return self.remote.inspect(plan, outputs)
+        return inspect_plan(self.checkpoint, plan, outputs)
+
+    def prepare_run(
+        self,
+        clip: Clip,
+        typed_task: TaskText,
+        thresholds: Thresholds,
+        *,
+        strategy: ContextStrategy | None = None,
+    ) -> Run:
+        """Return a run before its first frame. Raises ``ValueError`` for an invalid task.
+
+        Without a ``strategy`` it is that of the settings of the page.
+        A reference with different steps cannot be compared, so the clip of the run is then without it.
+        """
+        task = read_task(clip, goal=typed_task.goal, steps=typed_task.steps, user_turns=typed_task.user_turns)
+        config = replace(
+            self.config,
+            fps=clip.fps,
+            speak_threshold=thresholds.speak,
+            update_threshold=thresholds.update,
+            context_strategy=strategy or self.config.context_strategy,
+            lookahead=min(self.config.lookahead, FRAMES_PER_PASS),
+            max_seq_len=min(self.config.max_seq_len, self.checkpoint.model.max_context),
+        )
+        is_unscored = clip.sample is not None and task.steps != clip.sample.steps
+        return Run(
+            clip=replace(clip, sample=None) if is_unscored else clip,
+            task=task,
+            config=config,
+            typed_task=typed_task,
+            model_digest=self.checkpoint.digest,
+            settings=self.settings,
+        )

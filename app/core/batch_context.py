@@ -1,0 +1,198 @@
+"""The state of the batch tab that all windows share: the job queue, the splits and the run folders."""
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.formatting import shorten_ids
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.reports.compare_runs import Comparison, compare_runs
+from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
+from stepscope.eval.reports.table_files import Row, read_metrics
+from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
+from stepscope.eval.runs.worker_messages import WorkerConfig
+
+FEATURES_FOLDER = ".features"
+SWEEPS_FOLDER = ".sweeps"
+SPLITS_FOLDER = ".splits"
+BUNDLED_NAME = "bundled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchContext:
+    """State of the batch tab that all windows share. Only ``jobs`` and ``splits`` are mutable."""
+
+    jobs: JobQueue
+    """Queue of the runs."""
+    splits: MutableMapping[str, Split]
+    """Splits that can be run, by name; users may add splits."""
+    runs: Path
+    """Parent of the run folders; created when the first run starts."""
+    bundled: Path | None = None
+    """Folder of the run that comes with the program; None if the page lacks its split. It is never written."""
+    work: WorkerConfig
+    """Checkpoint and settings of the page."""
+    takes_paths: bool
+    """Whether users may enter paths, devices and addresses: on a page that is served to this machine only."""
+    private: tuple[Path, ...] = ()
+    """Files that must never be served: the review store and the passwords."""
+    marks: Callable[[], Mapping[str, frozenset[str]]] = dict
+    """Returns the verdicts and tags of the reviewers, by video; empty in blind mode."""
+    correct: Callable[[Sample], CorrectedSample] = field(default=partial(apply_corrections, corrections=()))
+    """Returns a sample with the corrections of the reviewers; in blind mode without any."""
+
+    def run_names(self) -> list[str]:
+        """Return the names of the runs: those of the job queue, which may lack a folder, then by age, newest first.
+
+        The bundled run is the last. Folders whose names are not valid UTF-8 are skipped: a browser cannot send them.
+        """
+        found = self.runs.glob("*") if self.runs.is_dir() else ()
+        folders = [
+            path for path in found if replace_surrogates(path.name) == path.name and (path / "run.json").is_file()
+        ]
+        kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
+        own = [job.name for job in reversed(self.jobs.all())]
+        bundled = [BUNDLED_NAME] if self.bundled is not None else []
+        return list(dict.fromkeys([*own, *(path.name for path in kept), *bundled]))
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a run by its name; a run of the user goes before the bundled one of the same name."""
+        own = self.runs / name
+        is_bundled = self.bundled is not None and name == BUNDLED_NAME and not own.exists()
+        return self.bundled if is_bundled and self.bundled is not None else own
+
+    def split_of(self, settings: Mapping[str, Any]) -> Split | None:
+        """Return the split of a run's settings, or that in the folder of a recorded run; None without one.
+
+        Raises ``ValueError`` if the split of a recorded run cannot be read.
+        """
+        path = settings.get("split")
+        known = next((split for split in self.splits.values() if str(split.path.resolve()) == path), None)
+        if known is not None or not isinstance(path, str) or not settings.get("recorded"):
+            return known
+        own = Path(path)
+        is_own = own.name == OWN_SPLIT and own.parent.parent == self.runs.resolve() and own.is_file()
+        return _read_own_split(own, own.stat().st_mtime_ns) if is_own else None
+
+    def recorded_rows(self, name: str) -> list[Row]:
+        """Return the videos of a recorded run, or of a live session, as rows without scores; empty for any other."""
+        run = RunFolder(self.folder(name))
+        split = self.split_of(self.settings_of(name)) if self.is_recorded(name) else None
+        found = [(entry, run.record(entry.video_id)) for entry in split.entries] if split is not None else []
+        return [
+            {
+                "video_id": record.video_id,
+                "error": record.error,
+                "warning": "" if record.error else explain_unscored(entry, record) or "no scores yet",
+            }
+            for entry, record in found
+            if record is not None
+        ]
+
+    def is_recorded(self, name: str) -> bool:
+        """Return whether a run was recorded by another program or a live session, and is not a job of the page."""
+        settings, own_split = self.settings_of(name), self.folder(name).resolve() / OWN_SPLIT
+        return bool(settings.get("recorded")) or (bool(settings) and settings.get("split") == str(own_split))
+
+    def newest_run(self) -> str | None:
+        """Return the run to open: that of an active job, else the newest with scores, else the newest."""
+        names, active = self.run_names(), self.jobs.active_jobs()
+        if active:
+            return active[0].name
+        return next((name for name in names if _is_scored(self.folder(name))), names[0] if names else None)
+
+    def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:
+        """Compare two runs of one split, scored with the settings of the first.
+
+        Raises ``ValueError`` if a run does not exist, or the runs are of different splits.
+        """
+        if not {name, other} <= set(self.run_names()):
+            raise ValueError("there is no such run; choose one from the list")
+        split, other_split = (self.split_of(self.settings_of(run)) for run in (name, other))
+        for run, found in ((name, split), (other, other_split)):
+            if found is None:
+                file = Path(str(self.settings_of(run).get("split") or "its split")).name
+                raise ValueError(f"the page lacks {file}, the split of {run}; add it with --split or Another split")
+        if split is None or split is not other_split:
+            raise ValueError(f"{name} and {other} are runs of different splits")
+        scoring = self.scoring_of(self.settings_of(name))
+        return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
+
+    def comparable_runs(self, name: str) -> list[str]:
+        """Return the names of the other runs of a run's split, as ``run_names``; all others while its split is unknown.
+
+        A run whose ``run.json`` is invalid is among them: the comparison names its problem.
+        """
+        others, split = [other for other in self.run_names() if other != name], None
+        with suppress(ValueError):
+            split = self.split_of(RunFolder(self.folder(name)).settings() or {})
+        return others if split is None else [other for other in others if self._has_split(other, split)]
+
+    def _has_split(self, name: str, split: Split) -> bool:
+        with suppress(ValueError):
+            return self.split_of(RunFolder(self.folder(name)).settings() or {}) is split
+        return True
+
+    def video_names(self, name: str | None) -> Mapping[str, str]:
+        """Return the short names of a run's videos in tables, by id; empty if the page lacks the split."""
+        try:
+            split = self.split_of(self.settings_of(name))
+        except ValueError:  # run.json or the split cannot be read, so the split is unknown
+            split = None
+        return shorten_ids(entry.video_id for entry in split.entries) if split is not None else {}
+
+    def find_video(self, name: str | None, short_name: str) -> str:
+        """Return the id of the video with a short name in the tables of a run."""
+        return next((video_id for video_id, short in self.video_names(name).items() if short == short_name), short_name)
+
+    def make_judge(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
+        """Return a function that analyses the outputs of a run with the settings of its scoring."""
+        settings = self.settings_of(name)
+        scoring, is_stateful = self.scoring_of(settings), has_states(settings)
+
+        def judge(sample: Sample, outputs: Sequence[FrameOutput]) -> JudgedVideo:
+            return analyze_video(
+                sample,
+                outputs,
+                encode=self.jobs.encode,
+                dataset=scoring.dataset,
+                zero_cost=scoring.zero_cost,
+                has_states=is_stateful,
+            ).judged
+
+        return judge
+
+    def scoring_of(self, settings: Mapping[str, Any]) -> ScoreSettings:
+        """Return the scoring settings of a run, with the text encoder of the page. Raises ``ValueError`` if invalid."""
+        return read_score_settings(settings, default=self.jobs.scoring)
+
+    def settings_of(self, name: str | None) -> Mapping[str, Any]:
+        """Return the contents of a run's ``run.json``; empty for an unknown run. Raises ``ValueError`` if invalid."""
+        if name is None or name not in self.run_names():
+            return {}
+        return RunFolder(self.folder(name)).settings() or {}
+
+
+def _is_scored(folder: Path) -> bool:
+    """Return whether a run has scores of a video."""
+    try:
+        return bool(read_metrics(folder).get("num_videos"))
+    except (ValueError, OSError):
+        return False
+
+
+@lru_cache(maxsize=64)
+def _read_own_split(path: Path, changed_ns: int) -> Split:
+    """Read the split in the folder of a recorded run, again for a new time of change ``changed_ns``."""
+    return read_split(path)

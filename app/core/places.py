@@ -1,0 +1,172 @@
+"""URL parameters of the displayed video and run, for reload, Back and links.
+
+A bundled video and its run are reproduced from their parameters. An upload, and a run with a custom task, exist only on
+this server: ``RecentSessions`` keeps them up to a limit.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeVar
+
+from stepscope.app.core.references import digest_reference
+from stepscope.app.core.run import Run
+from stepscope.app.core.videos import Clip
+from stepscope.engine.config import format_threshold
+from stepscope.eval.data.samples import Sample
+
+MAX_CLIPS: Final = 100
+MAX_FRAMES: Final = 200_000
+"""Maximum number of outputs over all kept runs, about 100 MB."""
+NO_RUN: Final = "none"
+"""The parameter ``run`` of a bundled video's reference that is shown without a run."""
+UrlParams = Mapping[str, str]
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
+
+
+def url_params(clip: Clip) -> UrlParams:
+    """Return the URL parameters of a video; empty if it is of no split of this page."""
+    if clip.content_digest:
+        return {"upload": clip.video_id}
+    if clip.is_bundled:
+        return {"video": clip.name}
+    return {"video": clip.name, "split": clip.split} if clip.split else {}
+
+
+def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
+    """Return the URL parameters of a run: the name of its run folder, or its digest and thresholds.
+
+    ``other`` is the saved run below it. Of two saved runs, ``saved`` is A and ``other`` is B; ``above`` names the upper
+    one. With other thresholds the upper run is not a saved one; ``other`` is then the lower run, A or B.
+    """
+    if other is not None and run.name:
+        first, second = (other, run) if run.letter == "B" else (run, other)
+        return {**run_url_params(first), **_params_below(second, above=run)}
+    if other is not None:
+        place = run_url_params(run)
+        return {**place, **_params_below(other, above=run)} if "video" in place else place
+    if run.name:
+        return {"video": run.clip.video_id, "saved": run.name}
+    clip = url_params(run.clip)
+    if not clip or (not run.outputs and run.is_finished):
+        return {**clip, "run": NO_RUN} if "video" in clip else clip
+    return {
+        **clip,
+        "run": run.digest,
+        "speak": format_threshold(run.config.speak_threshold),
+        "update": format_threshold(run.config.update_threshold),
+        **_context_param(run),
+    }
+
+
+def _params_below(other: Run, *, above: Run) -> UrlParams:
+    return {"other": other.name, **({"above": "B"} if above.letter == "B" else {})}
+
+
+def _context_param(run: Run) -> UrlParams:
+    """Return the URL parameter of the context strategy: a server may have another default."""
+    return {"context": run.config.context_strategy}
+
+
+def link_params(run: Run, other: Run | None = None) -> UrlParams | None:
+    """Return the URL parameters of a link to a run's video; None if a link cannot lead to the run.
+
+    ``other`` is as in ``run_url_params``.
+    """
+    if other is not None and run.name:
+        return run_url_params(run, other)
+    link = _link_params(run)
+    return {**link, **_params_below(other, above=run)} if link and other is not None else link
+
+
+def _link_params(run: Run) -> UrlParams | None:
+    if run.clip.content_digest or has_own_task(run):
+        return {**url_params(run.clip), **_context_param(run)}
+    if run.name:
+        return run_url_params(run)
+    return {**url_params(run.clip), **_context_param(run)} if run.clip.split and _has_task_of_sample(run) else None
+
+
+def has_own_task(run: Run) -> bool:
+    """Return whether a run has the original task of its bundled video, so that any server can reproduce it."""
+    return run.clip.is_bundled and _has_task_of_sample(run)
+
+
+def _has_task_of_sample(run: Run) -> bool:
+    sample = run.clip.sample
+    return sample is not None and (sample.goal, sample.steps, sample.user_turns, ()) == (
+        run.task.goal,
+        run.task.steps,
+        run.task.user_turns,
+        run.task.questions,
+    )
+
+
+class RecentSessions:
+    """Least-recently-used caches of uploads and runs that cannot be reproduced from URL parameters.
+
+    References are kept separately from their uploads: two windows may show one upload with different references.
+    """
+
+    def __init__(self) -> None:
+        self._clips = OrderedDict[str, Clip]()
+        self._runs = OrderedDict[str, Run]()
+        self._references = OrderedDict[tuple[str, str], Sample]()
+        self._run_files = set[Path]()
+        self._lock = Lock()
+
+    def keep_clip(self, clip: Clip) -> None:
+        """Keep an upload and its current reference."""
+        if clip.content_digest:
+            with self._lock:
+                _keep(self._clips, clip.video_id, clip)
+                if clip.sample is not None:
+                    _keep(self._references, (clip.video_id, digest_reference(clip)), clip.sample)
+                while len(self._clips) > MAX_CLIPS:
+                    self._clips.popitem(last=False)
+                while len(self._references) > MAX_CLIPS:
+                    self._references.popitem(last=False)
+
+    def keep_run(self, run: Run) -> None:
+        """Keep a run unless it can be reproduced."""
+        if run.clip.content_digest:
+            self._run_files.add(run.clip.path.resolve())
+        if run.outputs and not has_own_task(run):
+            with self._lock:
+                _keep(self._runs, run.digest, run)
+                while len(self._runs) > 1 and sum(len(kept.outputs) for kept in self._runs.values()) > MAX_FRAMES:
+                    self._runs.popitem(last=False)
+
+    def has_run(self, path: Path) -> bool:
+        """Return whether an upload was run, or shown with results."""
+        return path in self._run_files
+
+    def find_clip(self, video_id: str) -> Clip:
+        """Return an upload. Raises ``ValueError`` if it is no longer on this server."""
+        with self._lock:
+            clip = self._clips.get(video_id)
+            if clip is None or not clip.path.is_file():
+                raise ValueError(f"the upload {video_id} is no longer on this server; upload it again")
+            self._clips.move_to_end(video_id)
+            return clip
+
+    def find_reference(self, video_id: str, digest: str | None = None) -> Sample | None:
+        """Return the reference of an upload by digest, or its latest one; None if there is none."""
+        with self._lock:
+            if digest is not None:
+                return self._references.get((video_id, digest))
+            latest = (sample for (name, _), sample in reversed(self._references.items()) if name == video_id)
+            return next(latest, None)
+
+    def find_run(self, digest: str | None, clip: Clip) -> Run | None:
+        """Return the run with a digest and video; None if it is not kept."""
+        with self._lock:
+            run = self._runs.get(digest or "")
+            return run if run is not None and run.clip.video_id == clip.video_id else None
+
+
+def _keep(kept: "OrderedDict[Key, Kept]", key: Key, value: Kept) -> None:
+    kept[key] = value
+    kept.move_to_end(key)

@@ -1,0 +1,109 @@
+"""References that a user adds to an upload, in any format of ``eval.data.loading``.
+
+A reference applies only to the upload. Video paths in it are not opened.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import format_clock
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import frame_at
+from stepscope.engine.video.track import EPSILON_S
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import explain_no_reference
+
+MAX_BYTES = 20 * 2**20
+"""Maximum size of a reference file."""
+MAX_RESULT_BYTES = 200 * 2**20
+"""Maximum size of a result file."""
+MAX_MISSING_S = 1.0
+"""If a video is shorter than its reference by more than this many seconds, the page warns of a mismatch."""
+
+
+def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
+    """Raise ``ValueError`` if a file has more bytes than ``limit``, by default that of a reference."""
+    size = path.stat().st_size
+    if size > limit:
+        raise ValueError(
+            f"{path}: has {size / 2**20:.0f} MiB, more than the limit of {limit / 2**20:.0f} MiB; "
+            "remove the videos that are not needed"
+        )
+
+
+def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
+    """Return an upload with its reference from a file, and the reference with the length that the file states.
+
+    That of the upload ends with the video, or with its last turn, whatever length the file states. The reference is the
+    only record of the file, or the record whose ``video_id`` or file name matches the upload.
+
+    Raises ``ValueError`` with the file, record, field and remedy.
+    """
+    check_size(path)
+    sample = _find(read_samples(path), clip, path)
+    if reason := explain_no_reference(sample):
+        raise ValueError(f"{path}: the video {sample.video_id} {reason}")
+    num_frames = max(1, math.ceil((clip.duration_s - EPSILON_S) * sample.fps))
+    clip = replace(clip, fps=sample.fps, num_frames=num_frames)
+    last_turn = max((frame_at(turn.time_s, sample.fps) for turn in sample.turns), default=0)
+    own = replace(
+        sample,
+        video_id=clip.video_id,
+        video_path=None,
+        num_frames=max(num_frames, min(sample.num_frames, find_max_frames(clip)), last_turn + 1),
+        start_s=None,  # the reference is about the whole upload
+    )
+    return replace(clip, sample=own), sample
+
+
+def find_max_frames(clip: Clip) -> int:
+    """Return the frames of a clip, with those of ``MAX_MISSING_S`` after its end: lengths of one video may differ."""
+    return clip.num_frames + math.ceil(MAX_MISSING_S * clip.fps)
+
+
+def digest_reference(clip: Clip) -> str:
+    """Return the digest of an upload's reference as 16 hex digits; empty without a reference.
+
+    The digest is also empty for a video of a split, whose reference belongs to the split.
+    """
+    sample = clip.sample
+    if sample is None or not clip.content_digest:
+        return ""
+    names = ("fps", "num_frames", "goal", "steps", "turns", "initial_state")
+    values = asdict(sample)
+    content = json.dumps({name: values[name] for name in names}, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def describe_reference(clip: Clip, sample: Sample, path: Path) -> tuple[str, bool]:
+    """Return a message about the reference of an upload, and whether it probably belongs to a different video."""
+    turns = format_count(len(sample.turns), "reference turn")
+    summary = f"{clip.name}, {format_clock(clip.duration_s)}, with {turns} of {path.name}."
+    length_s = sample.num_frames / sample.fps
+    if length_s <= clip.duration_s + MAX_MISSING_S:
+        return f"{summary} Press Run.", False
+    return f"{summary} The reference covers a video of {format_clock(length_s)}. Is this the right file?", True
+
+
+def _find(samples: Sequence[Sample], clip: Clip, path: Path) -> Sample:
+    if len(samples) == 1:
+        return samples[0]
+    names = {clip.name, Path(clip.name).stem}
+    found = [
+        sample
+        for sample in samples
+        if sample.video_id in names or (sample.video_path is not None and sample.video_path.name == clip.name)
+    ]
+    if len(found) != 1:
+        matches = f"{len(found)} are" if found else "none is"
+        raise ValueError(
+            f"{path}: has {len(samples)} videos, and {matches} called {clip.name}; "
+            "rename the upload, or give a file with its reference alone"
+        )
+    return found[0]

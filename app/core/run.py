@@ -1,0 +1,178 @@
+"""The run record of the page: the clip, the task, the settings, and the outputs so far."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import format_clock
+from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_turn
+from stepscope.engine.io.files import replace_surrogates, strip_text
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.grading import NamedJudge
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode
+from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
+from stepscope.eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import has_states, read_signal_specs
+from stepscope.eval.runs.provenance import Provenance, describe_questions
+
+MAX_TASK_CHARS: Final = 200_000
+"""Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""
+PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
+"""Score settings of runs that are started on the page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskText:
+    """The text of the task boxes."""
+
+    goal: str
+    steps: str
+    """One per line."""
+    user_turns: str
+    """One per line."""
+
+
+def check_task_text(*texts: str) -> None:
+    """Raise ``ValueError`` if the texts of the task boxes have more than ``MAX_TASK_CHARS`` together."""
+    if (number := sum(map(len, texts))) > MAX_TASK_CHARS:
+        raise ValueError(f"goal, steps and user turns have at most {MAX_TASK_CHARS} characters; got {number}")
+
+
+def write_task(task: Task) -> TaskText:
+    """Return a task as text that parses to the same task."""
+    return TaskText(
+        goal=task.goal,
+        steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
+        user_turns="\n".join(map(format_user_turn, task.user_turns)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run, finished or not."""
+
+    clip: Clip
+    task: Task
+    """Goal, steps and user turns at the start of the run."""
+    config: StreamConfig
+    """Settings at the start of the run."""
+    typed_task: TaskText | None = None
+    """The task as typed; None if it was not typed on the page."""
+    model_digest: str = ""
+    """Digest of the checkpoint."""
+    outputs: tuple[FrameOutput, ...] = ()
+    """One per processed frame."""
+    name: str = ""
+    """Name of the run folder; empty for a run of this page."""
+    letter: str = ""
+    """``A`` or ``B`` in a comparison of two runs; else empty."""
+    scoring: ScoreSettings = PAGE_SCORING
+    """Score settings."""
+    judge: NamedJudge | None = None
+    """Judge of replies inside reply spans; None for the cosine bands."""
+    live: LiveCounts | None = None
+    """Counts of the teacher-forced pass; None without one."""
+    is_finished: bool = False
+    """Whether it reached the end of the video."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Checkpoint, device, versions and text encoder, with the keys of ``run.json``."""
+
+    @property
+    def reference(self) -> Sample | None:
+        """The sample of the video if its turns are a reference to score against; else None."""
+        sample = self.clip.sample
+        return sample if sample is not None and sample.has_reference else None
+
+    @property
+    def has_states(self) -> bool:
+        """Whether the states of the steps in the outputs are the system's own."""
+        return has_states(self.settings) and self.config.policy.has_updates
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The decision thresholds."""
+        return Thresholds(speak=self.config.speak_threshold, update=self.config.update_threshold)
+
+    @property
+    def reached_s(self) -> float:
+        """Time of the last frame, in seconds."""
+        return self.outputs[-1].time_s if self.outputs else 0.0
+
+    @property
+    def provenance(self) -> Provenance:
+        """Provenance of the outputs and scores; an imported run has no settings of a stream."""
+        config = {} if "imported" in self.settings else asdict(self.config)
+        settings = {**self.settings, "model_digest": self.model_digest, "config": config}
+        if self.task.questions:
+            settings["asked_in_run"] = describe_questions(self.task.questions)
+        return Provenance.of_settings(self.name or self.digest, settings)
+
+    def above(self, other: "Run | None") -> "Run":
+        """Return the run with its letter if it is shown above another run, which has one."""
+        letter = "" if other is None else {"A": "B", "B": "A"}.get(other.letter, "")
+        return self if letter == self.letter else replace(self, letter=letter)
+
+    def describe_below(self, other: "Run | None") -> str:
+        """Return the end of a sentence about the run shown below this one, with both letters; empty without one."""
+        if other is None:
+            return ""
+        names = sorted((run.letter, run.name or "this run") for run in (self, other))
+        letters = ", ".join(f"{letter} is {name}" for letter, name in names)
+        return f"; the lanes of the run {other.name} are below. {letters}"
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits of everything that determines the outputs: checkpoint, video, task and settings.
+
+        The number of frames per forward pass is excluded, because it does not change the outputs. So are
+        settings with their defaults: a link stays valid when a setting is added.
+        """
+        defaults = asdict(type(self.config)())
+        changed = asdict(self.config.frame_by_frame()).items()
+        settings = {name: value for name, value in changed if value != defaults[name]}
+        source = [self.model_digest, self.clip.video_id, asdict(self.task), settings]
+        return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
+    """Return the analysis of a run under its own settings; None without a reference or before the first frame."""
+    if run.reference is None or not run.outputs:
+        return None
+    return analyze_video(
+        run.reference,
+        run.outputs,
+        encode=encode,
+        dataset=run.scoring.dataset,
+        zero_cost=run.scoring.zero_cost,
+        live=run.live,
+        has_states=run.has_states,
+        grade=None if run.judge is None else run.judge.grade,
+        specs=read_signal_specs(run.settings),
+    )
+
+
+def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: str | None) -> Task:
+    """Return the task in the boxes; None counts as empty. Raises ``ValueError`` with the invalid line."""
+    goal, steps, user_turns = (replace_surrogates(text or "") for text in (goal, steps, user_turns))
+    check_task_text(goal, steps, user_turns)
+    parsed = parse_steps(steps)
+    turns = tuple(parse_user_turn(line) for line in user_turns.splitlines() if strip_text(line))
+    for turn in turns:
+        if turn.time_s >= clip.duration_s:
+            at, end_s = format_clock(turn.time_s), format_clock(clip.duration_s)
+            raise ValueError(f"the user turn at {at} comes after the end of the video ({end_s}): {turn.text!r}")
+    known = {step.id for step in parsed}
+    states = clip.sample.initial_state if clip.sample else {}
+    return Task(
+        goal=strip_text(goal),
+        steps=parsed,
+        user_turns=turns,
+        initial_state={step_id: state for step_id, state in states.items() if step_id in known},
+    )

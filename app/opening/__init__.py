@@ -1,0 +1,1 @@
+"""Opens a video, a run or a moment in the player, from any tab."""

@@ -1,1 +1,0 @@
-"""Display in the browser: the component, its script, and the data of a run."""

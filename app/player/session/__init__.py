@@ -1,1 +1,0 @@
-"""State of one browser window: its run, recordings, references and link parameters."""

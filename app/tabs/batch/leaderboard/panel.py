@@ -1,0 +1,111 @@
+"""Layout and wiring of the tab *Leaderboard*."""
+
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.downloads import SAVE_JS, make_download
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.tabs.batch.leaderboard import handlers as boards
+from stepscope.app.tabs.batch.leaderboard.handlers import BoardChoices, BoardView, OpenedRun
+from stepscope.eval.reports.leaderboard import DEFAULT_METRICS, list_leaderboard_metrics
+from stepscope.eval.reports.table_formats import TableFormat
+
+LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}
+"""Names of the formats of the table."""
+
+
+class LeaderboardPanel(NamedTuple):
+    """The inputs and outputs of the leaderboard."""
+
+    runs: Any
+    metrics: Any
+    sort_by: Any
+    downloads: dict[TableFormat, Any]
+    offered: Any
+    """State: the split whose runs are offered."""
+    view: BoardView
+
+
+def make_leaderboard_panel() -> LeaderboardPanel:
+    """Lay out the leaderboard."""
+    choices = boards.metric_choices(list_leaderboard_metrics())
+    with gr.Row():
+        runs = gr.Dropdown(
+            [], label="Runs of the split", multiselect=True, interactive=True, scale=3, elem_id="board_runs"
+        )
+        metrics = gr.Dropdown(
+            choices, value=list(DEFAULT_METRICS), label="Scores", multiselect=True, scale=4, elem_id="board_metrics"
+        )
+    with gr.Row(elem_id="board_order"):
+        sort_by = gr.Dropdown(
+            choices,
+            value=DEFAULT_METRICS[0],
+            label="Best first by",
+            interactive=True,
+            scale=0,
+            min_width=280,
+            elem_id="board_sort",
+        )
+        downloads = {
+            name: gr.Button(f"Save as {label}", size="sm", scale=0, min_width=130, elem_id=f"board_{name}")
+            for name, label in LABELS.items()
+        }
+    said = make_status_line("board_said")
+    table = gr.Dataframe(
+        headers=boards.HEADERS,
+        interactive=False,
+        wrap=True,
+        max_height=560,
+        column_widths=["16%", "12%", *["11%"] * len(DEFAULT_METRICS)],
+        elem_id="board",
+    )
+    view = BoardView(board=gr.State(None), said=said, table=table)
+    return LeaderboardPanel(
+        runs=runs, metrics=metrics, sort_by=sort_by, downloads=downloads, offered=gr.State(None), view=view
+    )
+
+
+def wire_leaderboard_panel(
+    context: AppContext, batches: BatchContext, panel: LeaderboardPanel, *, runs: Any, views: Any, here: Any
+) -> Any:
+    """Wire the leaderboard; return the event after which the run of a clicked row is the shown run.
+
+    Args:
+        context: Model and videos of the page.
+        batches: Runs, splits and jobs.
+        panel: The panel.
+        runs: The dropdown of the shown run.
+        views: The tabs of the shown run.
+        here: The ``gr.Tab`` of the leaderboard; when it is opened, the runs are listed and scored again.
+    """
+    view, chosen = panel.view, [panel.runs, panel.metrics, panel.sort_by]
+    listed = wire(
+        here.select,
+        partial(boards.list_runs, batches),
+        [runs, panel.runs, panel.offered],
+        BoardChoices(runs=panel.runs, offered=panel.offered),
+        **AT_ONCE,
+    )
+    scoring: dict[str, Any] = {"concurrency_limit": 2, "api_visibility": "private", "trigger_mode": "always_last"}
+    scoring |= {"show_progress": "minimal", "show_progress_on": view.said}
+    for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input])):
+        wire(event, partial(boards.show_board, context, batches), chosen, view, **scoring)
+    wire(panel.sort_by.input, partial(boards.show_order, batches), [view.board, panel.sort_by], view, **LATEST)
+    file = make_download()
+    for name, button in panel.downloads.items():
+        write = partial(_download, name)
+        saved = button.click(write, [view.board, panel.sort_by], file, **AT_ONCE)
+        saved.then(None, file, None, js=SAVE_JS, api_visibility="private")
+
+    def open_run(event: gr.SelectData) -> OpenedRun:
+        return boards.open_run(batches, event)
+
+    return wire(view.table.select, open_run, None, OpenedRun(runs=runs, views=views), **AT_ONCE)
+
+
+def _download(table_format: TableFormat, board: Any, sort_by: str) -> Any:
+    yield from boards.download_board(board, sort_by, table_format)

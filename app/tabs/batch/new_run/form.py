@@ -1,0 +1,161 @@
+"""The form of a new run: its entries as a ``Work``, and its filling with the settings of the shown run.
+
+Choosing a run never changes the form; only the button *Use these settings* does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.controls.threshold_sliders import ThresholdSliders, show_sliders
+from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
+from stepscope.app.formatting import as_sentence
+from stepscope.app.web.views import status_line
+from stepscope.engine.config import ContextStrategy, read_threshold
+from stepscope.engine.decisions.policies import find_policy
+from stepscope.engine.errors import EngineError
+from stepscope.engine.model.checkpoint_folder import find_policy_of
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS, bundled_name
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import IDENTITY
+from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
+from stepscope.eval.runs.pools.ray_pool import is_cluster
+from stepscope.eval.runs.provenance import Provenance
+from stepscope.eval.runs.worker_messages import WorkerConfig
+
+DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
+"""Offered devices; a local page accepts any value."""
+
+
+class FilledForm(NamedTuple):
+    """The status line and the entries of the form."""
+
+    status: Any
+    split: Any
+    checkpoint: Any
+    speak: Any
+    update: Any
+    strategy: Any
+    devices: Any
+    live: Any
+    problem: Any
+    """Why the last start was refused."""
+
+
+UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
+
+
+def make_work(
+    batches: BatchContext,
+    checkpoint: str | None,
+    speak: Any,
+    update: Any,
+    *,
+    live: bool,
+    strategy: ContextStrategy | None = None,
+) -> WorkerConfig:
+    """Return the work of a run with the entries of the form. Raises ``ValueError`` for an invalid entry."""
+    config = batches.work.config
+    work = replace(
+        batches.work,
+        config=replace(
+            config,
+            speak_threshold=read_threshold(speak, "speak"),
+            update_threshold=read_threshold(update, "update"),
+            context_strategy=strategy or config.context_strategy,
+        ),
+        live=live,
+        features=batches.runs / FEATURES_FOLDER,
+    )
+    checkpoint = (checkpoint or "").strip()
+    if checkpoint in ("", work.checkpoint):
+        return work
+    if not batches.takes_paths and checkpoint not in BUNDLED_CHECKPOINTS:
+        raise ValueError("this page runs its own checkpoint and the bundled ones only")
+    config = replace(work.config, decision_policy=find_policy_of(checkpoint) or "heads")
+    return replace(work, checkpoint=checkpoint, heads=None, quantize="none", config=config)
+
+
+def list_checkpoints(batches: BatchContext) -> list[tuple[str, str]]:
+    """Return label and value of the checkpoint of the page and of the bundled ones."""
+    own = batches.work.checkpoint
+    own_name = bundled_name(Path(own)) or own
+    return [(own_name, own), *((name, name) for name in BUNDLED_CHECKPOINTS if name != own_name)]
+
+
+def show_rule(batches: BatchContext, checkpoint: str | None) -> ThresholdSliders:
+    """Show the sliders of the rule of a checkpoint. One that is not on this machine leaves them as they are."""
+    chosen = (checkpoint or "").strip() or batches.work.checkpoint
+    if chosen == batches.work.checkpoint:
+        return show_sliders(batches.work.config.policy)
+    if chosen not in BUNDLED_CHECKPOINTS and not (batches.takes_paths and Path(chosen).is_dir()):
+        return ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
+    try:
+        return show_sliders(find_policy(find_policy_of(chosen) or "heads"))
+    except EngineError:  # the start of a run names the problem
+        return ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
+
+
+def use_settings(batches: BatchContext, name: str | None, devices: str) -> FilledForm:
+    """Fill the form with the settings of a run; the status lists settings in which a new run would differ.
+
+    The name does not change. ``devices`` change only if an entry of the list gives the devices of the run.
+    """
+    try:
+        settings = batches.settings_of(name)
+        if not settings:
+            raise ValueError("no run is shown; choose one")
+        return _fill(batches, str(name), settings, devices)
+    except (EngineError, ValueError, OSError) as error:
+        return UNFILLED._replace(status=status_line(as_sentence(error), is_problem=True))
+
+
+def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:
+    source, split = Provenance.of_settings(name, settings), batches.split_of(settings)
+    speak, update = (source.threshold(head) for head in ("speak", "update"))
+    if not source.checkpoint or speak is None or update is None:
+        raise ValueError(f"{name} was imported: its model and thresholds are unknown")
+    is_known = batches.takes_paths or source.checkpoint in BUNDLED_CHECKPOINTS
+    checkpoint = source.checkpoint if is_known else batches.work.checkpoint
+    live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)
+    strategy = with_defaults(settings)["config"]["context_strategy"]
+    work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)
+    differences = _describe_differences(split, work, settings, devices)
+    return FilledForm(
+        status=status_line(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
+        split=next((key for key, known in batches.splits.items() if known is split), gr.skip()),
+        checkpoint=checkpoint,
+        speak=speak,
+        update=update,
+        strategy=strategy,
+        devices=devices,
+        live=live,
+        problem=status_line(""),
+    )
+
+
+def _describe_differences(split: Split | None, work: WorkerConfig, settings: Mapping[str, Any], devices: str) -> str:
+    """Return the settings in which a new run with the form would differ, in words; empty without differences."""
+    if split is None:
+        file_name = Path(str(settings.get("split", ""))).name or "unknown"
+        return f", but not its split ({file_name}): add it under Another split"
+    if is_cluster(devices):  # connecting to the cluster would block the page
+        return ""
+    wanted = build_run_settings(split, work, parse_devices(devices))
+    differences = describe_changes(find_changed_settings(settings, wanted, IDENTITY), settings, wanted)
+    return f", but a new run would have {differences}" if differences else ""
+
+
+def _find_devices(wanted: Any, current: str) -> str:
+    """Return the entry that gives the devices of a run: ``current`` if it does or no entry does."""
+    for devices in (current, *DEVICES):
+        try:
+            if not is_cluster(devices) and [place.device for place in parse_devices(devices)] == wanted:
+                return devices
+        except (EngineError, ValueError):  # not on this machine
+            continue
+    return current

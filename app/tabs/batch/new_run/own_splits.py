@@ -1,0 +1,131 @@
+"""Splits that users add while the page runs: by path, on a local page only, or as an upload.
+
+An uploaded split must not access files of the server. Its videos are looked up in the splits of the page, by file name
+or id; records with unknown videos are reported as unusable. The split is stored as a manifest beside the run folders,
+so that its runs can be opened after a restart.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from stepscope.app.core.references import check_size
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.loading import digest_split, read_split
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.data.writers import write_samples
+
+MAX_ADDED: Final = 50
+"""Maximum number of stored uploads."""
+
+
+def add_by_path(splits: MutableMapping[str, Split], path: Path) -> str:
+    """Add the split of a file, or read it again; return its name.
+
+    Raises ``ValueError`` if the file is not a split, has no videos, or has the name of a different split.
+    """
+    path = path.expanduser()
+    if path.is_file():
+        check_size(path)
+    split = _read(path)
+    _check_name(splits, path.stem, path)
+    splits[path.stem] = split
+    return path.stem
+
+
+def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path) -> str:
+    """Add an uploaded split and return its name.
+
+    Args:
+        splits: The splits of the page; the new one is added.
+        upload: The uploaded file.
+        folder: Folder of the stored uploads; the split becomes ``<name>.json``.
+
+    Raises ``ValueError`` as ``add_by_path`` does, and if the page has none of its videos.
+    """
+    check_size(upload)
+    kept = folder / f"{upload.stem}.json"
+    if not kept.exists() and len(list(folder.glob("*.json"))) >= MAX_ADDED:
+        raise ValueError(f"{upload}: {MAX_ADDED} uploads are stored already; remove some from {folder.name}")
+    entries = tuple(_with_known_videos(_read(upload).entries, splits))
+    if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
+        raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
+    samples = [entry for entry in entries if isinstance(entry, Sample)]
+    if not samples:
+        raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_samples(kept, samples, file_format="manifest")
+    splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_split(kept))
+    return upload.stem
+
+
+def read_kept_splits(splits: MutableMapping[str, Split], folder: Path) -> list[str]:
+    """Add the stored uploads of a folder; return one sentence per unreadable split."""
+    problems = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            if path.stem not in splits:
+                splits[path.stem] = _read(path)
+        except ValueError as error:
+            problems.append(f"The uploaded split {path.stem} is skipped: {error}.")
+    return problems
+
+
+def describe_split(name: str, split: Split) -> tuple[str, bool]:
+    """Return a description of an added split, and whether it has unusable records."""
+    bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
+    num_videos = len(split.samples)
+    description = f"The split “{name}” has {format_count(num_videos, 'video')}."
+    if not bad:
+        return description, False
+    return f"{description} Unusable records: {len(bad)}; the first: {bad[0].reason}.", True
+
+
+def _read(path: Path) -> Split:
+    split = read_split(path)
+    if not split.samples:
+        bad = [entry.reason for entry in split.entries if isinstance(entry, InvalidSample)]
+        raise ValueError(bad[0] if bad else f"{path}: has no videos")
+    return split
+
+
+def _check_name(splits: Mapping[str, Split], name: str, path: Path) -> None:
+    if name in splits and splits[name].path.resolve() != path.resolve():
+        raise ValueError(f"{path}: the page has another split called {name}; rename the file")
+
+
+def _with_known_videos(
+    entries: Iterable[Sample | InvalidSample], splits: Mapping[str, Split]
+) -> Iterator[Sample | InvalidSample]:
+    """Yield the entries with videos of the page in place of their paths.
+
+    An entry that is found by id gets the file and the start of that video; one that is found by file name keeps its
+    own start.
+    """
+    found: defaultdict[str, set[Path]] = defaultdict(set)
+    parts: defaultdict[str, set[tuple[Path, float | None]]] = defaultdict(set)
+    for split in splits.values():
+        for sample in split.samples:
+            if sample.video_path is not None:
+                path = sample.video_path.resolve()
+                found[path.name].add(path)
+                parts[sample.video_id].add((path, sample.start_s))
+    for entry in entries:
+        if isinstance(entry, InvalidSample):
+            yield entry
+            continue
+        name = entry.video_id if entry.video_path is None else entry.video_path.name
+        by_id, by_file = parts.get(name, set()), {(path, entry.start_s) for path in found.get(name, set())}
+        options = by_id or by_file if entry.video_path is None else by_file or by_id
+        if len(options) == 1:
+            ((path, start_s),) = options
+            yield replace(entry, video_path=path, start_s=start_s)
+            continue
+        reason = "several videos of the page have this name" if options else "this page has no such video"
+        yield InvalidSample(
+            video_id=entry.video_id,
+            reason=f"{entry.video_id}: an uploaded split cannot use files of the server, and {reason}: {name}; "
+            "start the page with --split for it",
+        )

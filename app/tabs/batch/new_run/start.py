@@ -1,0 +1,110 @@
+"""The start of a batch run: the form becomes a job of the queue."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.job_queue import Job
+from stepscope.app.core.results import VideoFilter
+from stepscope.app.formatting import as_sentence
+from stepscope.app.tabs.batch.new_run.form import DEVICES, make_work
+from stepscope.app.tabs.batch.runs.handlers import UNCHANGED, BatchView, show
+from stepscope.app.web.views import status_line
+from stepscope.engine.config import ContextStrategy
+from stepscope.engine.errors import EngineError
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import IDENTITY, RunFolder
+from stepscope.eval.runs.output_folder import FolderRefusedError, find_changed_settings
+from stepscope.eval.runs.pools.ray_pool import is_cluster
+from stepscope.eval.runs.worker_messages import WorkerConfig
+
+NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+MAX_NAME_CHARS: Final = 80
+
+
+def start(
+    batches: BatchContext,
+    split: str | None,
+    checkpoint: str | None,
+    speak: Any,
+    update: Any,
+    strategy: ContextStrategy | None,
+    devices: str,
+    live: bool,
+    name: str | None,
+    order: str | VideoFilter,
+) -> BatchView:
+    """Queue a run, or continue an existing one with the same settings; show it.
+
+    A refusal appears below the form: the status line belongs to the shown run.
+    """
+    try:
+        work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)
+        job = _make_job(batches, split, work, devices, (name or "").strip())
+        batches.jobs.submit(job)
+    except (EngineError, ValueError, OSError) as error:
+        return UNCHANGED._replace(problem=status_line(as_sentence(error), is_problem=True))
+    view = show(batches, job.name, order)
+    # the job may be refused by now; the next tick then finds a change, and shows the reason
+    return view._replace(shown=view.shown._replace(state="waiting"), problem=status_line(""))
+
+
+def _make_job(
+    batches: BatchContext,
+    split: str | None,
+    work: WorkerConfig,
+    devices: str,
+    name: str,
+) -> Job:
+    chosen = batches.splits.get(split or "")
+    if chosen is None:
+        raise ValueError("no split is chosen; choose one")
+    if devices not in DEVICES and not batches.takes_paths:
+        raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
+    same = next((job.name for job in batches.jobs.active_jobs() if (job.split, job.work) == (chosen, work)), None)
+    settings = None if is_cluster(devices) else build_run_settings(chosen, work, parse_devices(devices))
+    if same is None and settings is not None:  # connecting to the cluster would block the page
+        same = _find_same(batches, settings)
+    name = check_name(name or same or "", default=str(split))
+    folder = batches.runs / name
+    if settings is not None:
+        _check_folder(folder, settings)
+    scoring = batches.scoring_of(batches.settings_of(name))
+    return Job(folder=folder, split=chosen, work=work, devices=devices, scoring=scoring)
+
+
+def check_name(name: str, *, default: str) -> str:
+    """Return the name of a run; without one ``default`` and the time. Raises ``ValueError`` for an invalid name."""
+    if not name:
+        prefix = "".join(char if char in NAME_CHARACTERS else "_" for char in default).lstrip(".")[:40]
+        name = f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if not set(name) <= NAME_CHARACTERS or name.startswith(".") or len(name) > MAX_NAME_CHARS:
+        raise ValueError(
+            f"a run's name may have letters, digits, '.', '_' and '-', at most {MAX_NAME_CHARS}; got {name[:100]!r}"
+        )
+    return name
+
+
+def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` if a run with these settings cannot continue the run in the folder."""
+    try:
+        if folder.exists():
+            RunFolder(folder).check(settings, resume=True)
+    except FolderRefusedError as error:
+        raise ValueError(str(error).replace(str(folder), folder.name)) from error
+
+
+def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None:
+    """Return a run of the user with the same settings, if there is one."""
+    for name in batches.run_names():
+        if batches.folder(name) == batches.bundled:
+            continue
+        try:
+            found = batches.settings_of(name)
+        except ValueError:
+            continue
+        if found and not find_changed_settings(found, settings, IDENTITY):
+            return name
+    return None

@@ -1,0 +1,94 @@
+"""The charts of the shown run: layout, content, and the effect of a click."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.controls.widgets import LATEST
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.figures.charts import videos
+from stepscope.app.figures.charts.registry import CHARTS, Chart
+from stepscope.app.figures.charts.videos import SCATTER_SCORES, VIDEO_SCORES
+from stepscope.app.style.colours import Theme
+from stepscope.app.tabs.batch.figure_row import FigureRow, NamedFigure, make_figure_row, wire_figure_row
+from stepscope.app.web.chart import make_chart, pack_chart
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.reports.results import Results, read_results
+
+_HINTS: Final = {"failures": "Click a bar for its videos"}
+
+
+class ChartsPanel(NamedTuple):
+    """The charts by their names in ``CHARTS``, and the scores on the axes of ``videos``."""
+
+    charts: Mapping[str, Any]
+    x: Any
+    y: Any
+    figures: FigureRow
+
+
+def make_charts_panel() -> ChartsPanel:
+    """Lay out the charts as a grid."""
+    with gr.Row(elem_classes="charts"):
+        charts = {name: make_chart(f"chart_{name}", hint=_HINTS.get(name, "")) for name in CHARTS if name != "videos"}
+        with gr.Column(elem_classes="videos-chart"):
+            with gr.Row():
+                choices = [(find_metric(name).label, name) for name in VIDEO_SCORES]
+                x, y = (
+                    gr.Dropdown(choices, value=score, label=label, interactive=True, min_width=120, elem_id=elem_id)
+                    for score, label, elem_id in zip(
+                        SCATTER_SCORES, ("Across", "Up"), ("scatter_x", "scatter_y"), strict=True
+                    )
+                )
+            charts["videos"] = make_chart("chart_videos", hint="Click a point to open its video")
+    figures = make_figure_row({name: chart.title for name, chart in CHARTS.items()}, elem_id="chart")
+    return ChartsPanel(charts=charts, x=x, y=y, figures=figures)
+
+
+def find_chart(key: str, *, x: str, y: str) -> Chart:
+    """Return a chart by its name in ``CHARTS``, ``videos`` with the scores ``x`` and ``y``."""
+    chart = CHARTS[key]
+    return replace(chart, build=partial(videos.scatter, x=x, y=y)) if key == "videos" else chart
+
+
+def show_charts(batches: BatchContext, name: str | None, x: str, y: str) -> list[str]:
+    """Return the charts of a run in the order of ``CHARTS``, with the scores ``x`` and ``y`` of each video."""
+    results = read_shown_results(batches, name)
+    return [_pack(results, name, key, x, y) for key in CHARTS]
+
+
+def draw_run_chart(batches: BatchContext, run: str | None, x: str, y: str, name: str, theme: Theme) -> NamedFigure:
+    """Return a chart of a run; ``x`` and ``y`` are the scores of the chart of videos. Raises ``ValueError``."""
+    results = read_shown_results(batches, run)
+    if name not in CHARTS or not results.metrics:
+        raise ValueError("there are no charts; choose a run that is scored")
+    return NamedFigure(figure=find_chart(name, x=x, y=y).draw(results, theme), run=str(run))
+
+
+def show_videos(batches: BatchContext, name: str | None, x: str, y: str) -> str:
+    """Return the chart of the videos of a run by the scores ``x`` and ``y``."""
+    return _pack(read_shown_results(batches, name), name, "videos", x, y)
+
+
+def read_shown_results(batches: BatchContext, name: str | None) -> Results:
+    """Return the tables of the shown run; empty without one."""
+    return read_results(batches.folder(name)) if name is not None and name in batches.run_names() else Results()
+
+
+def _pack(results: Results, name: str | None, key: str, x: str, y: str) -> str:
+    revision = f"{name} {x} {y}" if key == "videos" else str(name)
+    return pack_chart(partial(find_chart(key, x=x, y=y).draw, results), revision=revision)
+
+
+def wire_charts(batches: BatchContext, panel: ChartsPanel, *, runs: Any, shown: Any, here: Any, status: Any) -> None:
+    """Draw the charts when their tab ``here`` is opened, and when the ``ShownRun`` of the window changes.
+
+    ``runs`` is the dropdown of the shown run; ``status`` shows problems of files.
+    """
+    inputs, charts = [runs, panel.x, panel.y], list(panel.charts.values())
+    gr.on([here.select, shown.change], partial(show_charts, batches), inputs, charts, **LATEST)
+    gr.on([panel.x.select, panel.y.select], partial(show_videos, batches), inputs, panel.charts["videos"], **LATEST)
+    wire_figure_row(panel.figures, partial(draw_run_chart, batches), inputs, status=status)

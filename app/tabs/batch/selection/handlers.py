@@ -1,0 +1,228 @@
+"""Handlers that select the videos of a run, by failure, cause, verdict and tag, or by a saved selection.
+
+A saved selection, a *slice*, belongs to a split and is stored beside the run folders. It can be scored separately.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+from pydantic import BaseModel
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.results import VideoFilter, score_groups
+from stepscope.app.formatting import as_sentence
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.templates import render, render_note
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import write_json
+from stepscope.engine.io.json_records import read_record
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Split
+from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
+from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.reports.table_files import Row
+
+SLICES: Final = ".slices"
+ALL_VIDEOS: Final = "all videos"
+MAX_NAME_CHARS: Final = 60
+
+
+class SelectionChoices(NamedTuple):
+    """The dropdowns of traits and of slices."""
+
+    only: Any
+    part: Any
+
+
+class SavedSlice(NamedTuple):
+    """The dropdown of slices, and the output of status lines and scores."""
+
+    part: Any
+    result: Any
+
+
+class OnlyKind(NamedTuple):
+    """The dropdown of traits, and the tabs of the run, which show its videos."""
+
+    only: Any
+    views: Any
+
+
+class _Slices(BaseModel):
+    """Schema of the file of slices of a split: ids of videos by name."""
+
+    slices: dict[str, list[str]]
+
+
+def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:
+    """Return the verdicts and tags of all reviewers, by video; empty in blind mode."""
+    marks: dict[str, set[str]] = {}
+    for reviewed in () if is_blind else read_review(store).events:
+        found = marks.setdefault(reviewed.event.video_id, set())
+        for opinion in reviewed.opinions:
+            found |= {f"tag: {tag}" for tag in opinion.tags}
+            found |= {f"verdict: {opinion.verdict}"} if opinion.verdict is not None else set()
+    return {video_id: frozenset(found) for video_id, found in marks.items()}
+
+
+def find_traits(
+    rows: Iterable[Row], split: Split | None, marks: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    """Return the traits of each video: its failures, the causes in its reference, its verdicts and its tags."""
+    samples = {sample.video_id: sample for sample in split.samples} if split is not None else {}
+    traits = {}
+    for row in rows:
+        video_id = str(row["video_id"])
+        found = {f"failure: {kind}" for kind in FAILURE_KINDS if float(row.get(failure_score(kind), 0.0)) > 0}
+        found |= {"not run: failed"} if row["error"] else set()
+        turns = samples[video_id].turns if video_id in samples else ()
+        found |= {f"cause: {turn.cause}" for turn in turns if turn.cause}
+        traits[video_id] = frozenset(found | marks.get(video_id, frozenset()))
+    return traits
+
+
+def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]]:
+    """Return the traits of the videos of a run, as pairs of a label with the number of videos, and the trait."""
+    counts = Counter(trait for traits in _traits(batches, name).values() for trait in traits)
+    return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
+
+
+def choose_videos(
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
+) -> frozenset[str] | None:
+    """Return the videos of a run with all traits of ``only`` and in the slice ``part``; None for all videos."""
+    chosen = None
+    if part not in (None, ALL_VIDEOS):
+        chosen = frozenset(read_slices(batches, name).get(str(part), ()))
+    if only:
+        having = frozenset(video_id for video_id, traits in _traits(batches, name).items() if set(only) <= traits)
+        chosen = having if chosen is None else chosen & having
+    return chosen
+
+
+def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> OnlyKind:
+    """Select the videos with the failures of a picked bar, and show them."""
+    trait = f"failure: {read_event(event, 'point')}"
+    choices = list_traits(batches, name)
+    if trait not in [value for _, value in choices]:
+        return OnlyKind(only=gr.skip(), views=gr.skip())
+    return OnlyKind(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="videos"))
+
+
+def make_filter(
+    batches: BatchContext, name: str | None, order: str, only: Sequence[str] | None, part: str | None
+) -> VideoFilter:
+    """Return the filter of the table: an order, and the videos of ``choose_videos``."""
+    return VideoFilter(order, choose_videos(batches, name, only, part))
+
+
+def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
+    """Return the slices of the split of a run, as ids of videos by name; empty if they cannot be read."""
+    path = _slices_path(batches, name)
+    try:
+        return {} if path is None else read_record(_Slices, path).slices
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def save_slice(
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
+) -> SavedSlice:
+    """Save the shown videos as a slice of their split."""
+    try:
+        path, called = _slices_path(batches, name), " ".join((called or "").split())
+        if path is None:
+            raise ValueError("choose a run of a split that this page has")
+        if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or called == ALL_VIDEOS:
+            raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters")
+        chosen = choose_videos(batches, name, only, part)
+        if not chosen:
+            raise ValueError(
+                "select some of the videos first: all are shown" if chosen is None else "no video is selected"
+            )
+        slices = {**read_slices(batches, name), called: sorted(chosen)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"slices": slices})
+    except (ValueError, OSError) as error:
+        return SavedSlice(part=gr.skip(), result=render_note(as_sentence(error), is_problem=True))
+    result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
+    return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *slices], value=called), result=result)
+
+
+def score_chosen(
+    context: AppContext, batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
+) -> Generator[str]:
+    """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
+    try:
+        settings = batches.settings_of(name)
+        split = batches.split_of(settings)
+        if name is None or split is None:
+            raise ValueError("choose a run of a split that this page has")
+        chosen = choose_videos(batches, name, only, part)
+        entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
+        if not entries:
+            raise ValueError("no video is selected")
+        yield render_note(f"Scoring {format_count(len(entries), 'video')}.")
+        with batches.jobs.open_scorer() as scorer:
+            scored = score_run(
+                batches.folder(name),
+                replace(split, entries=entries),
+                batches.scoring_of(settings),
+                encode=context.encode,
+                scorer=scorer,
+            )
+    except (EngineError, ValueError, OSError) as error:
+        yield render_note(as_sentence(error), is_problem=True)
+        return
+    prefix = f"{part}: " if part not in (None, ALL_VIDEOS) else ""
+    videos = format_count(len(split.entries), "video")
+    heading = f"{prefix}{scored.report.num_videos} of {videos} of {name}, scored separately"
+    intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
+    groups = score_groups({"scores": scored.report.scores, "intervals": intervals})
+    yield render("slice_scores", heading=heading, groups=groups)
+
+
+def offer(batches: BatchContext, name: str | None) -> SelectionChoices:
+    """Return the current traits and slices; the selection does not change."""
+    return SelectionChoices(
+        only=gr.Dropdown(choices=list_traits(batches, name)),
+        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)]),
+    )
+
+
+def offer_again(batches: BatchContext, name: str | None) -> SelectionChoices:
+    """Return the traits and slices for a newly chosen run, with all videos selected."""
+    return SelectionChoices(
+        only=gr.Dropdown(choices=list_traits(batches, name), value=[]),
+        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS),
+    )
+
+
+def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
+    if name is None or name not in batches.run_names():
+        return {}
+    return find_traits(read_results(batches.folder(name)).rows, _split(batches, name), batches.marks())
+
+
+def _split(batches: BatchContext, name: str | None) -> Split | None:
+    try:
+        return batches.split_of(batches.settings_of(name))
+    except ValueError:  # run.json cannot be read, so the split is unknown
+        return None
+
+
+def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
+    split = _split(batches, name)
+    if split is None:
+        return None
+    digest = hashlib.sha256(str(split.path.resolve()).encode()).hexdigest()[:8]
+    return batches.runs / SLICES / f"{digest}.json"

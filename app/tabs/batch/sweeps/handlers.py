@@ -1,0 +1,308 @@
+"""Handlers of the Thresholds tab: show a sweep, run and cancel an exact one, and apply the best point."""
+
+import math
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import Cancellable
+from stepscope.app.figures.charts.registry import SWEEP_CHARTS
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.style.colours import Theme
+from stepscope.app.tabs.batch.figure_row import NamedFigure
+from stepscope.app.tabs.batch.sweeps.folders import check_has_model, find_exact_sizes, find_sweep, plan_sweep
+from stepscope.app.tabs.batch.sweeps.render import (
+    RECOMMENDED,
+    choices,
+    describe_best,
+    describe_points,
+)
+from stepscope.app.templates import render, render_note
+from stepscope.app.web.chart import pack_chart
+from stepscope.engine.config import format_threshold
+from stepscope.engine.decisions.signals import Decision
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import to_json
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.sweeps.best_point import BestPoint, find_best, recommend_metric
+from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
+
+_CANCELLED: Final = "Cancelled. Finished videos are kept; “Run each point” continues the sweep."
+
+
+_IN_USE: Final = "In use: "
+_EVERYWHERE: Final = "the next run here and the player have "
+
+
+class SweepView(NamedTuple):
+    """The outputs of the sweep; ``best`` is the point that the button ``apply`` uses."""
+
+    said: Any
+    heat: Any
+    curves: Any
+    best: Any
+    apply: Any
+    metric: Any
+    csv: Any
+    json: Any
+    signals: Any
+
+
+class SweepButtons(NamedTuple):
+    """The buttons that start and cancel an exact sweep, and its progress."""
+
+    exact: Any
+    cancel: Any
+    progress: Any
+
+
+class EnteredSweep(NamedTuple):
+    """The sweep of a newly chosen run, and the size of its grid."""
+
+    view: SweepView
+    size: Any
+
+
+class BegunSweep(NamedTuple):
+    """The handle of a new sweep in the state of the window, and the buttons."""
+
+    live: Any
+    buttons: SweepButtons
+
+
+class AppliedPoint(NamedTuple):
+    """The outputs of ``apply_best`` and ``apply_picked``: the sliders of the form and of the player, and the text.
+
+    ``named`` is a text for ``PREVIEW_THRESHOLDS_JS``, empty without named signals.
+    """
+
+    speak: Any
+    update: Any
+    player_speak: Any
+    player_update: Any
+    said: Any
+    named: Any
+
+
+NO_SWEEP = SweepView(
+    said="",
+    heat="",
+    curves="",
+    best=None,
+    apply=gr.Button("Use the best point", interactive=False),
+    metric=gr.Dropdown(choices=choices(None)),
+    csv=gr.DownloadButton(interactive=False),
+    json=gr.DownloadButton(interactive=False),
+    signals=gr.Dropdown(choices=[], value=None, visible=False),
+)
+
+
+def offer_points(batches: BatchContext, live: Cancellable | None, name: str | None) -> Any:
+    """Enable *Run each point* for a run whose model the page has; unchanged while a sweep of the window is active."""
+    if live is not None and not live.ended.is_set() and not live.is_cancelled:
+        return gr.skip()
+    try:
+        check_has_model(batches, name or "the run", batches.settings_of(name))
+    except ValueError:
+        return gr.Button(interactive=False)
+    return gr.Button(interactive=True)
+
+
+def enter_sweep(
+    batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
+) -> EnteredSweep:
+    """Show the sweep of a newly chosen run, at a grid size with exact points if there is one."""
+    sizes = find_exact_sizes(batches, name)
+    chosen = size if size in sizes or not sizes else sizes[-1]
+    return EnteredSweep(view=show_sweep(batches, name, metric, chosen, signals), size=chosen)
+
+
+def show_sweep(
+    batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
+) -> SweepView:
+    """Show the points of a grid: exact if they were run, else a preview from the traces of the run."""
+    try:
+        found = find_sweep(batches, name, size, signals or "")
+        view = NO_SWEEP._replace(
+            metric=gr.Dropdown(choices=choices(found.scores)),
+            csv=gr.DownloadButton(interactive=True),
+            json=gr.DownloadButton(interactive=True),
+            signals=gr.Dropdown(choices=list(found.choices), value=found.signals, visible=True)
+            if found.choices
+            else NO_SWEEP.signals,
+        )
+    except (EngineError, ValueError, OSError) as error:
+        job = batches.jobs.find(name) if name is not None else None
+        if job is not None and not job.is_over:
+            return NO_SWEEP._replace(said=f"{name} is still running; its points are shown when it has finished.")
+        return NO_SWEEP._replace(said=as_sentence(error))
+    chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
+    if chosen not in found.scores.metrics:
+        needs = f"{find_metric(chosen).label} needs exact points: press Run each point, or choose another score."
+        if found.scores.grid.specs:
+            needs = f"{find_metric(chosen).label} is no score of a preview of these signals: choose another score."
+        return view._replace(said=f"{describe_points(found)} {needs}")
+    try:
+        best = find_best(found.scores, chosen, present=found.data.present)
+    except ValueError as error:
+        return view._replace(said=f"{describe_points(found)} {as_sentence(error)}")
+    revision = f"{name} {chosen} {size} {found.signals}"
+    return view._replace(
+        said=describe_best(found, best, is_recommended=metric == RECOMMENDED),
+        heat=pack_chart(partial(SWEEP_CHARTS["heat_map"].draw, found.data, chosen), revision=revision),
+        curves=pack_chart(partial(SWEEP_CHARTS["curves"].draw, found.data, chosen), revision=revision),
+        best=best,
+        apply=gr.Button(
+            "Nothing to gain" if best.is_present else f"Use {_button_words(best)}", interactive=not best.is_present
+        ),
+    )
+
+
+def draw_sweep_chart(
+    batches: BatchContext, run: str | None, metric: str, size: int, signals: str | None, name: str, theme: Theme
+) -> NamedFigure:
+    """Return a chart of ``SWEEP_CHARTS`` of the shown points. Raises ``ValueError`` if they lack the score."""
+    if name not in SWEEP_CHARTS:
+        raise ValueError("there is no such chart; choose one of the list")
+    found = find_sweep(batches, run, size, signals or "")
+    chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
+    return NamedFigure(figure=SWEEP_CHARTS[name].draw(found.data, chosen, theme), run=found.run)
+
+
+def begin_sweep() -> BegunSweep:
+    """Return a new handle of a sweep; the sweep may wait for that of another window."""
+    return BegunSweep(live=Cancellable(), buttons=_running(render_note("Waiting: sweeps are run one at a time.")))
+
+
+def run_points(
+    context: AppContext, batches: BatchContext, live: Cancellable | None, name: str | None, size: int, devices: str
+) -> Generator[SweepButtons, None, None]:
+    """Run the split of a run at every point of a grid, and yield the progress; finished videos are kept.
+
+    A cancelled sweep yields only that it was cancelled. Failed videos are named until the sweep ends.
+    """
+    live = live or Cancellable()  # an API client may call this without begin_sweep
+    live.is_started = True
+    pace, failed, is_first = Pace(UPDATE_INTERVAL_S), dict[str, str](), True
+    try:
+        planned = plan_sweep(batches, name, size, devices)
+        events = run_sweep(
+            planned.split,
+            planned.work,
+            planned.grid,
+            out=planned.folder,
+            scoring=planned.scoring,
+            encode=context.encode,
+            device=planned.device,
+            resume=True,
+        )
+        with closing(events):
+            for progress in events:
+                if live.is_cancelled:
+                    break
+                if progress.error and progress.video_id is not None:
+                    failed[progress.video_id] = progress.error
+                if pace.is_due():
+                    view = _running(draw_sweep_progress(progress, failed))
+                    yield view if is_first else view._replace(exact=gr.skip(), cancel=gr.skip())
+                    is_first = False
+        yield _ended(render_note(_CANCELLED) if live.is_cancelled else "")
+    except (EngineError, ValueError, OSError) as error:
+        yield _ended(render_note(as_sentence(error), is_problem=True))
+    finally:
+        live.ended.set()
+
+
+def halt_sweep(live: Cancellable | None) -> SweepButtons:
+    """Request the end of a sweep after the current video, and show that."""
+    if live is not None:
+        live.is_cancelled = True
+    status = "Cancelling: the sweep ends after the current video."
+    return _running(render_note(status))._replace(cancel=gr.Button(interactive=False))
+
+
+def cancel_sweep(live: Cancellable | None) -> SweepButtons:
+    """Wait for the end of a halted sweep, unless it has not started; show that it was cancelled."""
+    if live is not None:
+        live.stop()
+    return _ended(render_note(_CANCELLED))
+
+
+def draw_sweep_progress(progress: SweepProgress, failed: Mapping[str, str]) -> str:
+    """Return a progress bar of the finished runs, with a line of text, as HTML; ``failed`` has errors by video."""
+    rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
+    text = (
+        f"{progress.num_done} of {format_count(progress.num_runs, 'run')}, {progress.num_finished} of "
+        f"{format_count(progress.num_videos, 'video')}, "
+        f"{progress.passes:,} model passes{rest}. The sweep ends if this window is closed; finished videos are kept."
+    )
+    text += "".join(f" {video_id} failed: {as_sentence(error)}" for video_id, error in failed.items())
+    return render("sweep_progress", progress=progress, text=text)
+
+
+def _running(progress: str) -> SweepButtons:
+    return SweepButtons(exact=gr.Button(interactive=False), cancel=gr.Button(interactive=True), progress=progress)
+
+
+def _ended(progress: str) -> SweepButtons:
+    return SweepButtons(exact=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=progress)
+
+
+def _button_words(best: BestPoint) -> str:
+    """Return the thresholds of a point in few words, such as ``0.4 and 0.5`` or ``theta 0.6``."""
+    return best.place if best.grid.has_theta else " and ".join(_known(best.thresholds))
+
+
+def _known(thresholds: tuple[float, float]) -> list[str]:
+    return [format_threshold(value) for value in thresholds if not math.isnan(value)]
+
+
+def apply_best(best: BestPoint | None, said: str, run: str | None) -> AppliedPoint:
+    """Set the thresholds of both tabs to the best point, and add that to the description ``said``.
+
+    Those of named signals are set in the player alone, for the videos of ``run``.
+    """
+    return _apply(best, None if best is None else best.thresholds, said, run)
+
+
+def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.EventData) -> AppliedPoint:
+    """Set the thresholds of both tabs to a picked point of a chart, as ``apply_best``; ``best`` has its grid."""
+    point = read_event(event, "point")
+    is_pair = isinstance(point, list) and len(point) == 2
+    if best is None or not is_pair or not all(value is None or isinstance(value, int | float) for value in point):
+        return _apply(best, None, said, run)
+    speak, update = (math.nan if value is None else float(value) for value in point)
+    swept = {"speak": speak, "update": update}
+    is_valid = all(
+        math.isfinite(value) and (name in best.grid.specs or 0 <= value <= 1) if name in best.grid.titles else True
+        for name, value in swept.items()
+    )
+    return _apply(best, (speak, update) if is_valid else None, said, run)
+
+
+def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said: str, run: str | None) -> AppliedPoint:
+    if best is None or thresholds is None:
+        return AppliedPoint(*(gr.skip() for _ in AppliedPoint._fields))
+    described, _, _ = said.partition(_IN_USE)
+    place, specs = best.grid.describe(*thresholds), best.grid.specs
+    where = f"the player previews {place} in the videos of {run}" if specs else f"{_EVERYWHERE}{place}"
+    values: dict[Decision, float] = {"speak": thresholds[0], "update": thresholds[1]}
+    heads = {name: values[name] for name in best.grid.titles if name not in specs}
+    named = {spec.name: values[name] for name, spec in specs.items()}
+    speak, update = heads.get("speak", gr.skip()), heads.get("update", gr.skip())
+    return AppliedPoint(
+        speak=speak,
+        update=update,
+        player_speak=speak,
+        player_update=update,
+        said=f"{described.rstrip()} {_IN_USE}{where}.",
+        named=to_json(dict(heads) | {"used": {"run": run, "signals": named}}) if specs else "",
+    )

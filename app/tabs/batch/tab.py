@@ -1,0 +1,227 @@
+"""Layout and wiring of the batch tab. Its parts are laid out and wired by the ``panel`` modules of the sub-packages."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.opening import saved_runs as saved
+from stepscope.app.tabs.batch.compare.panel import ComparePanel, make_compare_panel, wire_compare_panel
+from stepscope.app.tabs.batch.leaderboard.panel import LeaderboardPanel, make_leaderboard_panel, wire_leaderboard_panel
+from stepscope.app.tabs.batch.new_run.imports import FilesCheck, check_files, import_files
+from stepscope.app.tabs.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
+from stepscope.app.tabs.batch.new_run.start import start
+from stepscope.app.tabs.batch.runs import handlers
+from stepscope.app.tabs.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
+from stepscope.app.tabs.batch.runs.handlers import BatchView, ShownRun
+from stepscope.app.tabs.batch.runs.panel import RunPanel, make_run_panel, make_video_table, wire_downloads
+from stepscope.app.tabs.batch.selection.handlers import OnlyKind, choose_kind
+from stepscope.app.tabs.batch.selection.panel import (
+    SelectionPanel,
+    make_selection_panel,
+    wire_selection_panel,
+    with_filter,
+)
+from stepscope.app.tabs.batch.sweeps.panel import (
+    SweepPanel,
+    make_sweep_panel,
+    wire_points,
+    wire_sweep_files,
+    wire_sweep_panel,
+)
+from stepscope.app.tabs.batch.training.panel import TrainingPanel, make_training_panel, wire_training_panel
+from stepscope.app.web.views import PlayerView, SliderThresholds
+
+POLL_INTERVAL_S: Final = 1.0
+"""Interval at which a window polls the state of its run, while the tab is open."""
+
+
+class Layout(NamedTuple):
+    """The components of the tab."""
+
+    form: FormPanel
+    run: RunPanel
+    views: Any
+    selection: SelectionPanel
+    slice_scores: Any
+    charts: ChartsPanel
+    charts_tab: Any
+    sweep: SweepPanel
+    sweep_tab: Any
+    compare: ComparePanel
+    compare_tab: Any
+    board: LeaderboardPanel
+    board_tab: Any
+    training: TrainingPanel
+    training_tab: Any
+    view: BatchView
+
+
+def make_batch_tab(
+    context: AppContext,
+    batches: BatchContext,
+    *,
+    live: Any,
+    player: PlayerView,
+    sliders: SliderThresholds,
+    ends: Mapping[str, Any],
+    here: Any,
+    elsewhere: tuple[Any, ...],
+) -> None:
+    """Lay out the tab, inside ``here``, and wire it.
+
+    Args:
+        context: Model and videos of the page.
+        batches: Runs, splits and jobs.
+        live: State of the run in the player of this window.
+        player: The components of the player.
+        sliders: The threshold sliders of the player.
+        ends: Arguments of events that exchange the video, such as the events to cancel.
+        here: The ``gr.Tab`` of this tab.
+        elsewhere: The remaining ``gr.Tab`` components.
+    """
+    layout = _make_layout(batches)
+    form, run, sweep, view = layout.form, layout.run, layout.sweep, layout.view
+    _wire_runs(context, batches, layout, here=here, elsewhere=elsewhere)
+    wire_form_panel(batches, form, runs=run.runs, use=run.use, status=view.status, here=here)
+    wire_downloads(batches, run)
+    wire_charts(batches, layout.charts, runs=run.runs, shown=view.shown, here=layout.charts_tab, status=view.status)
+    wire_sweep_panel(
+        context, batches, sweep, runs=run.runs, shown=view.shown, devices=form.devices, here=layout.sweep_tab
+    )
+    wire_sweep_files(batches, sweep, runs=run.runs, status=view.status)
+    wire_points(sweep, runs=run.runs, form=(form.speak, form.update), player=sliders)
+
+    def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
+        return saved.open_video(context, batches, live, name, event)
+
+    def open_picked(live: Any, name: Any, event: gr.EventData) -> Any:
+        return saved.open_picked(context, batches, live, name, event)
+
+    wire(view.videos.select, open_video, [live, run.runs], player, **ends)
+    wire(layout.charts.charts["videos"].pick, open_picked, [live, run.runs], player, **ends)
+    wire_compare_panel(
+        context,
+        batches,
+        layout.compare,
+        runs=run.runs,
+        here=layout.compare_tab,
+        status=view.status,
+        live=live,
+        player=player,
+        ends=ends,
+    )
+    wire_training_panel(
+        context, batches, layout.training, here=layout.training_tab, batch_tab=here, elsewhere=elsewhere
+    )
+
+
+def _make_layout(batches: BatchContext) -> Layout:
+    shown = gr.State(ShownRun())
+    with gr.Row():
+        form = make_form_panel(batches)
+        with gr.Column(scale=11, min_width=640, elem_classes="work"):
+            status = make_status_line("batch_status")
+            progress = gr.HTML(elem_id="batch_progress", padding=False)
+            run = make_run_panel()
+            with gr.Tabs(elem_id="batch_views") as views:
+                with gr.Tab("Videos", id="videos"):
+                    selection = make_selection_panel()
+                    videos = make_video_table()
+                    slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
+                with gr.Tab("Scores"):
+                    corpus = gr.HTML(elem_id="corpus", padding=False)
+                with gr.Tab("Charts") as charts_tab:
+                    charts = make_charts_panel()
+                with gr.Tab("Thresholds") as sweep_tab:
+                    sweep = make_sweep_panel()
+                with gr.Tab("Compare") as compare_tab:
+                    compare = make_compare_panel()
+                with gr.Tab("Leaderboard") as board_tab:
+                    board = make_leaderboard_panel()
+                with gr.Tab("Training") as training_tab:
+                    training = make_training_panel()
+    view = BatchView(
+        shown=shown,
+        status=status,
+        progress=progress,
+        runs=run.runs,
+        videos=videos,
+        corpus=corpus,
+        cancel=run.cancel,
+        use=run.use,
+        score=run.score,
+        **run.downloads,
+        origin=run.origin,
+        timer=gr.Timer(POLL_INTERVAL_S, active=False),
+        problem=form.problem,
+    )
+    return Layout(
+        form=form,
+        run=run,
+        views=views,
+        selection=selection,
+        slice_scores=slice_scores,
+        charts=charts,
+        charts_tab=charts_tab,
+        sweep=sweep,
+        sweep_tab=sweep_tab,
+        compare=compare,
+        compare_tab=compare_tab,
+        board=board,
+        board_tab=board_tab,
+        training=training,
+        training_tab=training_tab,
+        view=view,
+    )
+
+
+def _wire_runs(
+    context: AppContext, batches: BatchContext, layout: Layout, *, here: Any, elsewhere: tuple[Any, ...]
+) -> None:
+    """Start, cancel and show runs, and select their videos; poll while the tab is open."""
+    form, run, selection, view = layout.form, layout.run, layout.selection, layout.view
+    filters = [run.order, selection.only, selection.part]
+
+    def wire_view(event: Callable[..., Any], handler: Callable[..., Any], *inputs: Any) -> None:
+        """Register a handler of ``view`` that takes a ``VideoFilter`` last."""
+        wire(event, with_filter(batches, handler), [*inputs, *filters], view, **AT_ONCE)
+
+    def show_all(*inputs: Any) -> BatchView:
+        return handlers.show(*inputs)._replace(runs=gr.skip())
+
+    def enter(request: gr.Request, name: Any, *filters: Any) -> Any:
+        """Show the chosen run, else that of the address."""
+        linked = request.query_params.get("shown")
+        return with_filter(batches, handlers.enter)(
+            name or (linked if linked in batches.run_names() else None), *filters
+        )
+
+    wire_view(form.start.click, start, *form.entries)
+    checked = FilesCheck(problem=form.problem, signal=form.rule.signal)
+    wire(form.results.upload, partial(check_files, batches), [form.split, form.results], checked, **AT_ONCE)
+    wire_view(form.import_results.click, import_files, form.split, form.results, form.name, *form.rule)
+    wire_view(run.cancel.click, handlers.cancel, run.runs)
+    wire_view(run.score.click, handlers.score, run.runs)
+    changes = [run.runs.select, run.order.select, selection.only.input, selection.part.input]
+    wire(partial(gr.on, changes), with_filter(batches, handlers.show), [run.runs, *filters], view, **LATEST)
+    wire_view(view.timer.tick, handlers.tick, view.shown, view.progress, run.runs)
+    wire(here.select, enter, [run.runs, *filters], view, **AT_ONCE)
+    gr.on([tab.select for tab in elsewhere], handlers.leave, None, view.timer, **AT_ONCE)
+    offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=layout.slice_scores)
+    wire_view(offered.then, show_all, run.runs)
+
+    def choose_picked(name: Any, event: gr.EventData) -> OnlyKind:
+        return choose_kind(batches, name, event)
+
+    opened = wire_leaderboard_panel(
+        context, batches, layout.board, runs=run.runs, views=layout.views, here=layout.board_tab
+    )
+    wire_view(opened.then, handlers.show, run.runs)
+    only_kind = OnlyKind(only=selection.only, views=layout.views)
+    picked = wire(layout.charts.charts["failures"].pick, choose_picked, run.runs, only_kind, **AT_ONCE)
+    wire_view(picked.then, show_all, run.runs)

@@ -1,0 +1,124 @@
+"""The prompts of the waiting question of a window: after the displayed run up to the playhead, or without a video."""
+
+from bisect import bisect_right
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.pictures import (
+    MAX_PICTURE_BYTES,
+    check_num_pictures,
+    check_pictures,
+    encode_pictures,
+)
+from stepscope.app.core.run import Run
+from stepscope.app.formatting import format_clock
+from stepscope.app.tabs.chat.conversation.encoded_clips import EncodedClip, EncodedClips
+from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.engine.chat.prompts import render_conversation, render_run
+from stepscope.engine.chat.worker import ChatPrompt
+from stepscope.engine.io.files import open_file, strip_text
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.plurals import format_count
+
+PromptSteps = Generator[str | ChatPrompt]
+"""Yields progress messages, then the prompt."""
+DEFAULT_SYSTEM: Final = "You are a helpful assistant."
+MAX_SYSTEM_CHARS: Final = 20_000
+_SAME_TIME_S: Final = 1e-6
+NO_FREE_CONVERSATION: Final = "models of this family take no free conversation; load a SmolVLM2 checkpoint"
+
+
+def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, live: LiveRun | None) -> PromptSteps:
+    """Yield the prompt after the displayed run up to the time of the question.
+
+    Raises:
+        EngineError: A video that cannot be read.
+        ValueError: No run, one that the model of this page cannot continue, or one that ends before the question.
+    """
+    run = _run_of(context, live)
+    assert live is not None
+    frame = _find_frame(run, window.time_s or 0.0)
+    encoding = clips.encode_clip(context, live, run)
+    while True:
+        try:
+            num_frames = next(encoding)
+        except StopIteration as end:
+            encoded: EncodedClip = end.value
+            break
+        yield f"Encoding the video: {num_frames} of {format_count(len(run.outputs), 'frame')}."
+    if window.new is not None:
+        pictures = (encoded.digests[frame],)
+        window.branches, window.new = (
+            window.branches.ask(window.new.text, time_s=window.new.time_s, pictures=pictures),
+            None,
+        )
+    outputs, codec = run.outputs[: frame + 1], context.checkpoint.prompt
+    size = context.checkpoint.model.tokens_per_frame
+    base = render_run(codec, run.task, outputs, config=run.config, tokens_per_frame=size, digests=encoded.digests)
+    pieces = render_conversation(codec, window.branches.shown.conversation, base=base)
+    yield ChatPrompt(pieces=pieces, features=encoded.features)
+
+
+def _run_of(context: AppContext, live: LiveRun | None) -> Run:
+    """Return the displayed run. Raises ``ValueError`` if the model of this page cannot continue it."""
+    run = live.run if live is not None else None
+    if run is None or not run.outputs:
+        raise ValueError("there is no run to ask about; press Run and wait for its first frames")
+    if run.model_digest != context.checkpoint.digest:
+        raise ValueError("this run was made with a different checkpoint, which cannot be asked here")
+    return run
+
+
+def _find_frame(run: Run, time_s: float) -> int:
+    """Return the last frame up to a time. Raises ``ValueError`` if the run has not reached it."""
+    if time_s >= run.reached_s + 1 / run.config.fps:
+        asked, reached = (format_clock(time, digits=1) for time in (time_s, run.reached_s))
+        end = "this run ends at" if run.is_finished else "this run has only reached"
+        advice = "ask at an earlier time" if run.is_finished else "wait, then ask again"
+        raise ValueError(f"the question is about {asked}, but {end} {reached}; {advice}")
+    return max(0, bisect_right(run.outputs, time_s + _SAME_TIME_S, key=lambda output: output.time_s) - 1)
+
+
+def free_codec(checkpoint: Checkpoint) -> Prompt:
+    """Return the prompt codec of a model that takes any system prompt. Raises ``ValueError`` for any other model."""
+    if not isinstance(checkpoint.prompt, Prompt):
+        raise ValueError(NO_FREE_CONVERSATION)
+    return checkpoint.prompt
+
+
+def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> PromptSteps:
+    """Yield the prompt of a conversation without a video.
+
+    Raises:
+        ValueError: An unsuitable model, a system prompt that is too long, or an unreadable picture.
+    """
+    codec = free_codec(context.checkpoint)
+    text = strip_text(system or "") or DEFAULT_SYSTEM
+    if len(text) > MAX_SYSTEM_CHARS:
+        raise ValueError(f"the system prompt has more than {MAX_SYSTEM_CHARS} characters; shorten it")
+    if window.new is not None:
+        check_num_pictures(len(window.features) + len(window.new.files))
+        if window.new.files:
+            yield f"Encoding {format_count(len(window.new.files), 'picture')}."
+        files = [partial(_read_file, file) for file in window.new.files]
+        check_pictures(files)
+        digests, features = encode_pictures(context.checkpoint, files)
+        window.features |= features
+        window.files |= dict(zip(digests, window.new.files, strict=True))
+        window.branches, window.new = window.branches.ask(window.new.text, time_s=None, pictures=digests), None
+    pieces = render_conversation(codec, window.branches.shown.conversation, base=codec.system(text))
+    yield ChatPrompt(pieces=pieces, features=window.features)
+
+
+def _read_file(path: str) -> bytes:
+    """Return the content of a picture file, at most a byte more than its limit."""
+    try:
+        with open_file(Path(path)) as file:
+            return file.read(MAX_PICTURE_BYTES + 1)
+    except OSError as error:
+        raise ValueError("an attached picture was removed or is no file; attach it again") from error

@@ -1,0 +1,124 @@
+"""The panel *Ask* below the player: layout and wiring."""
+
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.tabs.chat import handlers
+from stepscope.app.tabs.chat.conversation.encoded_clips import EncodedClips
+from stepscope.app.tabs.chat.conversation.prompts import run_prompt
+from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
+from stepscope.app.tabs.chat.promotion import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
+from stepscope.app.tabs.chat.views import AskView
+
+BUNDLED_NOTE: Final = (
+    "The bundled model was trained on three questions about its own drawings. To other questions it writes words "
+    "without meaning, mostly an answer to one of these."
+)
+IN_RUN_NOTE: Final = (
+    "**Ask** leaves the run as it is. **Ask in the run** adds the question to the run: the assistant answers at this "
+    "frame, or at the next one while it streams, and continues from there."
+)
+FOREIGN_NOTE: Final = (
+    "### Ask about this moment\nThis run was made by a different model, which the model of this page cannot continue. "
+    "To ask about the video, press **Run** first."
+)
+"""Replaces the panel while such a run is displayed."""
+READ_PLAYHEAD_JS: Final = """(window, live, question) => {
+    const player = document.querySelector('#player .ss');
+    return [window, live, question, player?.stopAtFrame ? String(player.stopAtFrame()) : ''];
+}"""
+"""Pauses the video, and adds the frame at the playhead to the inputs."""
+PROPOSE_TURN_JS: Final = """(text) => {
+    if (text) document.dispatchEvent(new CustomEvent('stepscope:propose', {detail: JSON.parse(text)}));
+}"""
+"""Opens the player's form of a reference turn with a question or an answer."""
+
+
+class AskPanel(NamedTuple):
+    """Components of the panel that the page wires."""
+
+    question: Any
+    in_run: Any
+    """The button that asks in the run (``app.tabs.player.questions``)."""
+
+
+def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: Any) -> AskPanel:
+    """Make the panel for the run in the state ``live``; a new video in ``video`` begins a new conversation.
+
+    ``user_turns`` is the text box of the user turns of the next run.
+    """
+    window = gr.State(None)
+    playhead = gr.Textbox(visible="hidden")
+    with gr.Column(elem_id="ask"):
+        gr.Markdown(FOREIGN_NOTE, elem_id="ask_foreign")
+        gr.Markdown(f"### Ask about this moment\n{BUNDLED_NOTE if context.model_warning else OTHER_NOTE} {IN_RUN_NOTE}")
+        branch = make_branch_menu("ask_branch")
+        chat = make_chat(
+            "asked",
+            height=200,
+            placeholder="Pause anywhere and ask. The answer continues from all that the model saw up to there.",
+        )
+        with gr.Row(equal_height=True):
+            question = gr.Textbox(
+                label="Question at the playhead (/)", placeholder="Your question", lines=1, scale=8, elem_id="question"
+            )
+            ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask_button")
+            in_run = gr.Button("Ask in the run", min_width=130, elem_id="ask_in_run")
+            stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop_answer")
+        with gr.Row(elem_id="ask_actions"):
+            if context.model_warning:
+                make_examples(question, js=lambda text: f"() => {text!r}")
+            regenerate = gr.Button("Answer again", size="sm", min_width=80, interactive=False, elem_id="answer_again")
+            clear = gr.Button("New conversation", size="sm", min_width=80, elem_id="new_chat")
+        promote, buttons, to_run = _make_promotion()
+        status = make_status_line("ask_status")
+    view = AskView(window, chat, branch, question, status, stop, regenerate, promote)
+    queue = [window, live, question, playhead]
+    starts = [
+        wire(event, handlers.queue_question, queue, view, js=READ_PLAYHEAD_JS, **AT_ONCE)
+        for event in (ask.click, question.submit)
+    ]
+    clips = EncodedClips()
+
+    def build(live: Any) -> Any:
+        return partial(run_prompt, context, clips, live=live)
+
+    wire_answers(context, view, starts, threads=clips.threads, build=build, inputs=[live])
+    gr.on(
+        [clear.click, chat.clear, video.change],
+        lambda window: list(handlers.clear(window)),
+        window,
+        list(view),
+        **AT_ONCE,
+    )
+    _wire_promotion(buttons, window=window, live=live)
+    to_run.click(add_user_turn, [window, live, user_turns], [user_turns, status], **AT_ONCE)
+    return AskPanel(question, in_run)
+
+
+def _make_promotion() -> tuple[Any, dict[str, Any], Any]:
+    """Return the row of buttons, those that open a form of the player by kind of turn, and that of the next run."""
+    labels = {
+        QUESTION: ("Question → reference", "promote"),
+        ANSWER: ("Answer → reference", "promote_answer"),
+        CORRECTION: ("Answer corrects the reference", "promote_correction"),
+    }
+    with gr.Row(visible=False, elem_id="ask_promote") as row:
+        buttons = {
+            kind: gr.Button(label, size="sm", min_width=80, elem_id=elem_id)
+            for kind, (label, elem_id) in labels.items()
+        }
+        to_run = gr.Button("Question → next run", size="sm", min_width=80, elem_id="promote_run")
+    return row, buttons, to_run
+
+
+def _wire_promotion(buttons: dict[str, Any], *, window: Any, live: Any) -> None:
+    proposed = gr.Textbox(visible="hidden")
+    for kind, button in buttons.items():
+        button.click(partial(propose_turn, kind), [window, live], proposed, **AT_ONCE).then(
+            None, proposed, None, js=PROPOSE_TURN_JS, api_visibility="private"
+        )

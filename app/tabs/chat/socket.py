@@ -1,0 +1,223 @@
+"""The WebSocket ``/ws/streaming/{session_id}``: a conversation of text and pictures with the model, for programs.
+
+The client sends ``prefill``, ``generate``, ``stop`` and ``close``; docs/chat.md lists all messages. Each prompt enters
+the same queue as the questions of the page. A client that leaves frees its worker after the running pass.
+"""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from stepscope.app.formatting import as_sentence
+from stepscope.app.tabs.chat.messages import (
+    MAX_CHARS,
+    Close,
+    Generate,
+    Message,
+    Prefill,
+    Stop,
+    build_prompt,
+    check_conversation,
+    read_message,
+)
+from stepscope.app.tabs.chat.owners import owner_of_program
+from stepscope.app.tabs.chat.voice import AnswerVoice
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
+from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.speech.espeak import SAMPLE_RATE
+
+
+@dataclass(slots=True, kw_only=True)
+class _SocketTurn(Turn):
+    """One prompt of a connection, from ``prefill`` to ``done``."""
+
+    began: float = field(default_factory=time.perf_counter)
+    voice: AnswerVoice | None = None
+    """Synthesises the answer if the client requested audio."""
+    is_answered: bool = False
+    """Whether its last message was sent; only then is a further prompt accepted."""
+
+
+class ChatSocket:
+    """Serves one connection.
+
+    Args:
+        socket: The connection.
+        service: The workers and their queue.
+        checkpoint: Encodes prompts.
+        encoder: A thread for the pictures of prompts.
+    """
+
+    def __init__(
+        self, socket: WebSocket, service: ChatService[Any], *, checkpoint: Checkpoint, encoder: ThreadPoolExecutor
+    ) -> None:
+        self._socket, self._service, self._checkpoint, self._encoder = socket, service, checkpoint, encoder
+        self._owner = owner_of_program(socket)
+        self._session_id = str(socket.path_params.get("session_id", ""))
+        self._messages: list[Message] = []
+        self._num_chars = 0
+        self._turn: _SocketTurn | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        """Answer the client's messages until it leaves."""
+        await self._socket.accept()
+        try:
+            while True:
+                text = await self._socket.receive_text()
+                try:
+                    # in a thread: a long message must not hold up the answers of other clients
+                    message = await asyncio.to_thread(read_message, text)
+                    if isinstance(message, Close):
+                        break
+                    self._handle(message, num_chars=len(text))
+                except ValueError as error:  # invalid JSON is one
+                    await self._send("error", error=as_sentence(error))
+        except (WebSocketDisconnect, RuntimeError, KeyError):  # left, or sent bytes
+            pass
+        finally:
+            await self._leave()
+            with suppress(RuntimeError, WebSocketDisconnect):  # the latter if its connection broke
+                await self._socket.close()
+
+    def _handle(self, message: Prefill | Generate | Stop, *, num_chars: int) -> None:
+        is_running = self._turn is not None and not self._turn.is_answered
+        if isinstance(message, Stop):
+            if self._turn is not None:
+                self._turn.stop()
+        elif isinstance(message, Generate):
+            if self._turn is None or not is_running or self._turn.is_started:
+                raise ValueError("there is nothing to generate; send prefill first")
+            self._turn.voice = AnswerVoice() if message.generate_audio else None
+            self._turn.start(message.max_new_tokens)
+        elif is_running:
+            raise ValueError("the last answer is still being written; wait for done, or send stop")
+        else:
+            self._add_chunk(message.messages, num_chars)
+            if message.is_last_chunk:
+                messages = self._drop_chunks()
+                self._turn = _SocketTurn()
+                self._task = asyncio.create_task(self._answer(self._turn, messages))
+
+    def _add_chunk(self, messages: list[Message], num_chars: int) -> None:
+        """Keep a part of a conversation. Raises ``ValueError`` and drops all parts if they become too large."""
+        self._messages += messages
+        self._num_chars += num_chars
+        try:
+            if self._num_chars > MAX_CHARS:
+                raise ValueError(f"a conversation has at most {MAX_CHARS} characters; got {self._num_chars}")
+            check_conversation(self._messages)
+        except ValueError:
+            self._drop_chunks()
+            raise
+
+    def _drop_chunks(self) -> list[Message]:
+        """Return the kept parts, which are kept no longer."""
+        messages, self._messages, self._num_chars = self._messages, [], 0
+        return messages
+
+    async def _leave(self) -> None:
+        if self._turn is not None:
+            self._turn.leave()
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _answer(self, turn: _SocketTurn, messages: list[Message]) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+            prompt = await loop.run_in_executor(self._encoder, build_prompt, self._checkpoint, messages)
+            prompt = replace(prompt, owner=self._owner)
+            sender = _Sender(self._send, turn, self._session_id, len(messages))
+            kind = "queued"
+            async with aclosing(self._service.answer(prompt, turn)) as events:
+                async for event in events:
+                    if isinstance(event, QueuePlace):
+                        eta = None if event.eta_s is None else round(event.eta_s, 1)
+                        await self._send(kind, position=event.position, eta=eta)
+                        kind = "queue_update"
+                    elif isinstance(event, Leased):
+                        await self._send("queue_done")
+                    else:
+                        await sender.send(event)
+        except (WebSocketDisconnect, asyncio.CancelledError):
+            raise
+        except Exception as error:  # also one of the encoder, such as a full device: the client must not wait for ever
+            turn.is_answered = True
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await self._send("error", error=as_sentence(error))
+
+    async def _send(self, kind: str, **values: Any) -> None:
+        await self._socket.send_json({"type": kind, **values})
+
+
+class _Sender:
+    """Sends the events of one answer as messages."""
+
+    def __init__(self, send: Any, turn: _SocketTurn, session_id: str, num_messages: int) -> None:
+        self._send, self._turn, self._session_id, self._num_messages = send, turn, session_id, num_messages
+        self._prefilled = Prefilled(prompt_tokens=0, cached_tokens=0, prefilled_tokens=0)
+        self._num_chunks, self._sent_at = 0, time.perf_counter()
+
+    async def send(self, event: AnswerEvent) -> None:
+        """Send one event."""
+        if isinstance(event, Prefilled):
+            self._prefilled = event
+            await self._send(
+                "prefill_done",
+                prompt_length=event.prompt_tokens,
+                message_count=self._num_messages,
+                cached_tokens=event.cached_tokens,
+                input_tokens=event.prefilled_tokens,
+            )
+        elif isinstance(event, AnswerDelta):
+            await self._send_chunk(event.text)
+            if self._turn.voice is not None:
+                await self._send_sounds(await self._turn.voice.push(event.text))
+        elif isinstance(event, AnswerEnd):
+            if self._turn.voice is not None and not self._turn.is_stopped:
+                await self._send_sounds(await self._turn.voice.flush())
+            await self._send_chunk("", is_final=True)
+            self._turn.is_answered = True
+            found, num_tokens = self._prefilled, len(event.ids)
+            await self._send(
+                "done",
+                elapsed_ms=_ms_since(self._turn.began),
+                session_id=replace_surrogates(self._session_id),
+                stopped=self._turn.is_stopped,
+                token_stats={
+                    "cached_tokens": found.cached_tokens,
+                    "input_tokens": found.prefilled_tokens,
+                    "generated_tokens": num_tokens,
+                    "total_tokens": found.prompt_tokens + num_tokens,
+                },
+            )
+
+    async def _send_sounds(self, sounds: list[str]) -> None:
+        for sound in sounds:
+            await self._send_chunk("", audio=sound)
+
+    async def _send_chunk(self, text: str, *, audio: str | None = None, is_final: bool = False) -> None:
+        duration_ms, self._sent_at = _ms_since(self._sent_at), time.perf_counter()
+        await self._send(
+            "chunk",
+            chunk_index=self._num_chunks,
+            text_delta=replace_surrogates(text),
+            audio_data=audio,
+            audio_sample_rate=None if audio is None else SAMPLE_RATE,
+            is_final=is_final,
+            duration_ms=duration_ms,
+        )
+        self._num_chunks += 1
+
+
+def _ms_since(began: float) -> float:
+    return round(1000 * (time.perf_counter() - began), 3)

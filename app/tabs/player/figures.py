@@ -1,0 +1,122 @@
+"""Figures of the run in the player, as ``stepscope figure`` writes them: its timeline and its charts."""
+
+from collections.abc import Generator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.downloads import FigureView, send_figure
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.references import digest_reference
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.run import Run, analyze_run
+from stepscope.app.core.run_files import file_name
+from stepscope.app.figures.charts.layout import plain
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.figures.paper import parse_width, read_format
+from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.timeline.figure import check_width, draw_timeline
+from stepscope.app.figures.timeline.run import TimelineRun, make_timeline_run
+from stepscope.app.style.colours import Theme
+from stepscope.app.tabs.player.corrected import read_corrected
+from stepscope.app.tabs.player.downloads import find_run
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.score import score_counts
+from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.results import Results
+from stepscope.eval.runs.folder import read_signal_specs
+
+TIMELINE: Final = "timeline"
+VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name != "videos"}}
+"""Figures of one video, by name: titles in the order of the page."""
+
+
+def export_figure(
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
+) -> Generator[FigureView]:
+    """Yield the file of a figure of ``VIDEO_CHARTS``, or the problem.
+
+    The event has ``chart``, ``format``, ``width``, ``theme``, the visible range ``from_s`` and ``to_s``, and whether
+    the run is shown beside the corrected reference (``corrected``; see ``read_corrected``). The file is deleted after
+    Gradio has copied it.
+    """
+
+    def write(folder: Path) -> Path:
+        run, below = find_run(live), live.other if live is not None else None
+        if read_event(event, "corrected"):
+            run = _with_corrections(reviews, run, event, request)
+        if below is not None:  # judged as on the page: by the reference and the settings of the upper run
+            below = replace(below, clip=replace(below.clip, sample=run.clip.sample), scoring=run.scoring)
+        file_format = read_format(Path(), str(read_event(event, "format")))
+        chart = read_event(event, "chart") or TIMELINE
+        if chart not in VIDEO_CHARTS:
+            raise ValueError(f"there is no figure {chart!r} of a video; choose one of {', '.join(VIDEO_CHARTS)}")
+        if chart == TIMELINE:
+            drawing = _draw(run, below, context.encode, event)
+        else:
+            drawing = _draw_chart(run, context.encode, event, chart)
+        name = "figure" if chart == TIMELINE else chart
+        path = folder / file_name(run.clip.name, run.name or run.digest, f"{name}.{file_format}")
+        write_figure(path, drawing, file_format)
+        return path
+
+    yield from send_figure(write)
+
+
+def to_timeline_run(run: Run, encode: Encode) -> TimelineRun:
+    """Return a run of the player as figures draw it, with the analysis that the player shows."""
+    analysis = analyze_run(run, encode)
+    return make_timeline_run(
+        video_id=run.clip.video_id,
+        run_name=run.name or run.digest,
+        task=run.task,
+        config=run.config,
+        outputs=run.outputs,
+        duration_s=max(run.clip.duration_s, run.reached_s),
+        sample=run.reference,
+        judged=analysis.judged if analysis is not None else None,
+        letter=run.letter,
+        specs=read_signal_specs(run.settings),
+        has_states=run.has_states,
+    )
+
+
+def _draw(run: Run, other: Run | None, encode: Encode, event: gr.EventData) -> Drawing:
+    from_s, to_s = (read_event(event, name) for name in ("from_s", "to_s"))
+    if not (isinstance(from_s, int | float) and isinstance(to_s, int | float)):
+        raise ValueError("the page sent no range; reload it")
+    theme, width = _read_theme(event), parse_width(str(read_event(event, "width")))
+    below = to_timeline_run(other, encode) if other is not None else None
+    return draw_timeline(to_timeline_run(run, encode), from_s=from_s, to_s=to_s, width=width, theme=theme, below=below)
+
+
+def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> Drawing:
+    """Draw a chart of the batch tab for one video. Raises ``ValueError`` without a reference."""
+    width, specs = parse_width(str(read_event(event, "width"))), read_signal_specs(run.settings)
+    check_width(width.pixels)
+    analysis = analyze_run(run, encode)
+    if analysis is None:
+        raise ValueError(f"{CHARTS[name].title} needs a reference to score against; this video has none")
+    results = Results(
+        metrics={"scores": score_counts(analysis.counts), "config": asdict(run.config)},
+        charts=build_chart_data([analysis]) | chart_signals(specs, [analysis]),
+    )
+    figure = CHARTS[name].draw(results, _read_theme(event))
+    title = f"{CHARTS[name].title}: {plain(run.clip.name)}"
+    return Drawing(figure=figure.update_layout(width=width.pixels, title_text=title), width=width)
+
+
+def _read_theme(event: gr.EventData) -> Theme:
+    return "dark" if read_event(event, "theme") == "dark" else "light"
+
+
+def _with_corrections(reviews: ReviewContext, run: Run, event: gr.EventData, request: gr.Request) -> Run:
+    sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip))
+    if sample is None:
+        raise ValueError("the reference of this run is no longer known; reload the page")
+    corrected = read_corrected(reviews, sample, event, request).sample
+    return replace(run, clip=replace(run.clip, sample=corrected))

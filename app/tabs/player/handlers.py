@@ -1,0 +1,152 @@
+"""Event handlers of the player: functions from component values to component updates.
+
+Each handler returns a view, whose fields are wired to outputs by ``app.page``. Problems with a video or an input are
+shown in the status line. Each window has its own ``LiveRun``, and nothing is global, so that
+windows do not interfere.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.context_choice import read_strategy
+from stepscope.app.controls.widgets import begin
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.references import add_reference, describe_reference
+from stepscope.app.core.run import read_task
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.opening.clips import cancel_run, show_running_buttons
+from stepscope.app.web.views import (
+    UNCHANGED_CLIP,
+    Buttons,
+    ClipView,
+    PlayerView,
+    show_nothing,
+    show_run,
+    show_status,
+    task_boxes,
+)
+from stepscope.engine.config import read_threshold
+from stepscope.engine.control.task import Task
+
+
+def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None) -> PlayerView:
+    """Set or remove the reference of the displayed upload.
+
+    An unusable file changes nothing but the status line.
+    """
+    if clip is None or not clip.content_digest:
+        problem = "A reference belongs to an upload: upload a video first." if reference else ""
+        return PlayerView(run=show_status(problem, is_problem=True)) if problem else PlayerView()
+    if reference is None:
+        clip = replace(clip, sample=None)
+        context.recent.keep_clip(clip)
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
+        return _with_run(context, live, UNCHANGED_CLIP._replace(clip=clip), clip, status)
+    path = Path(reference)
+    try:
+        clip, sample = add_reference(clip, path)
+    except (ValueError, OSError) as error:
+        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+    status, is_mismatch = describe_reference(clip, sample, path)
+    context.recent.keep_clip(clip)
+    view = UNCHANGED_CLIP._replace(**task_boxes(sample), clip=clip)
+    return _with_run(context, live, view, clip, status, is_problem=is_mismatch)
+
+
+def _with_run(
+    context: AppContext, live: LiveRun | None, view: ClipView, clip: Clip, status: str, *, is_problem: bool = False
+) -> PlayerView:
+    """Show an upload whose reference was exchanged, with the outputs of its run so far, scored if they can be."""
+    buttons = cancel_run(live)
+    run = live.run if live is not None else None
+    if run is None or not run.outputs or run.clip.video_id != clip.video_id:
+        return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_problem), buttons=buttons)
+    sample = clip.sample
+    is_comparable = sample is None or (sample.steps == run.task.steps and sample.fps == run.config.fps)
+    if not is_comparable:
+        status += " It does not score the run shown, which has other steps or another frame rate."
+    elif sample is not None:
+        status = f"{status.removesuffix(' Press Run.')} The run is scored by it."
+    own = replace(run.clip, sample=None) if sample is None or not is_comparable else clip
+    run = replace(run, clip=own)
+    context.recent.keep_run(run)
+    shown = show_run(run, status, encode=context.encode, is_problem=is_problem, is_opening=True)
+    now = LiveRun.finished(run, recording=live.recording if live is not None else None)
+    context.recordings.keep(now)
+    return PlayerView(clip=view, run=shown, buttons=buttons._replace(live=now))
+
+
+def queue_run(
+    context: AppContext,
+    live: LiveRun | None,
+    clip: Clip | None,
+    goal: str,
+    steps: str,
+    user_turns: str,
+    speak: object,
+    update: object,
+    strategy: object = None,
+) -> PlayerView:
+    """Prepare the page for a run, which may wait for the runs of other windows.
+
+    The display stays until the run has output. An invalid input is refused and cancels nothing.
+    """
+    try:
+        if clip is None:
+            raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
+        task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
+        _check_has_task(clip, task, needs_steps=context.config.policy.has_updates)
+        read_threshold(speak, "speak")
+        read_threshold(update, "update")
+        read_strategy(strategy, context.config.context_strategy)
+    except ValueError as error:
+        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+    if live is not None:
+        live.is_cancelled = True
+    status = show_status(context.model_use.describe_wait())
+    return PlayerView(run=status, buttons=show_running_buttons(LiveRun()))
+
+
+def stop_run(live: LiveRun | None) -> None:
+    """Cancel a run and wait for its end, so that no update of it arrives after that of ``show_stopped``."""
+    if live is not None:
+        live.stop()
+
+
+def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
+    """Show the outputs of a cancelled run so far.
+
+    It remains the window's run and can be re-run: thresholds that are requested meanwhile apply to it.
+    """
+    buttons = cancel_run(live)
+    if live is None or live.run is None or not live.run.outputs:
+        return PlayerView(run=show_nothing("Stopped before the first frame."), buttons=buttons)
+    run = live.run
+    context.recent.keep_run(run)
+    context.recordings.keep(live)
+    live.is_cancelled = not live.ended.is_set()
+    status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
+    run_view = show_run(run, status, encode=context.encode, other=live.other)
+    rerun = begin() if live.requested not in (None, run.thresholds) else gr.skip()
+    return PlayerView(run=run_view, buttons=buttons._replace(live=live, rerun=rerun))
+
+
+def finish_run(live: LiveRun | None) -> Buttons:
+    """Enable Run after a run has ended, unless the next run has started; the ended run can be re-run."""
+    if live is None or not live.ended.is_set():
+        return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
+    return cancel_run(None)._replace(live=gr.skip())
+
+
+def _check_has_task(clip: Clip, task: Task, *, needs_steps: bool) -> None:
+    """Raise ``ValueError`` if the boxes of an upload lack its goal or steps; a reference may have none."""
+    if not clip.content_digest or clip.sample is not None:
+        return
+    missing = [] if task.goal else ["a goal"]
+    missing += ["its steps, one per line"] if needs_steps and not task.steps else []
+    if missing:
+        raise ValueError(f"{clip.name} needs {' and '.join(missing)}; enter them, or add a reference, then press Run")

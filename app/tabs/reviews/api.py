@@ -1,0 +1,211 @@
+"""The API of the player's script for reviews: store a reviewer's actions, and return the reviews of a video.
+
+The script retries until an action is confirmed; each action has an id and is stored once. Requests are untrusted:
+they are validated field by field, and an invalid action is refused with a message, never stored in part. Replies are
+plain values that are sent as JSON.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.formatting import format_wishes
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews.history import read_review, redo, undo
+from stepscope.app.reviews.review import Opinion, Review
+from stepscope.app.security.identity import needs_login, reviewer_of, signed_in, typed_name
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.annotations.corrections import Correction, TurnName, name_turns
+from stepscope.eval.data.samples import Sample
+
+Answer = dict[str, Any]
+MAX_ACTION_CHARS = 50_000
+"""Maximum length of an action as JSON."""
+SIGN_IN = "sign in with Hugging Face, in the tab Reviews"
+_UNDO_REDO = {"undo": undo, "redo": redo}
+_read_action = TypeAdapter(Action).validate_python
+
+
+def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) -> Answer:
+    """Store actions on a video, and return its reviews.
+
+    Args:
+        reviews: The store and the references.
+        query: ``video_id``; ``reviewer``, the typed name; ``is_blind``; ``actions``, in their order; ``has_layer``, the
+            name of the layer of corrections that the page has; for an upload ``reference``, the digest of its
+            reference, empty without one.
+        request: The ``gr.Request``, which identifies a signed-in user.
+
+    Returns:
+        ``kept``: the stored actions; ``refused``: reasons by action id; ``state``: the reviews of the video, in blind
+        mode those of the reviewer alone. With ``error``, a message, the fate of the actions is unknown: send them
+        again.
+    """
+    name = signed_in(request)
+    reply: Answer = {"signed_in": name, "is_blind": reviews.is_blind, "kept": [], "refused": {}, "state": None}
+    try:
+        video_id, reference = replace_surrogates(str(query["video_id"])), query.get("reference")
+        sample = reviews.sample(video_id, reference=None if reference is None else str(reference))
+        author = str(query["reviewer"]).strip()
+        typed = typed_name(author)
+        reviewer = reviewer_of(request, typed) if name or typed else None
+        if query["actions"] and name and author not in ("", name):
+            raise ValueError(f"this is by {author}, but you are signed in as {name}; it waits for {author}")
+        if query["actions"] and reviewer is None and needs_login():
+            raise ValueError(SIGN_IN)
+        for action in query["actions"]:
+            action_id = replace_surrogates(str(action["action_id"]))
+            try:
+                done = _store_action(reviews, action, sample, reviewer=reviewer, video_id=video_id)
+            except (ValueError, OverflowError) as error:
+                reply["refused"][action_id] = str(error)
+            except (TypeError, KeyError, AttributeError, RecursionError) as error:
+                reply["refused"][action_id] = f"this is not a valid action: {error}"
+            else:
+                kept = {"action_id": action_id, "event": _event_key(done), "what": _name_action(done)}
+                reply["kept"].append(kept)
+        only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
+        review = read_review(reviews.store, video_id=video_id, only=only)
+        reply["state"] = _describe(sample, review, video_id, has_layer=query["has_layer"])
+    except (KeyError, TypeError, AttributeError) as error:
+        reply["error"] = f"the page sent an invalid request: {error}; reload it"
+    except (EngineError, ValueError) as error:
+        reply["error"] = str(error)
+    answered: Answer = replace_surrogates_in(reply)
+    return answered
+
+
+def _store_action(
+    reviews: ReviewContext, fields: Mapping[str, Any], sample: Sample | None, *, reviewer: str | None, video_id: str
+) -> Action:
+    """Store one action and return it; return of an undo or redo the action that it takes or brings back."""
+    if reviewer is None:
+        raise ValueError("nothing is stored without a reviewer's name")
+    if len(json.dumps(fields)) > MAX_ACTION_CHARS:
+        raise ValueError(f"an action must have fewer than {MAX_ACTION_CHARS} characters")
+    kind, action_id = fields.get("kind"), replace_surrogates(str(fields["action_id"]))
+    if kind in _UNDO_REDO:
+        target = None if fields.get("target") is None else str(fields["target"])
+        done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
+        if done is None:
+            raise ValueError(f"there is nothing to {kind}")
+        return done
+    action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
+    if action.correction is not None:
+        _check_fits(reviews, action.correction, sample, video_id)
+    return reviews.store.append(action)
+
+
+def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Action:
+    record = {key: fields[key] for key in ("action_id", "kind", "verdict", "tags", "note", "moment") if key in fields}
+    own_video = {"video_id": video_id}
+    for name, own in (("event", own_video), ("paired", own_video), ("correction", {"reviewer": reviewer})):
+        if fields.get(name) is not None:
+            record[name] = {**fields[name], **own}
+    try:
+        return _read_action({**record, "reviewer": reviewer, "video_id": video_id})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{where}: {first['msg']}".removeprefix(": Value error, ")) from error
+
+
+def _check_fits(reviews: ReviewContext, correction: Correction, sample: Sample | None, video_id: str) -> None:
+    if sample is None:
+        raise ValueError("this video has no reference to correct")
+    before = read_review(reviews.store, video_id=video_id).corrections.get(video_id, ())
+    for found in apply_corrections(sample, (*before, correction)).unusable:
+        if found.correction is correction:
+            raise ValueError(found.reason)
+
+
+def _event_key(action: Action) -> str | None:
+    if action.correction is not None:
+        return reference_event(action.video_id, action.correction.turn).key
+    return action.event.key if action.event else None
+
+
+def _name_action(action: Action) -> str:
+    """Return an action in words that an event follows, such as ``your deletion of``."""
+    if action.correction is not None:
+        return {"add": "your addition of", "delete": "your deletion of"}.get(
+            action.correction.kind, "your correction of"
+        )
+    if action.kind == "verdict":
+        return f"your verdict “{action.verdict}” on" if action.verdict else "your removal of the verdict on"
+    return f"your {action.kind} on"
+
+
+def _describe(sample: Sample | None, review: Review, video_id: str, *, has_layer: object) -> Answer:
+    """Return the reviews of a video; with the layer, the largest part, only if the page does not have it yet."""
+    opinions = {found.event.key: [_opinion(opinion) for opinion in found.opinions] for found in review.events}
+    corrections = review.corrections.get(video_id, ())
+    source = sample and sample.turns
+    name = hashlib.sha256(repr((video_id, source, corrections)).encode(errors="surrogatepass")).hexdigest()[:16]
+    state: Answer = {
+        "video_id": video_id,
+        "opinions": opinions,
+        "layer_name": name,
+        "left_out": list(review.unreadable),
+    }
+    if has_layer == name:
+        return state
+    return state | {"layer": _layer(sample, apply_corrections(sample, corrections)) if sample else None}
+
+
+def _opinion(opinion: Opinion) -> Answer:
+    return {
+        "reviewer": opinion.reviewer,
+        "verdict": opinion.verdict,
+        "tags": list(opinion.tags),
+        "note": opinion.note,
+        "paired_with": dict(opinion.paired_with),
+    }
+
+
+def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
+    """Return the corrected reference; every turn has the name that further corrections refer to."""
+    video_id = sample.video_id
+    turns = [
+        {
+            **_named(video_id, found.name),
+            "time": found.turn.time_s,
+            "end": found.turn.end_s,
+            "text": found.turn.text,
+            "is_added": found.source is None,
+            "reviewers": list(found.reviewers),
+        }
+        for found in corrected.turns
+    ]
+    return {
+        "turns": turns,
+        "deleted": [_named(video_id, name) for name in _deleted_turns(sample, corrected)],
+        "conflicts": [
+            {
+                "key": reference_event(video_id, found.turn).key,
+                "aspect": found.aspect,
+                "wishes": format_wishes(found.proposals),
+            }
+            for found in corrected.conflicts
+        ],
+        "unusable": [f"{found.correction.reviewer}: {found.reason}" for found in corrected.unusable],
+    }
+
+
+def _named(video_id: str, name: TurnName) -> Answer:
+    key = reference_event(video_id, name).key
+    return {"key": key, "role": name.role, "time": name.time_s, "text": name.text, "name": asdict(name)}
+
+
+def _deleted_turns(sample: Sample, corrected: CorrectedSample) -> Iterable[TurnName]:
+    """Return the names of the deleted turns."""
+    kept = {found.source for found in corrected.turns}
+    return (name for number, name in enumerate(name_turns(sample.turns)) if number not in kept)

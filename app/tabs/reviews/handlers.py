@@ -1,0 +1,300 @@
+"""Event handlers of the reviews tab: pure functions from the inputs of the page to its outputs.
+
+In blind mode only the reviewer's own actions are read from the store, so nothing else can be shown or exported.
+"""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.formatting import as_sentence
+from stepscope.app.opening import saved_runs as saved
+from stepscope.app.reviews.review import Review
+from stepscope.app.security.identity import reviewer_of, signed_in
+from stepscope.app.tabs.reviews.import_export import Export, import_document, write_zip
+from stepscope.app.tabs.reviews.query import (
+    NO_NAME,
+    NO_RUN,
+    UNSPLIT,
+    ReviewQuery,
+    find_run,
+    find_split,
+    gather_query_videos,
+    read_visible_review,
+    summarize_query,
+)
+from stepscope.app.tabs.reviews.summary import (
+    Progress,
+    draw_agreement,
+    draw_progress,
+    list_unsettled,
+    measure_split,
+    reviews_at,
+    video_rows,
+)
+from stepscope.app.templates import render_note
+from stepscope.app.web.views import PlayerView, status_line
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
+
+OMIT_LABEL = "Omit from a corrected split"
+NO_RUN_CHOICE = ("none: references only", NO_RUN)
+"""Label and value of the choice without a run."""
+HIDDEN_AGREEMENT = render_note("Agreement is hidden: in blind mode you see and export only your own reviews.")
+NOT_EXPORTED = "The contents of the file are listed here."
+
+
+class ReviewView(NamedTuple):
+    """The outputs of the tab."""
+
+    status: Any
+    progress: Any
+    runs: Any
+    reviewer: Any
+    blind: Any
+    videos: Any
+    agreement: Any
+    to_settle: Any
+    prefer: Any
+
+
+class ExportView(NamedTuple):
+    """The outcome of an export."""
+
+    status: Any
+    download: Any
+
+
+UNCHANGED = ReviewView(*(gr.skip() for _ in ReviewView._fields))
+
+
+def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> ReviewView:
+    """Show the current state of the reviews."""
+    name = signed_in(query.request)
+    view = UNCHANGED._replace(
+        runs=_run_choices(batches, query), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
+    )
+    try:
+        is_blind, review = read_visible_review(reviews, query)
+        found = summarize_query(
+            reviews, query, review, run=find_run(batches, query), judge=batches.make_judge(query.run)
+        )
+    except (EngineError, ValueError) as error:
+        problem = status_line(as_sentence(error), is_problem=True)
+        return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
+    to_settle = [unsettled.row for unsettled in list_unsettled(found)]
+    correctors = sorted({found.reviewer for listed in found.review.corrections.values() for found in listed})
+    progress = measure_split(found)
+    status = _progress_words(query, progress, num_videos=len(found.events), num_to_settle=len(to_settle))
+    if is_blind:
+        included = f"only the reviews of {review.only} are shown" if review.only else f"nothing is shown: {NO_NAME}"
+        status = f"{status} Blind mode: {included}."
+    if found.problems:
+        status = f"{status} {as_sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
+    if review.unreadable:
+        status = f"{status} {len(review.unreadable)} skipped: {as_sentence(review.unreadable[0])}"
+    return view._replace(
+        status=status_line(status, is_problem=bool(found.problems or review.unreadable)),
+        progress=draw_progress(progress),
+        videos=video_rows(found),
+        agreement=HIDDEN_AGREEMENT if is_blind else draw_agreement(found),
+        to_settle=to_settle,
+        prefer=gr.Dropdown(choices=correctors),
+    )
+
+
+def open_video(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    live: LiveRun | None,
+    query: ReviewQuery,
+    event: gr.SelectData,
+) -> PlayerView:
+    """Show a video in the player: in the chosen run at its worst moment, or its reference only."""
+    video_id = str(event.row_value[0])
+    if query.run:
+        return saved.open_moment(context, batches, live, video_id, names=(query.run,), open_at="worst")
+    return saved.open_reference(context, live, reviews.sample(video_id), open_at=0.0)
+
+
+def open_event(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    live: LiveRun | None,
+    query: ReviewQuery,
+    event: gr.SelectData,
+) -> PlayerView:
+    """Show the event of a row in the player, in the chosen run or else in the run that was judged."""
+    video_id, time_s = str(event.row_value[0]), float(event.row_value[1])
+    key = _clicked_event(reviews, query, [video_id, time_s, *map(str, event.row_value[2:])])
+    name = query.run or _judged_run(context, batches, reviews, query, video_id, time_s, key=key)
+    if name:
+        return saved.open_moment(context, batches, live, video_id, names=(name,), open_at=time_s, open_event=key)
+    return saved.open_reference(context, live, reviews.sample(video_id), open_at=time_s, open_event=key)
+
+
+def export(
+    batches: BatchContext,
+    reviews: ReviewContext,
+    query: ReviewQuery,
+    content: str,
+    prefer: Sequence[str],
+    omit: Sequence[OptionalField],
+) -> Generator[ExportView]:
+    """Write a zip file, and yield its contents in words and the button that downloads it.
+
+    The file is deleted when the generator resumes; by then Gradio has made its own copy.
+    """
+    with TemporaryDirectory(prefix="stepscope-export-") as folder:
+        try:
+            _, review = read_visible_review(reviews, query)
+            if review.only == "":
+                raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
+            videos = gather_query_videos(batches, reviews, query, review, prefer)
+            name = (query.split or "").removeprefix(":")
+            written = write_zip(
+                Path(folder),
+                videos,
+                content=content,
+                split=name,
+                source=reviews.splits.get(query.split or ""),
+                omit=tuple(omit),
+            )
+        except (EngineError, ValueError, OSError) as error:
+            yield forget_export()._replace(status=status_line(_refusal(error), is_problem=True))
+            return
+        label = f"Download {written.path.name}"
+        button = gr.DownloadButton(label, value=written.path, interactive=True)
+        yield ExportView(status=_export_words(written, review), download=button)
+
+
+def forget_export() -> ExportView:
+    """Remove the file of the last export, which is not that of the changed inputs."""
+    button = gr.DownloadButton("Download", value=None, interactive=False)
+    return ExportView(status=status_line(NOT_EXPORTED), download=button)
+
+
+def _refusal(error: Exception) -> str:
+    """Return why nothing was written, and which input of the page to change."""
+    if isinstance(error, UnsupportedFieldError):
+        return as_sentence(
+            f"{error.problem}; tick “{OPTIONAL_FIELDS[error.field]}” under “{OMIT_LABEL}”, or export the manifest"
+        )
+    return as_sentence(error)
+
+
+def _export_words(written: Export, review: Review) -> Any:
+    sentences = [f"{written.path.name} has {format_count(written.num_videos, 'video')}."]
+    if review.only is not None:
+        sentences.append(f"It contains only the reviews of {review.only}.")
+    if written.num_without_reference:
+        sentences.append(
+            f"Omitted, since this page has no reference for them: {written.num_without_reference} uploads."
+        )
+    if written.num_conflicts:
+        sentences.append(f"Conflicting corrections, not applied: {written.num_conflicts}.")
+    if written.num_unusable:
+        sentences.append(f"Corrections that no longer fit, not applied: {written.num_unusable}.")
+    sentences += [
+        as_sentence(f"Without the outputs of {name}: {problem}") for name, problem in written.problems.items()
+    ]
+    is_problem = bool(written.num_conflicts or written.num_unusable or written.problems)
+    return status_line(" ".join(sentences), is_problem=is_problem)
+
+
+def import_documents(
+    reviews: ReviewContext, query: ReviewQuery, paths: Sequence[str] | None, *, allow_deletions: bool = False
+) -> Any:
+    """Import edited ELAN documents as corrections; return one sentence per document, refusals first."""
+    try:
+        split = find_split(reviews, query)
+        if not (signed_in(query.request) or query.typed.strip()):
+            raise ValueError(f"corrections need a reviewer: {NO_NAME}, then choose the files again")
+        reviewer = reviewer_of(query.request, query.typed)
+    except ValueError as error:
+        return status_line(as_sentence(error), is_problem=True)
+    outcomes = [
+        import_document(
+            Path(path),
+            samples=split.samples,
+            store=reviews.store,
+            reviewer=reviewer,
+            allow_deletions=allow_deletions,
+        )
+        for path in paths or ()
+    ]
+    refused = [outcome.message for outcome in outcomes if outcome.is_refused]
+    kept = [outcome.message for outcome in outcomes if not outcome.is_refused]
+    return status_line("\n".join([*refused, *kept]), is_problem=bool(refused))
+
+
+def _run_choices(batches: BatchContext, query: ReviewQuery) -> Any:
+    """Return the dropdown of the split's runs; a chosen run of another split is deselected."""
+    names = []
+    for name in batches.run_names():
+        try:
+            split = batches.split_of(batches.settings_of(name))
+        except ValueError:
+            continue
+        if split is not None and split is batches.splits.get(query.split or ""):
+            names.append(name)
+    choices = [NO_RUN_CHOICE, *((name, name) for name in names)]
+    return gr.Dropdown(choices=choices, value=query.run if query.run in names else NO_RUN)
+
+
+def _clicked_event(reviews: ReviewContext, query: ReviewQuery, cells: list[str | float]) -> str | None:
+    """Return the key of the event of a row; None if it has been settled since the row was shown."""
+    try:
+        found = summarize_query(reviews, query, read_visible_review(reviews, query)[1])
+    except (EngineError, ValueError):
+        return None
+    return next((each.event.key for each in list_unsettled(found) if each.row == cells), None)
+
+
+def _judged_run(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    query: ReviewQuery,
+    video_id: str,
+    time_s: float,
+    *,
+    key: str | None,
+) -> str | None:
+    """Return the run that was in the player when this event, or one at the same time, was judged, if it exists."""
+    _, review = read_visible_review(reviews, query)
+    opinions = [opinion for found in reviews_at(review, video_id, time_s, key=key) for opinion in found.opinions]
+    digests = {opinion.action.moment.run_digest for opinion in opinions if opinion.action is not None} - {""}
+    for name in batches.run_names() if digests else ():
+        try:
+            run = saved.read_saved(context, batches, name, video_id)
+        except (EngineError, ValueError, OSError):
+            continue
+        if run.digest in digests:
+            return name
+    return None
+
+
+def _progress_words(query: ReviewQuery, progress: Progress, *, num_videos: int, num_to_settle: int) -> str:
+    if query.split == UNSPLIT:
+        return (
+            f"Videos in no split: {format_count(progress.num_events, 'judged event')} in "
+            f"{format_count(num_videos, 'video')}"
+            f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
+        )
+    kinds = "reference turns" if not query.run else f"reference turns and texts of {query.run}, matched pairs once"
+    kinds += f", and {progress.num_extra} more that were judged" if progress.num_extra else ""
+    return (
+        f"{query.split}: {format_count(progress.num_events, 'event')} ({kinds}) in {format_count(num_videos, 'video')}"
+        f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
+    )

@@ -1,0 +1,191 @@
+"""Wires the reviews tab; ``panels`` has its layout, ``handlers`` its handlers."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.security.identity import typed_name
+from stepscope.app.tabs.reviews import handlers
+from stepscope.app.tabs.reviews.handlers import UNCHANGED, ReviewView
+from stepscope.app.tabs.reviews.panels import (
+    ExportPanel,
+    ImportPanel,
+    SetupPanel,
+    Tables,
+    list_splits,
+    make_export_panel,
+    make_import_panel,
+    make_setup_panel,
+    make_tables,
+)
+from stepscope.app.tabs.reviews.query import ReviewQuery
+from stepscope.app.web.views import PlayerView
+
+_KEPT_JS = """
+    let kept = {};
+    try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
+    const known = [kept.who || who || '', blind || kept.blind === 'yes'];
+"""
+RESTORE_JS = f"(who, blind) => {{{_KEPT_JS} return known; }}"
+"""Script: show the reviewer's name and blind mode of the browser's storage, which the player shares."""
+REMEMBERED_JS = f"(split, run, who, blind) => {{{_KEPT_JS} return [split, run, ...known]; }}"
+"""Script: read them as inputs."""
+REMEMBER = """(value) => {{
+    try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
+    document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
+}}"""
+"""Script: store a value in the browser, and notify the player of this window."""
+WITH_PROGRESS: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
+
+
+def make_review_tab(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    *,
+    live: Any,
+    player: PlayerView,
+    ends: Mapping[str, Any],
+    here: Any,
+) -> None:
+    """Lay out the tab, inside ``here``, and wire it.
+
+    Args:
+        context: Model and videos of the page.
+        batches: Runs and splits.
+        reviews: The review store and the reviewed splits.
+        live: State of the run in the player of this window.
+        player: The components of the player.
+        ends: Arguments of events that exchange the video, such as the events to cancel.
+        here: The ``gr.Tab`` of this tab.
+    """
+    with gr.Row():
+        setup = make_setup_panel(reviews)
+        with gr.Column(scale=11, min_width=640, elem_classes="work"):
+            status = make_status_line("desk_status")
+            progress = gr.HTML(elem_id="desk_progress", padding=False)
+            with gr.Tabs(elem_id="review_views"):
+                tables = make_tables()
+                with gr.Tab("Export and import"), gr.Row():
+                    exporting = make_export_panel()
+                    importing = make_import_panel()
+    view = ReviewView(
+        status=status,
+        progress=progress,
+        runs=setup.runs,
+        reviewer=setup.reviewer,
+        blind=setup.blind,
+        videos=tables.videos,
+        agreement=tables.agreement,
+        to_settle=tables.to_settle,
+        prefer=exporting.prefer,
+    )
+    show = _wire_view(batches, reviews, setup, view, refresh_on=here)
+    _wire_player(context, batches, reviews, setup, tables, live=live, player=player, ends=ends)
+    _wire_export(batches, reviews, setup, exporting)
+    wire(_wire_import(reviews, setup, importing).then, show, setup.inputs, view, **AT_ONCE)
+
+
+def _make_query(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -> ReviewQuery:
+    return ReviewQuery(split=split, run=run or None, typed=typed_name(typed), is_blind=bool(is_blind), request=request)
+
+
+def _wire_view(
+    batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, view: ReviewView, *, refresh_on: Any
+) -> Callable[..., Any]:
+    """Update the view when the tab ``refresh_on`` is opened and on every input; return the handler."""
+
+    def show(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        return handlers.show(batches, reviews, _make_query(split, run, typed, is_blind, request))
+
+    def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        return show(split, run, typed, is_blind, request), (split, run, typed, is_blind)
+
+    def confirm(asked: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        """Show the tab again if its inputs changed while it was opened: the reply may have come after a later one."""
+        now = (split, run, typed, is_blind)
+        return UNCHANGED if now == tuple(asked) else show(*now, request)
+
+    known, asked = [setup.reviewer, setup.blind], gr.State(())
+    refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
+    entered = wire(refresh_on.select, enter, setup.inputs, (view, asked), js=REMEMBERED_JS, **AT_ONCE)
+    wire(entered.then, confirm, [asked, *setup.inputs], view, **AT_ONCE)
+    refresh_on.select(lambda: gr.Dropdown(choices=list_splits(reviews)), None, setup.split, **AT_ONCE)
+    changes = [
+        setup.split.select,
+        setup.runs.select,
+        setup.blind.input,
+        setup.reviewer.submit,
+        setup.reviewer.blur,
+        setup.refresh.click,
+    ]
+    wire(partial(gr.on, changes), show, setup.inputs, view, **LATEST)
+    keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
+    keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
+    setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")
+    setup.blind.input(None, setup.blind, None, js=keep_blind, api_visibility="private")
+    return show
+
+
+def _wire_player(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    setup: SetupPanel,
+    tables: Tables,
+    *,
+    live: Any,
+    player: PlayerView,
+    ends: Mapping[str, Any],
+) -> None:
+    """Open the player on a click on a row."""
+
+    def open_video(
+        live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
+    ) -> Any:
+        query = _make_query(split, run, typed, is_blind, request)
+        return handlers.open_video(context, batches, reviews, live, query, event)
+
+    def open_event(
+        live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
+    ) -> Any:
+        query = _make_query(split, run, typed, is_blind, request)
+        return handlers.open_event(context, batches, reviews, live, query, event)
+
+    wire(tables.videos.select, open_video, [live, *setup.inputs], player, **ends)
+    wire(tables.to_settle.select, open_event, [live, *setup.inputs], player, **ends)
+
+
+def _wire_export(batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, panel: ExportPanel) -> None:
+    """Write a zip file; a changed input removes the last one."""
+
+    def export(
+        split: Any, run: Any, typed: Any, is_blind: Any, content: Any, prefer: Any, omit: Any, request: gr.Request
+    ) -> Any:
+        query = _make_query(split, run, typed, is_blind, request)
+        yield from handlers.export(batches, reviews, query, content, prefer, omit)
+
+    inputs = [*setup.inputs, panel.content, panel.prefer, panel.omit]
+    wire(panel.write.click, export, inputs, panel.view, **WITH_PROGRESS)
+    changes = [one.input for one in (setup.split, setup.runs, setup.blind, panel.content, panel.prefer, panel.omit)]
+    wire(partial(gr.on, changes), handlers.forget_export, None, panel.view, **AT_ONCE)
+
+
+def _wire_import(reviews: ReviewContext, setup: SetupPanel, panel: ImportPanel) -> Any:
+    """Import files as soon as they are chosen; return the event."""
+
+    def import_documents(
+        split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, allow_deletions: Any, request: gr.Request
+    ) -> Any:
+        query = _make_query(split, run, typed, is_blind, request)
+        status = handlers.import_documents(reviews, query, paths, allow_deletions=bool(allow_deletions))
+        return {panel.imported: status, panel.documents: None, panel.deletions: False}  # one tick is for one import
+
+    inputs = [*setup.inputs, panel.documents, panel.deletions]
+    return panel.documents.upload(import_documents, inputs, list(panel), **WITH_PROGRESS)

@@ -1,0 +1,90 @@
+"""The player as a Gradio component: one ``gr.HTML`` next to a ``gr.Video`` renders the data of ``payload``.
+
+The template is constant, and the value is a JSON string that only the script reads. Texts of the model, of dialogues
+and of file names are never part of a template.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import gradio as gr
+
+from stepscope.app.reviews.actions import VERDICTS
+from stepscope.app.web.increments import ActiveStreams
+from stepscope.app.web.modules import make_script
+from stepscope.app.web.plotly_script import PLOTLY_URL
+from stepscope.app.web.speech import SPEECH_URL
+from stepscope.engine.config import StreamConfig
+
+_DEFAULTS: Final = StreamConfig()
+STATIC: Final = Path(__file__).parent / "static"
+STYLES: Final = ("stage.css", "player.css")
+"""Style sheets of the player, in order."""
+CSS: Final = "".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
+"""Style sheets of the player; their colours are the variables of ``app.style.theme``."""
+
+
+def make_player(
+    *,
+    video_id: str,
+    elem_id: str,
+    streams: ActiveStreams,
+    review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
+    hint: str | None = None,
+    config: StreamConfig = _DEFAULTS,
+    model_digest: str = "",
+) -> Any:
+    """Return the player of the ``gr.Video`` with the element id ``video_id``.
+
+    Args:
+        video_id: Element id of the video.
+        elem_id: Element id of the player.
+        streams: The active streams, from which the script fetches new frames.
+        review: Handles review requests of the script (``app.tabs.reviews.api``); None disables reviewing.
+        hint: Text before the first run, of a second player on the page; it leaves the page's address, the tour and
+            exact runs to the first one.
+        config: The settings of the page's runs: the sliders of its policy are shown before the first run, and the
+            address of a video without a run has the thresholds that differ from its own.
+        model_digest: Digest of the page's model, which can continue its own runs only; empty on a second player.
+
+    Events and their data:
+
+    - ``thresholds``: both sliders on release (``speak``, ``update``), the request's number (``ticket``), and whether a
+      run is shown (``has_run``).
+    - ``shown``: the element's ``thresholds()`` have changed.
+    - ``against``: whether to score against the corrected reference (``corrected``), for whom (``reviewer``,
+      ``is_blind``).
+    - ``export_run``: the requested file of the run (``content``).
+    - ``export_figure``: the format and look of a figure of the visible range; see ``app.tabs.player.figures``.
+    - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
+    """
+
+    def ask(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
+        assert review is not None
+        return review(request_data, request)
+
+    def follow(position: dict[str, Any]) -> str | None:
+        return streams.since(position.get("stream"), position.get("first"))
+
+    settings = {
+        "video_id": video_id,
+        "can_review": review is not None,
+        "can_run": hint is None,
+        "hint": hint,
+        "has_theta": config.policy.has_theta,
+        "thresholds": {"speak": config.speak_threshold, "update": config.update_threshold},
+        "model_digest": model_digest,
+        "verdicts": list(VERDICTS),
+        "plotly_url": PLOTLY_URL,
+        "speech_url": SPEECH_URL if hint is None else None,
+    }
+    return gr.HTML(
+        value="",
+        html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
+        js_on_load=make_script(STATIC, entry="main", settings=settings),
+        apply_default_css=False,
+        server_functions=[follow, *([ask] if review else [])],
+        elem_id=elem_id,
+        padding=False,
+    )

@@ -1,0 +1,218 @@
+"""Views: named tuples of component updates, wired field by field in ``app.page`` (see ``app.controls.widgets``).
+
+Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
+"""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.core.run import Run, analyze_run, write_task
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import format_clock
+from stepscope.app.reviews.events import name_events, reference_event
+from stepscope.app.templates import render
+from stepscope.app.web.increments import StreamIncrements
+from stepscope.app.web.moments import find_first_failure, find_turn_event, find_worst_moment
+from stepscope.app.web.payload import pack_nothing, pack_run
+from stepscope.app.web.score_tiles import render_scores
+from stepscope.engine.control.task import Task
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrected_samples import CorrectedSample
+from stepscope.eval.annotations.corrections import TurnName, name_turns
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.matching.turns import Encode
+
+
+class ClipView(NamedTuple):
+    """Updates of the video and its task boxes."""
+
+    clip: Clip | None
+    video: Any
+    chosen: Any
+    upload: Any
+    goal: Any
+    steps: Any
+    user_turns: Any
+
+
+class RunView(NamedTuple):
+    """Updates of the status line, progress bar, player and scores of a run."""
+
+    status: Any
+    progress: Any
+    player: Any
+    scores: Any
+
+
+NO_REFERENCE: Final = "It has no reference to score against."
+UNCHANGED = RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
+"""Leaves the display as it is."""
+
+
+class Buttons(NamedTuple):
+    """The window's run, and the state of the Run and Stop buttons."""
+
+    live: Any
+    run: Any
+    stop: Any
+    stream: Any = gr.skip()
+    """A state: its change begins the queued run."""
+    rerun: Any = gr.skip()
+    """A state: its change begins a run with the requested thresholds."""
+
+
+class SliderThresholds(NamedTuple):
+    """Updates of the two threshold sliders."""
+
+    speak: Any
+    update: Any
+
+
+UNCHANGED_CLIP = ClipView(*(gr.skip() for _ in ClipView._fields))
+
+
+class PlayerView(NamedTuple):
+    """Updates of the player's tab; by default nothing changes."""
+
+    clip: ClipView = UNCHANGED_CLIP
+    run: RunView = UNCHANGED
+    buttons: Buttons = Buttons(*(gr.skip() for _ in Buttons._fields))
+    thresholds: SliderThresholds = SliderThresholds(*(gr.skip() for _ in SliderThresholds._fields))
+    tabs: Any = gr.skip()
+    """The ``gr.Tabs`` of the page."""
+    strategy: Any = gr.skip()
+    """The context strategy of the next run."""
+
+
+def show_clip(clip: Clip, video: Path, *, chosen: Any, run: Run | None = None) -> ClipView:
+    """Return the view of a clip, played from the file ``video``; without a reference its ``run`` has the task."""
+    return ClipView(
+        clip=clip,
+        video=str(video),
+        chosen=chosen,
+        upload=None,
+        **task_boxes(clip.sample or run or Task()),
+    )
+
+
+def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
+    """Return the texts of the task boxes: ``goal``, ``steps``, ``user_turns``."""
+    if isinstance(source, Run):
+        return asdict(source.typed_task or write_task(source.task))
+    return asdict(write_task(build_task(source) if isinstance(source, Sample) else source))
+
+
+def status_line(text: str, *, is_problem: bool = False) -> Any:
+    """Return the update of a status line; a problem is marked with ⚠ and a border."""
+    text = replace_surrogates(text)
+    return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
+
+
+def show_status(status: str, *, is_problem: bool = False) -> RunView:
+    """Return a view that changes the status line only."""
+    return UNCHANGED._replace(status=status_line(status, is_problem=is_problem))
+
+
+def show_run(
+    run: Run,
+    status: str,
+    *,
+    encode: Encode,
+    is_problem: bool = False,
+    other: Run | None = None,
+    open_at: float | Literal["worst", "first"] | None = None,
+    open_event: str | None = None,
+    open_turn: TurnName | None = None,
+    corrected: CorrectedSample | None = None,
+    answers: int | None = None,
+    is_opening: bool = False,
+) -> RunView:
+    """Return the complete view of a run that has ended.
+
+    Args:
+        run: The run, scored by its own settings.
+        status: Text of the status line.
+        encode: Sentence encoder that compares generated texts with the reference.
+        is_problem: Whether the status is a problem.
+        other: A second run of the video, whose lanes are shown below and scored by the settings of ``run``.
+        open_at: Time in seconds to which the player seeks; or ``first`` for the first failure, which is selected; or
+            ``worst`` for the window with the most failures of both runs, whose first failure of ``run`` is selected.
+            The status mentions the window, and a run without failures.
+        open_event: Key of the event to select there, in the review panel.
+        open_turn: Reference turn to select there, with its failure if it has one.
+        corrected: The corrected reference to score against; None for the source reference.
+        answers: Number of the threshold request that this view answers.
+        is_opening: Whether the player goes to the first failure if it is still at the start.
+    """
+    names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
+    if corrected is not None:
+        run = replace(run, clip=replace(run.clip, sample=corrected.sample), judge=None)  # it knows the source alone
+        names = tuple(turn.name for turn in corrected.turns)
+        other = other and replace(other, clip=replace(other.clip, sample=corrected.sample))
+    analysis = analyze_run(run, encode)
+    below = analyze_run(replace(other, scoring=run.scoring), encode) if other is not None else None
+    judged, beside = (found.judged if found is not None else None for found in (analysis, below))
+    events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
+    opens_review = open_event is not None
+    if open_at == "worst":
+        worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
+        status += f" {worst.words if judged is not None else NO_REFERENCE}"
+        open_at, open_event = worst.time_s, worst.event
+    elif open_at == "first":
+        first = find_first_failure(run, judged, events)
+        status += "" if first.event else f" {first.words if judged is not None else NO_REFERENCE}"
+        open_at, open_event = first.time_s or 0.0, first.event
+    elif open_turn is not None:
+        open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)
+    return RunView(
+        status=status_line(status, is_problem=is_problem),
+        progress=_bar(len(run.outputs), run.clip.num_frames),
+        player=pack_run(
+            run,
+            judged,
+            events=events,
+            is_corrected=corrected is not None,
+            open_at_s=open_at,
+            open_event=open_event,
+            opens_review=opens_review,
+            other=(other, beside) if other is not None else None,
+            answers=answers,
+            is_opening=is_opening,
+        ),
+        scores=render_scores(analysis),
+    )
+
+
+def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None) -> RunView:
+    """Return the progress of a streaming run, with its ``rate`` in frames per second.
+
+    Without a rate the run has just started: the player receives the stream id, and fetches all further frames itself.
+    """
+    at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
+    done, total = len(increments.outputs), clip.num_frames
+    pace = "" if rate is None else f"{rate:.0f} frames/s, "
+    view = show_status(f"Running: {done} of {format_count(total, 'frame')}, {pace}at {at} of {end_s}.")._replace(
+        progress=_bar(done, total)
+    )
+    return view if rate is not None else view._replace(player=increments.since(0), scores="")
+
+
+def show_rerunning(run: Run, done: int, action: str) -> RunView:
+    """Return the progress of a re-run; the previous run stays visible until it is done."""
+    total = len(run.outputs)
+    return show_status(f"{action}: {done} of {format_count(total, 'frame')}.")._replace(progress=_bar(done, total))
+
+
+def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> RunView:
+    """Return a view with the status line, and optionally a video that has no run yet."""
+    return RunView(
+        status=status_line(status, is_problem=is_problem), progress=_bar(0, 1), player=pack_nothing(clip), scores=""
+    )
+
+
+def _bar(done: int, total: int) -> str:
+    return render("progress", done=done, total=total)

@@ -1,0 +1,132 @@
+"""The bundled run is shown where the page's own run would be the same, and nowhere else."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.bundled_run import OPENING_VIDEO, BundledRun
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.opening import clips
+from stepscope.app.web.views import task_boxes
+from stepscope.engine.cli.options import BUNDLED_RUN
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from tests.support.pages.benches import make_context, run_views, views
+from tests.support.paths import ASSETS
+
+MANIFEST = ASSETS / "demo" / "test.json"
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    """Return the context of a page of the bundled videos, model and run."""
+    plain = make_context(ASSETS / "checkpoint", MANIFEST, tmp_path_factory.mktemp("copies"))
+    found = BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=plain.checkpoint, config=plain.config)
+    return replace(plain, bundled_run=found)
+
+
+def opened(context: AppContext, name: str, thresholds: Sequence[float] = ()) -> tuple[str, bool]:
+    """Choose a video; return the status, and whether its saved run is the window's run."""
+    _, run_view, buttons = views(clips.choose_bundled(context, None, name, *thresholds))
+    return run_view.status.value, isinstance(buttons.live, LiveRun)
+
+
+def test_the_page_opens_on_the_first_failure_of_the_opening_video(context: AppContext) -> None:
+    assert context.opening_clip is not None
+    assert context.opening_clip.name == OPENING_VIDEO
+    page = clips.open_page(context, None, OPENING_VIDEO, {})
+    packed = json.loads(page.run.player)
+    (event,) = (event for event in packed["events"] if event["key"] == packed["open_event"])
+    assert (packed["open_at"], event["text"], event["kind"]) == (9.5, "S2->start", "update")
+    assert packed["failures"][0]["frame"] == 19
+    assert list(page.thresholds) == [0.5, 0.5]
+
+
+def test_a_saved_run_is_the_run_that_the_page_would_make(context: AppContext) -> None:
+    clip = context.bundled_videos.find("boat")
+    saved, live = context.find_saved(clip), LiveRun()
+    assert saved is not None
+    assert clip.sample is not None
+    list(run_views(context, clip, live, **task_boxes(clip.sample)))
+    assert live.run is not None
+    assert live.run.digest == saved.digest
+    assert [output.updates for output in live.run.outputs] == [output.updates for output in saved.outputs]
+    assert [output.response for output in live.run.outputs] == [output.response for output in saved.outputs]
+
+
+def test_it_is_shown_with_its_own_thresholds_alone(context: AppContext) -> None:
+    shown = "boat, 0:43, with its saved run. Press Run to stream it again. It has no failures."
+    assert opened(context, "boat") == (shown, True)
+    assert opened(context, "boat", (0.5, 0.5)) == (shown, True)
+    assert opened(context, "boat", (0.5, 0.25)) == (
+        "boat, 0:43. Its saved run has speak 0.5, update 0.5. Press Run.",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "starts"),
+    [
+        ({}, "boat, 0:43, with its saved run."),
+        ({"t": "3"}, "boat, 0:43, with its saved run."),
+        ({"speak": "0.3"}, "boat, 0:43. Press Run."),
+        ({"run": "elsewhere"}, "Waiting to start."),
+    ],
+)
+def test_a_link_wins(context: AppContext, link: dict[str, str], starts: str) -> None:
+    page = clips.open_page(context, None, OPENING_VIDEO, {"video": "boat", **link})
+    assert page.clip.clip is not None
+    assert page.clip.clip.name == "boat"
+    assert page.run.status.value.startswith(starts)
+    if "t" in link:
+        assert json.loads(page.run.player)["open_at"] is None, "the player seeks to the time of the address"
+
+
+def test_a_link_to_a_run_of_the_page_finds_the_saved_one(context: AppContext) -> None:
+    saved = context.find_saved(context.bundled_videos.find("boat"))
+    assert saved is not None
+    link = {"video": "boat", "run": saved.digest, "speak": "0.5", "update": "0.5", "t": "3"}
+    assert clips.open_page(context, None, None, link).buttons.live.run == saved
+
+
+def test_it_is_found_for_no_other_videos_model_or_settings(
+    context: AppContext, tiny_folder: Path, demo_manifest: Path, tmp_path: Path
+) -> None:
+    checkpoint, config = context.checkpoint, StreamConfig()
+    assert BundledRun.find(BUNDLED_RUN, videos=demo_manifest, checkpoint=checkpoint, config=config) is None
+    assert BundledRun.find(tmp_path, videos=MANIFEST, checkpoint=checkpoint, config=config) is None
+    tiny = load_model(tiny_folder, device="cpu")
+    assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=tiny, config=config) is None
+    for change in ({"speak_threshold": 0.4}, {"illegal_updates": "refuse"}, {"max_new_tokens": 9}):
+        other = replace(config, **change)
+        assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=checkpoint, config=other) is None
+    faster = replace(config, lookahead=2)  # of the same outputs
+    assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=checkpoint, config=faster) is not None
+
+
+def test_a_damaged_folder_is_no_bundled_run(context: AppContext, tmp_path: Path) -> None:
+    folder = tmp_path / "demo" / "run"
+    shutil.copytree(BUNDLED_RUN, folder)
+    shutil.copy(MANIFEST, folder.parent)
+    videos = folder.parent / "test.json"
+
+    def find() -> BundledRun | None:
+        return BundledRun.find(folder, videos=videos, checkpoint=context.checkpoint, config=StreamConfig())
+
+    assert find() is not None, "a relative split moves with the folder"
+    for name, content in (("videos.csv", "video_id,error\nboat,\n"), ("run.json", "[")):
+        (folder / name).write_text(content, encoding="utf-8")
+        assert find() is None
+
+
+def test_a_video_whose_reference_has_changed_has_no_saved_run(context: AppContext) -> None:
+    clip = context.bundled_videos.find("boat")
+    assert clip.sample is not None
+    changed = replace(clip, sample=replace(clip.sample, goal="build the ship"))
+    assert context.find_saved(changed) is None
+    assert context.find_saved(replace(clip, is_bundled=False)) is None

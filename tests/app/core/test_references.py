@@ -1,0 +1,203 @@
+"""References that a user adds to an upload, in one window."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.references import digest_reference
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.videos import BundledVideos, Clip, read_bundled_videos
+from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import open_store
+from stepscope.app.tabs.player import handlers
+from stepscope.app.tabs.reviews.api import Answer, answer
+from stepscope.app.web.views import Buttons, ClipView, RunView
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.writers import write_samples
+from tests.support.pages.benches import make_context, open_upload, run_views, views
+from tests.support.paths import SHARED
+from tests.support.streams.fakes import anybody
+
+Take = Callable[[Clip | None, Path | None], tuple[ClipView, RunView, Buttons]]
+PUBLISHED = SHARED / "data" / "proassist_dialogues.jsonl"
+
+
+@pytest.fixture(scope="module")
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    context = make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+    return replace(context, model_warning="It knows drawings only.")
+
+
+@pytest.fixture
+def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
+    """Upload a video of 6 s as ``mine.mp4``."""
+    path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
+    clip_view, run_view, _ = views(open_upload(context, path))
+    assert run_view.status.value.endswith("press Run. It knows drawings only.")
+    assert clip_view.clip is not None
+    return clip_view.clip
+
+
+@pytest.fixture
+def sample(demo_manifest: Path) -> Sample:
+    return replace(read_samples(demo_manifest)[0], video_path=None)
+
+
+@pytest.fixture
+def take(context: AppContext) -> Take:
+    return lambda clip, path: views(handlers.set_reference(context, None, clip, str(path) if path else None))
+
+
+@pytest.mark.parametrize("form", ["manifest", "dst", "proassist"])
+def test_an_upload_is_scored_against_a_reference_in_any_form(
+    take: Take, context: AppContext, clip: Clip, sample: Sample, tmp_path: Path, form: Any
+) -> None:
+    turns = tuple(replace(turn, time_s=int(turn.time_s * 2) / 2) for turn in sample.turns)
+    own = replace(sample, turns=turns, fps=4.0, num_frames=24)
+    write_samples(tmp_path / "own.json", [own], file_format=form, omit=["updates"] if form == "proassist" else [])
+    clip_view, run_view, buttons = take(clip, tmp_path / "own.json")
+    num_turns = sum(turn.role != "update" for turn in turns) if form == "proassist" else len(turns)
+    assert run_view.status.value == f"mine.mp4, 0:06, with {num_turns} reference turns of own.json. Press Run."
+    assert (clip_view.goal, clip_view.steps.splitlines()[0]) == (own.goal, "S1: attach the wheel")
+    assert buttons.run.interactive
+    taken = clip_view.clip
+    assert taken is not None
+    assert (taken.fps, taken.num_frames, taken.path) == (4.0, 24, clip.path)
+    boxes = {"goal": clip_view.goal, "steps": clip_view.steps, "user_turns": clip_view.user_turns}
+    last = list(run_views(context, taken, LiveRun(), **boxes))[-1]
+    assert last.status.value.startswith("Done: 24 frames")
+    assert last.status.value.endswith("It knows drawings only.")
+    assert "Response F1" in last.scores
+    bare, said, _ = take(taken, None)
+    assert (bare.clip.sample, said.status.value) == (None, "mine.mp4, 0:06, without a reference.")  # type: ignore[union-attr]
+
+
+def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_looked_at(
+    take: Take, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    others = [replace(sample, video_id=name, goal=f"build {name}") for name in ("a", "mine")]
+    named = replace(sample, video_id="b", goal="by file", video_path=Path("/etc/mine.mp4"))
+    write_samples(tmp_path / "own.json", others, file_format="manifest")
+    taken = take(clip, tmp_path / "own.json")[0]
+    assert taken.goal == "build mine"
+    write_samples(tmp_path / "own.json", [others[0], named], file_format="manifest")
+    taken = take(clip, tmp_path / "own.json")[0]
+    assert taken.goal == "by file"
+    assert taken.clip is not None
+    assert taken.clip.path == clip.path
+    assert taken.clip.sample is not None
+    assert (taken.clip.sample.video_id, taken.clip.sample.video_path) == (clip.video_id, None)
+
+
+def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does_not_fit(
+    take: Take, context: AppContext, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    def ask(shown: Clip | None, *actions: dict[str, Any]) -> Answer:
+        """Send the review request of a window that shows an upload."""
+        assert shown is not None
+        reference = digest_reference(shown)
+        requested = {"video_id": shown.video_id, "reviewer": "ann", "is_blind": False, "has_layer": None}
+        return answer(reviews, {**requested, "reference": reference, "actions": actions}, request=anybody())
+
+    name = name_turns(sample.turns)[0]
+    given = Correction(reviewer="ann", kind="text", turn=name, text="Begin.")
+    action = {
+        "action_id": "a",
+        "kind": "correction",
+        "correction": {"kind": "text", "turn": asdict(name), "text": "Begin."},
+    }
+    write_samples(tmp_path / "own.json", [sample], file_format="manifest")
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        reviews = ReviewContext(store=store, splits={}, recent=context.recent)
+        assert ask(clip, action)["refused"] == {"a": "this video has no reference to correct"}
+        taken = take(clip, tmp_path / "own.json")[0].clip
+        reply = ask(taken, action)
+        assert (reply["kept"][0]["action_id"], reply["refused"]) == ("a", {})
+        assert reply["state"]["layer"]["turns"][0]["text"] == "Begin."
+        assert [found.correction for found in store.read()] == [given]
+
+        write_samples(tmp_path / "own.json", [replace(sample, turns=sample.turns[1:])], file_format="manifest")
+        other = take(taken, tmp_path / "own.json")[0].clip
+        (listed,) = ask(other)["state"]["layer"]["unusable"]
+        assert listed.startswith(f"ann: the reference has no assistant turn {name.text!r}")
+        assert ask(taken)["state"]["layer"]["unusable"] == [], "a window with the first reference goes on"
+        bare = take(taken, None)[0].clip
+        assert ask(bare)["state"]["layer"] is None
+
+        assert taken is not None
+        review = read_review(store)
+        assert reviews.list_unsplit(review) == (taken.video_id,), "a correction alone lists an upload"
+        assert reviews.sample(taken.video_id) == (other and other.sample), "the last one that was given"
+
+
+def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
+    take: Take, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    write_samples(tmp_path / "own.json", [replace(sample, num_frames=60)], file_format="manifest")
+    said = take(clip, tmp_path / "own.json")[1].status.value
+    assert said.startswith("⚠ mine.mp4, 0:06")
+    assert said.endswith("The reference covers a video of 0:30. Is this the right file?")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("no JSON", "own.json cannot be read as JSON or JSON lines"),
+        ("{}", "has an unknown format; write an object with a list"),
+        ('{"videos": []}', "has 0 videos, and none is called mine.mp4"),
+        ('{"videos": [{"video_id": "x"}]}', "own.json, video x: num_frames is missing"),
+        ("[" * 100_000, "own.json cannot be read as JSON"),
+        ("\xff", "own.json cannot be read as JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing(
+    take: Take, clip: Clip, tmp_path: Path, content: str, words: str
+) -> None:
+    (tmp_path / "own.json").write_text(content, encoding="latin-1")
+    clip_view, run_view, buttons = take(clip, tmp_path / "own.json")
+    assert run_view.status.value.startswith("⚠ ")
+    assert words in run_view.status.value
+    assert str(tmp_path) not in run_view.status.value
+    assert all(isinstance(value, dict) for value in (*clip_view, *buttons)), "skips"
+
+
+def test_a_file_that_is_too_large_is_not_read(take: Take, clip: Clip, tmp_path: Path) -> None:
+    with (tmp_path / "own.json").open("wb") as file:
+        file.truncate(21 * 2**20)
+    assert "own.json: has 21 MiB, more than the limit of 20 MiB" in take(clip, tmp_path / "own.json")[1].status.value
+
+
+def test_a_reference_without_an_upload_says_where_it_belongs(take: Take, context: AppContext, tmp_path: Path) -> None:
+    for clip in (None, context.bundled_videos.clips[0]):
+        assert "upload a video first" in take(clip, tmp_path / "own.json")[1].status.value
+
+
+def test_the_page_begins_with_the_video_that_the_data_call_hardest(demo_manifest: Path, tmp_path: Path) -> None:
+    content = json.loads(demo_manifest.read_text(encoding="utf-8"))
+    assert read_bundled_videos(demo_manifest).hardest == read_bundled_videos(demo_manifest).clips[0], (
+        "nothing is called hard"
+    )
+    for video, num_hard in zip(content["videos"], (1, 2), strict=True):
+        video["video_path"] = str(demo_manifest.parent / video["video_path"])
+        for turn in video["turns"][:num_hard]:
+            turn["cause"] = "light"
+    (tmp_path / "test.json").write_text(json.dumps(content), encoding="utf-8")
+    hardest = read_bundled_videos(tmp_path / "test.json").hardest
+    assert hardest is not None
+    assert hardest.name == "truck-2"
+    assert BundledVideos(clips=()).hardest is None
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="no published dialogues beside the repository")
+def test_several_published_dialogues_ask_which_one_is_meant(take: Take, clip: Clip) -> None:
+    said = take(clip, PUBLISHED)[1].status.value
+    assert "has 6 videos, and none is called mine.mp4; rename the upload" in said

@@ -1,0 +1,302 @@
+"""Requests from foreign web pages, foreign host names and unbounded clients are refused."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from stepscope.app.cli.proxies import trust_proxies
+from stepscope.app.cli.serve import MAX_QUEUED_EVENTS
+from stepscope.app.reviews.store import open_store
+from stepscope.app.security.guard import (
+    MAX_BODY_BYTES,
+    MAX_FAILURES,
+    PROXY_HEADERS,
+    HostRules,
+    RequestGuard,
+    find_refusal,
+)
+from tests.support.data.batches import copies, write_split
+from tests.support.pages.browser import serve
+from tests.support.pages.page_http import TASK, PageClient
+from tests.support.servers.programs import STARTED
+
+JSON = "application/json"
+LOCAL = HostRules.from_options("127.0.0.1", [])
+SHARED = HostRules.from_options("0.0.0.0", [])
+PROXIED = HostRules.from_options("0.0.0.0", ["lab.example", ".corp.example"])
+
+
+def status(rules: HostRules, host: str, *, method: str = "POST", path: str = "/run", **headers: str) -> int | None:
+    named = {"host": host, "content-length": "2"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    found = find_refusal(rules, method=method, path=path, headers=Headers(named))
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("rules", "host", "expected"),
+    [
+        (LOCAL, "127.0.0.1:7860", None),
+        (LOCAL, "localhost:7860", None),
+        (LOCAL, "[::1]:7860", None),
+        (LOCAL, "LOCALHOST", None),
+        (LOCAL, "127.0.0.2:7860", None),
+        (LOCAL, "0.0.0.0:7860", None),
+        (LOCAL, "192.168.1.7:7860", 421),
+        (SHARED, "192.168.1.7:7860", None),
+        (LOCAL, "evil.example:7860", 421),
+        (LOCAL, "localhost.evil.example", 421),
+        (LOCAL, "", 421),
+        (LOCAL, "[", 421),
+        (PROXIED, "lab.example", None),
+        (PROXIED, "a.corp.example", None),
+        (PROXIED, "corp.example.evil", 421),
+    ],
+)
+def test_the_page_answers_under_its_own_names_alone(rules: HostRules, host: str, expected: int | None) -> None:
+    assert status(rules, host, method="GET") == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "headers", "expected"),
+    [
+        (LOCAL, {}, None),
+        (LOCAL, {"origin": "http://127.0.0.1:7860"}, None),
+        (LOCAL, {"origin": "http://127.0.0.1:9999"}, 403),
+        (LOCAL, {"origin": "http://evil.example"}, 403),
+        (LOCAL, {"origin": "null"}, 403),
+        (LOCAL, {"origin": "http://evil.example", "sec_fetch_site": "cross-site"}, 403),
+        (LOCAL, {"sec_fetch_site": "same-site"}, 403),
+        (SHARED, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, None),
+        (SHARED, {"origin": "https://lab.example"}, 403),
+        (LOCAL, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, 403),
+        (PROXIED, {"origin": "https://lab.example"}, None),
+        (LOCAL, {"content_type": "text/plain"}, 415),
+        (LOCAL, {"content_type": "multipart/form-data; boundary=x"}, 415),
+        (LOCAL, {"content_type": ""}, 415),
+    ],
+)
+def test_only_the_page_itself_and_programs_change_anything(
+    rules: HostRules, headers: dict[str, str], expected: int | None
+) -> None:
+    assert status(rules, "127.0.0.1:7860", **{"content_type": JSON, **headers}) == expected
+    assert status(rules, "127.0.0.1:7860", method="GET", **headers) is None
+
+
+@pytest.mark.parametrize("header", PROXY_HEADERS)
+def test_a_page_for_this_machine_refuses_what_a_proxy_sends(header: str) -> None:
+    for method in ("GET", "POST"):
+        headers = {header: "203.0.113.7", "content_type": JSON}
+        assert status(LOCAL, "127.0.0.1:7860", method=method, **headers) == 403
+        assert status(PROXIED, "127.0.0.1:7860", method=method, **headers) is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_local"),
+    [
+        (LOCAL, True),
+        (HostRules.from_options("::1", []), True),
+        (SHARED, False),
+        (HostRules.from_options("127.0.0.1", ["lab.example"]), False),
+        (HostRules.from_options("127.0.0.1", [], is_proxied=True), False),
+    ],
+)
+def test_a_page_behind_a_proxy_is_not_for_this_machine_only(rules: HostRules, is_local: bool) -> None:
+    assert rules.is_local == is_local
+
+
+def test_on_a_space_its_own_address_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert status(HostRules.from_options("0.0.0.0", []), "lab-stepscope.hf.space", method="GET") == 421
+    monkeypatch.setenv("SPACE_ID", "lab/stepscope")
+    assert status(HostRules.from_options("0.0.0.0", []), "lab-stepscope.hf.space", method="GET") is None
+
+
+def test_the_page_fetches_nothing_from_other_hosts() -> None:
+    for path in ("/gradio_api/file=http://example.org/a", "/gradio_api/proxy=https://example.org/a"):
+        assert status(LOCAL, "127.0.0.1", method="GET", path=path) == 403
+
+
+def test_an_origin_that_is_no_address_is_another_page() -> None:
+    assert status(LOCAL, "127.0.0.1:7860", content_type=JSON, origin="http://[") == 403
+
+
+@pytest.mark.parametrize(
+    "called",
+    ["run/predict", "api/predict", "call/fn", "call/v2/fn/x", "call/run/x/y", "call/runs", "deep_link", "vibe-edit"],
+)
+def test_what_no_window_asks_of_gradio_is_not_answered(called: str) -> None:
+    for method in ("GET", "POST"):
+        assert status(LOCAL, "127.0.0.1", method=method, path=f"/gradio_api/{called}", content_type=JSON) == 404
+    page = ("queue/join", "queue/data", "heartbeat/x", "file=/tmp/a.mp4", "component_server", "cancel")
+    for used in (*page, "call/run", "call/v2/open", "call/export/0a"):
+        assert status(LOCAL, "127.0.0.1", path=f"/gradio_api/{used}", content_type=JSON) is None
+
+
+def post(app: RequestGuard, path: str, content: bytes, kind: str) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.post(path, content=content, headers={"content-type": kind})
+
+    return asyncio.run(ask())
+
+
+def guarded(rules: HostRules = LOCAL) -> RequestGuard:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        body, is_more = b"", True
+        while is_more:
+            message = await receive()
+            body, is_more = body + message.get("body", b""), message.get("more_body", False)
+        await asyncio.sleep(0)  # others come meanwhile
+        is_wrong = scope["path"] == "/login" and body != b"right"
+        await PlainTextResponse(str(len(body)), 400 if is_wrong else 200)(scope, receive, send)
+
+    return RequestGuard(app, rules=rules)
+
+
+def test_passwords_cannot_be_tried_without_end() -> None:
+    app, kind = guarded(), "application/x-www-form-urlencoded"
+    tried = [post(app, "/login", b"wrong", kind).status_code for _ in range(MAX_FAILURES)]
+    assert tried == [400] * MAX_FAILURES
+    refused = post(app, "/login", b"right", kind)
+    assert refused.status_code == 429
+    assert "Too many wrong passwords; try again in" in refused.json()["detail"]
+    other = guarded()
+    for body in [b"wrong", b"right"] * MAX_FAILURES:
+        assert post(other, "/login", body, kind).status_code in (200, 400)
+
+
+@pytest.mark.parametrize("trusted", [(), ("127.0.0.1",), ("127.0.0.9/8",), ("10.0.0.1",)])
+def test_only_a_trusted_proxy_names_the_client_whose_passwords_are_counted(
+    trusted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # restored at the end
+    trust_proxies(trusted)
+    config = uvicorn.Config(guarded(SHARED))  # as Gradio makes it
+    config.load()
+
+    async def try_all() -> list[int]:
+        transport = httpx.ASGITransport(app=config.loaded_app, client=("127.0.0.1", 5000))
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=kind) as client:
+            sent = [{"x-forwarded-for": f"203.0.113.{number}"} for number in range(MAX_FAILURES + 1)]
+            return [(await client.post("/login", content=b"wrong", headers=more)).status_code for more in sent]
+
+    is_trusted = trusted not in [(), ("10.0.0.1",)]
+    assert asyncio.run(try_all()) == [*[400] * MAX_FAILURES, 400 if is_trusted else 429]
+
+
+def test_passwords_that_are_tried_at_once_are_all_counted() -> None:
+    app = guarded()
+
+    async def try_all() -> list[int]:
+        transport, kind = httpx.ASGITransport(app=app), {"content-type": "application/x-www-form-urlencoded"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=kind) as client:
+            replies = await asyncio.gather(*(client.post("/login", content=b"wrong") for _ in range(5 * MAX_FAILURES)))
+        return [reply.status_code for reply in replies]
+
+    found = Counter(asyncio.run(try_all()))
+    assert found == {400: MAX_FAILURES, 429: 4 * MAX_FAILURES}
+
+
+def test_right_passwords_do_not_count_as_tries() -> None:
+    app, kind = guarded(), "application/x-www-form-urlencoded"
+    for _ in range(11 * MAX_FAILURES):  # more than the limit of all addresses
+        assert post(app, "/login", b"right", kind).status_code == 200
+
+
+def test_a_body_that_is_no_upload_has_an_end() -> None:
+    assert post(guarded(), "/run", b"x" * 100, JSON).text == "100"
+    assert post(guarded(), "/run", b"x" * (MAX_BODY_BYTES + 1), JSON).status_code == 413
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def client(demo_manifest: Path, tiny_folder: Path, runs: Path) -> Iterator[PageClient]:
+    """Serve a video that takes 12 s to run (see ``tests.support.servers.app_page``)."""
+    (video,) = copies(demo_manifest, runs, 1)
+    (runs / "v0.mp4").rename(runs / "slow.mp4")
+    slow = {**video, "video_id": "slow", "video_path": "slow.mp4", "fps": 20.0, "num_frames": 120}
+    data = write_split(runs, slow).rename(runs / "test.json")
+    more = ["--max-upload-mb", "1"]
+    with (
+        serve(data=data, checkpoint=tiny_folder, runs=runs, more=more) as address,
+        PageClient(address=address) as client,
+    ):
+        yield client
+
+
+def verdict(client: PageClient, action_id: str) -> dict[str, Any]:
+    components = client.config()["components"]
+    player = next(found["id"] for found in components if found["props"].get("elem_id") == "player")
+    event = {"kind": "generated", "role": "assistant", "time_s": 1.0, "text": "Go."}
+    action = {"action_id": action_id, "kind": "verdict", "verdict": "correct", "event": event}
+    asked = {"video_id": "truck-1", "reviewer": "eve", "is_blind": False, "has_layer": None, "actions": [action]}
+    return {"data": asked, "component_id": player, "fn_name": "ask", "session_hash": "window"}
+
+
+def test_a_foreign_page_writes_no_review(client: PageClient, runs: Path) -> None:
+    own = client.address
+    for number, (headers, expected) in enumerate(
+        [
+            ({"content-type": JSON, "origin": own}, 200),
+            ({"content-type": JSON}, 200),
+            ({"content-type": "text/plain", "origin": "http://evil.example"}, 403),
+            ({"content-type": "text/plain"}, 415),
+            ({"content-type": JSON, "host": "evil.example", "origin": "http://evil.example"}, 421),
+        ]
+    ):
+        body = json.dumps(verdict(client, str(number)))
+        reply = client.http.post("/gradio_api/component_server", content=body, headers=headers)
+        assert reply.status_code == expected
+    with open_store(runs / "reviews.sqlite") as store:
+        assert [action.action_id for action in store.read()] == ["0", "1"]
+
+
+def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
+    event = client.find_event("chosen", "select")
+    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": client.session}
+    for path in ("run/predict", "api/predict", "call/v2/choose_bundled"):
+        reply = client.http.post(f"/gradio_api/{path}", json=asked)
+        assert (reply.status_code, reply.json()["detail"][:16]) == (404, "This page has no")
+
+
+def test_a_session_with_an_odd_name_disturbs_no_other(client: PageClient) -> None:
+    """Gradio would aggregate all events after each one, in a table that cannot hold unpaired surrogates."""
+    event = client.find_event("chosen", "select")
+    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": "\ud800"}
+    reply = client.http.post("/gradio_api/queue/join", content=json.dumps(asked), headers={"content-type": JSON})
+    assert reply.status_code == 200
+    for _ in range(2):
+        assert client.run(event["id"], [None, "slow", 0.5, 0.5])["success"]
+    assert "UnicodeEncodeError" not in STARTED[-1].output()
+
+
+def test_an_upload_that_is_too_large_is_refused(client: PageClient) -> None:
+    for size, expected in ((1000, 200), (3 * 2**20, 413)):
+        reply = client.http.post("/gradio_api/upload", files={"files": ("a.mp4", b"x" * size)})
+        assert reply.status_code == expected
+
+
+def test_a_queue_that_is_full_refuses_with_a_sentence(client: PageClient) -> None:
+    begun = client.find_event("run", "click")
+    client.run(client.find_event("chosen", "select")["id"], [None, "slow", 0.5, 0.5])
+    streams = client.find_begun(client.run(begun["id"], client.inputs(begun, **TASK)))
+    inputs = client.inputs(streams, **TASK)
+    replies = [client.join(streams["id"], inputs) for _ in range(MAX_QUEUED_EVENTS + 20)]
+    full = [reply for reply in replies if reply.status_code != 200]
+    assert len(full) >= 10
+    assert {(reply.status_code, reply.json()["detail"][:13]) for reply in full} == {(503, "Queue is full")}

@@ -1,0 +1,143 @@
+"""The form of a new run: it keeps what was typed, and is filled with a run's settings when that is asked for."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
+from stepscope.app.tabs.batch.new_run import start as new_run
+from stepscope.app.tabs.batch.new_run.form import (
+    UNFILLED,
+    FilledForm,
+    list_checkpoints,
+    make_work,
+    show_rule,
+    use_settings,
+)
+from stepscope.app.tabs.batch.runs import handlers
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import RunFolder
+from tests.support.data.batches import copies, make_worker_config, write_split
+from tests.support.pages.batch_tab import make_batches
+
+
+@pytest.fixture
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
+    """Serve two splits, ``split`` and ``other``, and a run ``a`` of the second with both thresholds at 0.25."""
+    first = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    other = tmp_path / "other.json"
+    other.write_bytes(first.read_bytes())
+    work = make_worker_config(tiny_folder)
+    batches = make_batches(first, other, checkpoint=tiny_folder, runs=tmp_path / "runs")
+    config = replace(work.config, speak_threshold=0.25, update_threshold=0.25)
+    made = replace(work, config=config, live=True, features=batches.runs / FEATURES_FOLDER)
+    (batches.runs / "a").mkdir(parents=True)
+    RunFolder(batches.runs / "a").write_settings(
+        build_run_settings(batches.splits["other"], made, parse_devices("cpu:2"))
+    )
+    return batches
+
+
+def change(batches: BatchContext, **changes: Any) -> None:
+    settings = json.loads((batches.runs / "a" / "run.json").read_text(encoding="utf-8"))
+    RunFolder(batches.runs / "a").write_settings({**settings, **changes})
+
+
+def used(batches: BatchContext, name: str | None = "a", devices: str = "cpu:1") -> tuple[str, FilledForm]:
+    form = use_settings(batches, name, devices)
+    return form.status.value, form
+
+
+def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(batches: BatchContext) -> None:
+    said, form = used(batches)
+    assert said == "The form has the settings of a."
+    assert form[1:-1] == ("other", batches.work.checkpoint, 0.25, 0.25, "refresh", "cpu:2", True)
+    view = new_run.start(batches, *form[1:-1], name="", order="as in the split")
+    assert view.shown.name == "a", "the same settings go on with the run that is there"
+    batches.jobs.cancel("a")
+
+
+def test_devices_stay_where_they_are_those_of_the_run_or_where_none_of_the_list_is(batches: BatchContext) -> None:
+    change(batches, devices=["cpu"])
+    assert used(batches, devices="cpu:1")[1].devices == "cpu:1"
+    assert used(batches, devices="cpu:4")[1].devices in ("auto", "cpu:1")
+    change(batches, devices=["mps:7"], device="mps")
+    said, form = used(batches, devices="cpu:4")
+    assert (form.devices, said) == (
+        "cpu:4",
+        "⚠ The form has the settings of a, but a new run would have another device (mps; now cpu).",
+    )
+
+
+def test_what_the_form_cannot_hold_is_said(batches: BatchContext) -> None:
+    config = json.loads((batches.runs / "a" / "run.json").read_text(encoding="utf-8"))["config"]
+    change(batches, config={**config, "max_seq_len": 1024})
+    assert used(batches)[0].endswith("but a new run would have another max_seq_len (1024; now 4096).")
+    change(batches, config={**config, "context_strategy": "sink-window"})
+    said, form = used(batches)
+    assert (said, form.strategy) == ("The form has the settings of a.", "sink-window")
+    batches.splits.pop("other")
+    said, form = used(batches)
+    assert said.endswith("but not its split (other.json): add it under Another split.")
+    assert form.split == gr.skip()
+    assert form.speak == 0.25
+
+
+def test_a_page_for_others_keeps_its_own_checkpoint(batches: BatchContext) -> None:
+    change(batches, checkpoint="/elsewhere", model_digest="0123")
+    said, form = used(replace(batches, takes_paths=False))
+    assert form.checkpoint == batches.work.checkpoint
+    assert "but a new run would have another model (" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"checkpoint": ""}, "a was imported: its model and thresholds are unknown"),
+        ({"config": {}}, "a was imported"),
+        ({"checkpoint": "/nowhere"}, "nowhere"),
+    ],
+)
+def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: BatchContext, changes: Any, words: str) -> None:
+    change(batches, **changes)
+    said, form = used(batches)
+    assert words in said
+    assert form[1:] == UNFILLED[1:]
+
+
+@pytest.mark.parametrize("name", [None, "gone", "../a"])
+def test_no_run_leaves_the_form(batches: BatchContext, name: str | None) -> None:
+    said, form = used(batches, name)
+    assert (said, form[1:]) == ("⚠ no run is shown; choose one.", UNFILLED[1:])
+
+
+def test_only_a_run_with_settings_can_be_used(batches: BatchContext) -> None:
+    assert handlers.show(batches, "a", "as in the split").use.interactive
+    assert "run a · split other.json · model " in handlers.show(batches, "a", "as in the split").origin
+    assert not handlers.show(batches, None, "as in the split").use.interactive
+
+
+def test_the_bundled_checkpoints_are_offered_and_bring_their_own_rule(batches: BatchContext) -> None:
+    assert [value for _, value in list_checkpoints(batches)] == [batches.work.checkpoint, *BUNDLED_CHECKPOINTS]
+    own = replace(batches, work=replace(batches.work, checkpoint=str(BUNDLED_CHECKPOINTS["bundled"])))
+    assert [label for label, _ in list_checkpoints(own)] == ["bundled", "bundled-silent-token"]
+    for_all = replace(batches, takes_paths=False)
+    work = make_work(for_all, "bundled-silent-token", 0.275, 0.5, live=False)
+    assert (work.checkpoint, work.config.decision_policy) == ("bundled-silent-token", "streaming-eos")
+    assert make_work(for_all, "bundled", 0.5, 0.5, live=False).config.decision_policy == "heads"
+    with pytest.raises(ValueError, match="its own checkpoint and the bundled ones only"):
+        make_work(for_all, "/elsewhere", 0.5, 0.5, live=False)
+
+
+def test_the_sliders_are_those_of_the_rule_of_the_checkpoint(batches: BatchContext) -> None:
+    def shown(checkpoint: str) -> tuple[bool, ...]:
+        return tuple(slider.visible for slider in show_rule(batches, checkpoint))
+
+    assert shown("bundled-silent-token") == (False, False, True)
+    assert shown("") == shown(str(BUNDLED_CHECKPOINTS["bundled"])) == (True, True, False)
+    assert set(map(str, show_rule(batches, "someone/not-here"))) == {str(gr.skip())}, "nothing is downloaded"

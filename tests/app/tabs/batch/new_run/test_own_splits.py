@@ -1,0 +1,137 @@
+"""Splits that are added while the page runs."""
+
+import json
+from collections import ChainMap
+from collections.abc import MutableMapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
+from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.tabs.batch.new_run import own_splits
+from stepscope.app.tabs.batch.new_run.add_split import add_file, add_path
+from stepscope.app.tabs.batch.new_run.own_splits import read_kept_splits
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.data.writers import write_samples
+from tests.support.data.batches import SCORING, copies, make_worker_config, write_split
+from tests.support.streams.fakes import count_letters
+
+
+@pytest.fixture
+def batches(demo_manifest: Path, tmp_path: Path) -> BatchContext:
+    (tmp_path / "data").mkdir()
+    path = write_split(tmp_path / "data", *copies(demo_manifest, tmp_path / "data", 3))
+    return BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING),
+        splits={"split": read_split(path)},
+        runs=tmp_path / "runs",
+        work=make_worker_config(tmp_path),
+        takes_paths=True,
+    )
+
+
+@pytest.fixture
+def samples(batches: BatchContext) -> tuple[Sample, ...]:
+    return batches.splits["split"].samples
+
+
+def write(path: Path, *samples: Sample) -> str:
+    path.parent.mkdir(exist_ok=True)
+    write_samples(path, samples, file_format="manifest")
+    return str(path)
+
+
+def test_a_path_adds_a_split_for_all_windows_and_reads_it_again(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "own.json", *samples[:2])
+    status, split = add_path(batches, f" {path} ")
+    assert status.value == "The split “own” has 2 videos."
+    assert (split.value, [name for name, _ in split.choices]) == ("own", ["split", "own"])
+    write(Path(path), samples[0])
+    assert add_path(batches, path)[0].value == "The split “own” has 1 video."
+    reviewed: MutableMapping[str, Split] = ChainMap(batches.splits, {})
+    assert "own" in reviewed
+
+
+def test_a_page_that_others_see_takes_no_paths(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "own.json", *samples)
+    assert "this page accepts no paths" in add_path(replace(batches, takes_paths=False), path)[0].value
+    assert set(batches.splits) == {"split"}
+
+
+def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "secret.mp4").write_bytes((tmp_path / "data" / "v0.mp4").read_bytes())
+    foreign = replace(samples[2], video_id="x", video_path=tmp_path / "secret.mp4")
+    by_id = replace(samples[1], video_path=None, goal="mine")
+    upload = write(tmp_path / "uploads" / "own.json", samples[0], by_id, foreign)
+    status, split = add_file(batches, upload)
+    assert status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
+    assert (
+        "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4" in status.value
+    )
+    assert split.value == "own"
+    first, second, third = batches.splits["own"].entries
+    assert [entry.video_path for entry in (first, second)] == [s.video_path for s in samples[:2]]  # type: ignore[union-attr]
+    assert isinstance(third, InvalidSample)
+    kept: dict[str, Split] = {}
+    assert read_kept_splits(kept, batches.runs / SPLITS_FOLDER) == []
+    assert [(sample.video_id, sample.goal) for sample in kept["own"].samples] == [
+        ("v0", samples[0].goal),
+        ("v1", "mine"),
+    ]
+    assert kept["own"].path == batches.splits["own"].path, "its runs can be opened after a restart"
+
+
+def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    before = batches.splits["split"]
+    said = add_file(batches, write(tmp_path / "uploads" / "split.json", samples[0]))[0].value
+    assert "the page has another split called split; rename the file" in said
+    assert batches.splits["split"] is before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("no JSON", "own.json cannot be read as JSON"),
+        ('{"videos": []}', "own.json: has no videos"),
+        ('{"videos": [{"video_id": "x"}]}', "own.json, video x: num_frames is missing"),
+        (None, "there is no file "),
+    ],
+)
+def test_a_file_that_is_no_split_is_refused_in_a_sentence(
+    batches: BatchContext, tmp_path: Path, content: str | None, words: str
+) -> None:
+    path = tmp_path / "own.json"
+    if content is not None:
+        path.write_text(content)
+        assert words in add_file(batches, str(path))[0].value
+    said = add_path(batches, str(path))[0].value
+    assert said.startswith("⚠ ")
+    assert words in said
+    assert set(batches.splits) == {"split"}
+    assert "the path is empty" in add_path(batches, " ")[0].value
+
+
+def test_so_many_uploads_are_kept_and_no_more(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_splits, "MAX_ADDED", 1)
+    add_file(batches, write(tmp_path / "uploads" / "a.json", samples[0]))
+    said = add_file(batches, write(tmp_path / "uploads" / "b.json", samples[0]))[0].value
+    assert "b.json: 1 uploads are stored already" in said
+
+
+def test_a_kept_split_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps({"videos": 3}))
+    (problem,) = read_kept_splits({}, tmp_path)
+    assert problem.startswith("The uploaded split bad is skipped: ")

@@ -1,0 +1,68 @@
+"""What the batch tab hands out of a run folder."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.tabs.batch.runs.downloads import TABLES, download
+from stepscope.eval.runs.folder import RunFolder
+from tests.support.pages.batch_tab import start, wait_for
+
+
+@pytest.mark.slow
+def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
+    batches: BatchContext, tmp_path: Path
+) -> None:
+    start(batches)
+    wait_for(batches, "a", "done")
+    for table in TABLES:
+        asked = download(batches, "a", table)
+        path = Path(next(asked))
+        assert path.name == f"a-{table}"
+        shutil.copy(path, tmp_path)
+        assert list(asked) == []
+        assert not path.exists()
+    run = batches.runs / "a"
+    digest = RunFolder(run).settings()["model_digest"]  # type: ignore[index]
+    source = json.loads((tmp_path / "a-provenance.json").read_text())
+    assert (source["model_digest"], source["device"], source["config"]["speak_threshold"]) == (digest, "cpu", 0.0)
+    for table in ("metrics.json", "charts.json"):
+        content = json.loads((tmp_path / f"a-{table}").read_text())
+        assert content.pop("provenance") == source
+        assert content == json.loads((run / table).read_text())
+    rows, kept = (read_rows(path) for path in (tmp_path / "a-videos.csv", run / "videos.csv"))
+    assert [{name: row[name] for name in kept[0]} for row in rows] == kept
+    assert {(row["run"], row["model_digest"], row["speak_threshold"]) for row in rows} == {("a", digest, "0.0")}
+    columns = {row["column"] for row in read_rows(tmp_path / "a-columns.csv")}
+    assert set(rows[0]) <= columns | {"video_id", "error", "warning"}
+    traces = read_rows(tmp_path / "a-traces.csv")
+    frames = {sample.video_id: sample.num_frames for sample in batches.splits["split"].samples}
+    assert {name: sum(row["video_id"] == name for row in traces) for name in frames} == frames
+
+
+def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
+    monkeypatch.setattr("stepscope.app.tabs.batch.runs.downloads.gr.Warning", said.append)
+    folder = batches.runs / "old"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}")
+    (folder / "videos.csv").write_text("video_id,error,F1\na,,0.9,more\n")
+    (folder / "charts.json").write_text("[]")
+    for table, words in {
+        "videos.csv": "videos.csv has a row of 4 cells instead of 3",
+        "charts.json": "charts.json is not a JSON object",
+        "metrics.json": "old has no metrics.json",
+        "traces.csv": "old is a run of ",
+        "../x": "old has no ../x",
+    }.items():
+        assert list(download(batches, "old", table)) == [None]
+        assert words in said.pop()
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

@@ -1,0 +1,180 @@
+"""The shown run of the batch tab without a browser: its status, its place in the queue, its tables."""
+
+import json
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.job_queue import Job
+from stepscope.app.core.results import HEADERS
+from stepscope.app.formatting import as_sentence
+from stepscope.app.tabs.batch.runs import handlers
+from stepscope.app.tabs.batch.runs.handlers import ShownRun
+from stepscope.app.tabs.batch.sweeps import handlers as sweeping
+from stepscope.app.tabs.batch.sweeps.render import RECOMMENDED
+from stepscope.app.web.views import status_line
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.reports.results import read_results
+from stepscope.eval.runs.output_folder import lock_folder
+from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
+
+
+@pytest.mark.slow
+def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batches: BatchContext) -> None:
+    view = start(batches)
+    assert view.shown.name == "a"
+    assert wait_for(batches, "a", "done").problem.startswith("text scores are missing: ")
+    folder = batches.runs / "a"
+    view = handlers.show(batches, "a", "as in the split")
+    assert view.status.value.startswith("⚠ a: 3 videos; text scores are missing: ")
+    assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
+    assert len(view.videos[0]) == len(HEADERS)
+    assert view.videos_csv.interactive
+    assert view.traces_csv.interactive
+    assert "<summary>run a · split split.json · model " in view.origin
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    assert f"<b>{metrics['scores']['F1']:.3f}</b>" in view.corpus
+    assert find_metric("F1").definition.split("<")[0] in view.corpus
+    same = tick(batches, view)
+    assert all(value == gr.skip() for value in same)
+
+
+def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_room(
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless(monkeypatch)
+    start(batches)
+    first = wait_for(batches, "a", "running")
+    while first.progress is None:
+        time.sleep(0.01)
+    view = start(batches, name="b")
+    assert view.status.value == "b is queued: 1 ahead, about 1:00 until it starts."  # 60 frames at one a second
+    view = start(batches, name="c")
+    assert view.status.value == "c is queued: 2 ahead, about 1:54 until it starts."  # and 54 of b
+    assert batches.run_names() == ["c", "b", "a"]
+    swept = sweeping.show_sweep(batches, "a", RECOMMENDED, 5).said
+    assert swept == "a is still running; its points are shown when it has finished."
+    handlers.cancel(batches, "b", "as in the split")
+    handlers.cancel(batches, "a", "as in the split")
+    wait_for(batches, "c", "running")
+    assert first.state == "cancelled"
+    view = handlers.tick(batches, ShownRun(name="a"), "", "a", "as in the split")
+    assert "was cancelled" in view.status.value
+    assert "frames/s" not in view.progress
+    handlers.cancel(batches, "c", "as in the split")
+    wait_for(batches, "c", "cancelled")
+
+
+def test_a_reply_that_is_rendered_after_a_later_one_is_put_right(
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = endless(monkeypatch)
+    start(batches)
+    wait_for(batches, "a", "running")
+    queued = start(batches, name="b")
+    handlers.cancel(batches, "b", "as in the split")
+    cancelled = tick(batches, queued, "b")
+    assert "b was cancelled" in cancelled.status.value
+    assert "value" not in cancelled.runs.constructor_args  # a may have been chosen since
+    late = tick(batches, cancelled, "a")
+    assert (late.shown.name, late.status.value[:3]) == ("a", "a: ")
+    assert tick(batches, late, "a", "most missed").shown.order == "most missed"
+    handlers.cancel(batches, "a", "as in the split")
+    wait_for(batches, "a", "cancelled")
+    go_on.set()
+    final = tick(batches, late, "a")
+    assert "was cancelled" in final.status.value
+    assert tick(batches, final, "a").status == gr.skip()
+    overtaken = final._replace(progress=late.progress)  # the server has sent both, the page rendered `late` last
+    assert "was cancelled" in tick(batches, overtaken, "a").status.value
+
+
+def tick(batches: BatchContext, last: handlers.BatchView, name: str = "a", order: str = "as in the split") -> Any:
+    return handlers.tick(batches, last.shown, last.progress, name, order)
+
+
+def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: BatchContext, tmp_path: Path) -> None:
+    (tmp_path / "v1.mp4").write_bytes(b"noise")
+    start(batches)
+    wait_for(batches, "a", "done")
+    view = handlers.show(batches, "a", "only failed")
+    assert view.status.value.startswith("⚠ a: 3 videos, 1 of them failed; ")
+    assert [row[0] for row in view.videos] == ["v1"]
+    assert str(view.videos[0][-1]).startswith("failed: ")
+    assert set(view.videos[0][1:-1]) == {None}  # neither 0 failures nor another score
+
+
+def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows(finished: BatchContext) -> None:
+    later = replace(finished, jobs=make_jobs())
+    with lock_folder(later.runs / "a"):
+        seen = start(later)
+        wait_for(later, "a", "refused")
+    mine = tick(later, seen)
+    assert "is being written by another program" in mine.status.value
+    others = handlers.show(later, "a", "as in the split")
+    assert others.status.value == "a: 3 videos."
+    assert [row[0] for row in others.videos] == ["v0", "v1", "v2"]
+    assert tick(later, others).status == gr.skip()
+
+
+def test_a_start_that_is_refused_before_the_answer_is_written_is_explained(
+    finished: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = replace(finished, jobs=make_jobs())
+    submit = later.jobs.submit
+
+    def submit_and_wait(job: Job) -> None:
+        submit(job)
+        wait_for(later, "a", "refused")
+
+    monkeypatch.setattr(later.jobs, "submit", submit_and_wait)
+    with lock_folder(later.runs / "a"):
+        seen = start(later)
+    assert "is being written by another program" in tick(later, seen).status.value
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"video_id\nv0\n", b"video_id,error,F1\nv0,,much\n"])
+def test_a_run_whose_table_is_damaged_says_so(batches: BatchContext, content: bytes) -> None:
+    folder = batches.runs / "old"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}", encoding="utf-8")
+    (folder / "metrics.json").write_text('{"scores": {}}', encoding="utf-8")
+    (folder / "videos.csv").write_bytes(content)
+    view = handlers.show(batches, "old", "worst updates")
+    assert view.status.value.startswith("⚠ old: videos.csv cannot be read: ")
+    assert view.videos == []
+
+
+def test_a_run_whose_name_no_browser_could_write_is_left_out(finished: BatchContext, tmp_path: Path) -> None:
+    batches = replace(finished, runs=tmp_path)
+    for name in (b"odd\xff", b"plain"):
+        folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+        folder.mkdir()
+        (folder / "run.json").write_text("{}", encoding="utf-8")
+    assert [name for name in batches.run_names() if name not in ("a", "silent")] == ["plain"]
+
+
+def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: BatchContext, tmp_path: Path) -> None:
+    batches = replace(finished, runs=tmp_path)
+    shutil.copytree(finished.runs / "a", tmp_path / "odd")
+    changes: dict[str, dict[str, Any]] = {
+        "run.json": {"checkpoint": "odd \ud800", "versions": {"torch": "\udfff"}},
+        "metrics.json": {"errors": {"v0": "odd \ud800"}, "remarks": {"v1": "\ud800"}},
+    }
+    for name, change in changes.items():
+        content = json.loads((tmp_path / "odd" / name).read_text(encoding="utf-8"))
+        (tmp_path / "odd" / name).write_text(json.dumps({**content, **change}), encoding="utf-8")
+    view = handlers.show(batches, "odd", "as in the split")
+    assert "odd ?" in view.origin
+    for shown in (view.origin, view.status.value, json.dumps(view.videos, ensure_ascii=False), view.corpus):
+        shown.encode()
+    assert read_results(tmp_path / "odd").metrics["errors"] == {"v0": "odd ?"}
+    assert status_line("odd \ud800").value == "odd ?"
+    assert as_sentence("odd \ud800") == "odd ?."

@@ -1,0 +1,209 @@
+"""A run is judged on the page as it was scored: its own match window, kind of matching and teacher-forced pass."""
+
+import json
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.job_queue import Job
+from stepscope.app.core.results import video_table
+from stepscope.app.opening import saved_runs as saved
+from stepscope.app.tabs.batch.compare import handlers as comparing
+from stepscope.app.web.views import RunView
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching import updates
+from stepscope.eval.metrics.replies import turn_taking
+from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.metrics.videollm_online import LiveTurn, count_live
+from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from tests.support.data.batches import SCORING, copies, no_java, write_split
+from tests.support.pages.batch_tab import make_batches
+from tests.support.pages.benches import make_context
+from tests.support.streams.fakes import count_letters
+
+
+def repeat(sample: Sample, *, late: int = 0) -> list[FrameOutput]:
+    """Return outputs that say what the reference says, so many frames later, and update nothing."""
+    texts = {frame_at(t.time_s, sample.fps) + late: t.text for t in sample.turns if t.role == "assistant"}
+    state = initial_state(sample.steps, sample.initial_state)
+    return [
+        FrameOutput(
+            frame_index=frame,
+            time_s=frame / sample.fps,
+            speak_prob=0.9 if frame in texts else 0.1,
+            update_prob=0.1,
+            response=texts.get(frame),
+            updates=(),
+            dst_state=state,
+            cache_tokens=1,
+            refreshed=False,
+            latency_ms=1.0,
+        )
+        for frame in range(sample.num_frames)
+    ]
+
+
+@pytest.fixture
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
+    """Serve a split of one video with three runs: ``usual`` and ``published`` repeat it, ``late`` does so 3 s later."""
+    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    batches = make_batches(split, checkpoint=tiny_folder, runs=tmp_path / "runs")
+    sample = batches.splits["split"].samples[0]
+    turn = LiveTurn((0.9, 0.1), (0.1, 0.9), (True,), (0.0,), (), ())
+    for name, settings in (("usual", {}), ("published", {"zero_cost": "drop"}), ("late", {"dataset": "ego4d"})):
+        folder = batches.runs / name
+        folder.mkdir(parents=True)
+        RunFolder(folder).write_settings(
+            {"split": str(split.resolve()), "config": {}, "text_encoder": "letters", **settings}
+        )
+        record = VideoRecord(video_id="v0", source=digest_sample(sample), num_frames=sample.num_frames)
+        if name == "published":
+            record = replace(record, live=count_live([turn], fps=sample.fps, threshold=0))
+        RunFolder(folder).save_video(record, repeat(sample, late=6 if name == "late" else 0))
+    return batches
+
+
+@pytest.fixture
+def context(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> AppContext:
+    (tmp_path / "copies").mkdir()
+    return make_context(tiny_folder, demo_manifest, tmp_path / "copies")
+
+
+def open_run(context: AppContext, batches: BatchContext, name: str) -> RunView:
+    event: Any = SimpleNamespace(row_value=["v0"])
+    return saved.open_video(context, batches, None, name, event).run
+
+
+def failures(view: RunView) -> list[str]:
+    return [failure["kind"] for failure in json.loads(view.player)["failures"]]
+
+
+def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(
+    context: AppContext, batches: BatchContext
+) -> None:
+    usual, published, late = (open_run(context, batches, name) for name in ("usual", "published", "late"))
+    assert "missed" not in failures(usual)
+    assert "redundant" not in failures(usual)
+    assert "missed" in failures(published)  # perfect responses on the very frame, which zero_cost=drop loses
+    sample = batches.splits["split"].samples[0]
+    outputs = RunFolder(batches.runs / "late").outputs(sample)
+    of_page = [failure.kind for failure in analyze_video(sample, outputs, encode=count_letters).judged.failures]
+    assert failures(late).count("missed") < of_page.count("missed")  # 3 s late, within ego4d's 8.5 s, not the usual 2.5
+    assert "Response F1: 1.00." in usual.scores
+    assert "Response F1: 1.00." not in published.scores
+    assert "Judged with zero_cost drop, as the run was." in published.status.value
+    assert "Judged with dataset ego4d, as the run was." in late.status.value
+    assert "Judged with" not in usual.status.value
+
+
+def test_teacher_forced_scores_are_shown_where_that_pass_was_made(context: AppContext, batches: BatchContext) -> None:
+    assert "LM-PPL: 1.00." in open_run(context, batches, "published").scores
+    assert "LM-PPL" not in open_run(context, batches, "usual").scores
+
+
+def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(
+    context: AppContext, batches: BatchContext
+) -> None:
+    view = comparing.compare(context, batches, "published", "usual", "both", "F1")
+    assert (
+        "usual was scored with different settings; here both are scored with dataset none, zero_cost drop" in view.said
+    )
+    (row,) = batches.compare("published", "usual", encode=count_letters).videos
+    assert row.scores[0]["F1"] == row.scores[1]["F1"] < 1
+    (row,) = batches.compare("usual", "published", encode=count_letters).videos
+    assert row.scores[0]["F1"] == row.scores[1]["F1"] == 1
+
+
+def test_a_comparison_without_the_split_of_the_runs_names_its_file(batches: BatchContext) -> None:
+    bare = replace(batches, splits={})
+    with pytest.raises(ValueError, match=r"the page lacks split\.json, the split of usual; add it with --split"):
+        bare.compare("usual", "published", encode=count_letters)
+
+
+def test_another_text_encoder_than_the_page_has_is_named(context: AppContext, batches: BatchContext) -> None:
+    assert "text encoder" not in open_run(context, batches, "usual").status.value
+    path = batches.runs / "usual" / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "text_encoder": "words"}), encoding="utf-8")
+    said = open_run(context, batches, "usual").status.value
+    assert "The run was scored by the text encoder words; here it is letters." in said
+
+
+def test_the_warning_of_a_video_is_its_remark() -> None:
+    rows: list[dict[str, str | float]] = [
+        {"video_id": "v0", "error": "", "warning": "2 frames are damaged"},
+        {"video_id": "v1", "error": "lost", "warning": ""},
+    ]
+    assert [row[-1] for row in video_table(rows, "as in the split")] == ["2 frames are damaged", "failed: lost"]
+
+
+@pytest.fixture
+def matchings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the calls of both matchers."""
+    calls = Counter[str]()
+
+    def count(module: Any, name: str) -> None:
+        matcher = getattr(module, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return matcher(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(turn_taking, "find_match")
+    count(updates, "match_updates")
+    return calls
+
+
+def test_an_opened_run_is_matched_once(context: AppContext, batches: BatchContext, matchings: Counter[str]) -> None:
+    open_run(context, batches, "usual")
+    assert matchings == {"find_match": 1, "match_updates": 1}
+
+
+def test_two_opened_runs_are_matched_once_each(
+    context: AppContext, batches: BatchContext, matchings: Counter[str]
+) -> None:
+    saved.open_moment(context, batches, None, "v0", names=("usual", "late"), open_at="worst")
+    assert matchings == {"find_match": 2, "match_updates": 2}
+
+
+def test_compared_runs_are_matched_once_each(batches: BatchContext, matchings: Counter[str]) -> None:
+    batches.compare("usual", "late", encode=count_letters)
+    assert matchings == {"find_match": 2, "match_updates": 2}
+
+
+def test_a_scored_run_is_matched_once(batches: BatchContext, matchings: Counter[str]) -> None:
+    with no_java() as scorer:
+        score_run(batches.runs / "usual", batches.splits["split"], SCORING, encode=count_letters, scorer=scorer)
+    assert matchings == {"find_match": 1, "match_updates": 1}
+
+
+def test_a_job_matches_its_video_once_for_the_rows_and_the_tables(
+    batches: BatchContext, matchings: Counter[str]
+) -> None:
+    job = Job(
+        folder=batches.runs / "new",
+        split=batches.splits["split"],
+        work=batches.work,
+        devices="cpu:1",
+        scoring=SCORING,
+    )
+    batches.jobs.submit(job)
+    until = time.monotonic() + 300
+    while not job.is_over:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert job.state == "done"
+    assert float(job.rows["v0"]["num_failures"]) >= 0
+    assert matchings == {"find_match": 1, "match_updates": 1}
+    assert not job.analyses

@@ -1,0 +1,131 @@
+"""Files of the charts of the batch tab: of the shown run, of its sweep, and of two runs."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from stepscope.app.controls.downloads import FigureView
+from stepscope.app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SWEEP_CHARTS
+from stepscope.app.figures.charts.sweep_curves import SweepData
+from stepscope.app.figures.paper import FORMATS
+from stepscope.app.tabs.batch.compare.handlers import ComparedRuns, draw_comparison_chart
+from stepscope.app.tabs.batch.compare.panel import make_compare_panel
+from stepscope.app.tabs.batch.figure_row import FigureRow, write_chart
+from stepscope.app.tabs.batch.runs import charts
+from stepscope.app.tabs.batch.runs.charts import draw_run_chart, make_charts_panel
+from stepscope.app.tabs.batch.sweeps import handlers as sweeping
+from stepscope.app.tabs.batch.sweeps.folders import FoundSweep
+from stepscope.app.tabs.batch.sweeps.panel import make_sweep_panel
+from stepscope.eval.data.samples import Split
+from stepscope.eval.reports.compare_runs import ComparedVideo
+from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Row
+from stepscope.eval.sweeps.grid import Grid, GridScores
+
+LOOK = {"x": "F1", "y": "dst_f1", "name": "videos", "width": "85mm", "theme": "light", "file_format": "json"}
+GRID = Grid(speak=(0.25, 0.75), update=(0.1, 0.5))
+NO_RUN = "there are no charts; choose a run that is scored."
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the state of a page with one scored run, whose only video has both scores."""
+    rows: list[Row] = [{"video_id": "<b>a</b>", "F1": 0.25, "dst_f1": 0.75, "missing_rate": 0.5}]
+    scored = Results(rows=rows, metrics={"scores": {}})
+    monkeypatch.setattr(charts, "read_results", lambda folder: scored if folder.name == "first" else Results())
+    return SimpleNamespace(folder=Path("runs").joinpath, run_names=lambda: ["first", "second"])
+
+
+def read(views: Any) -> tuple[FigureView, str]:
+    view = next(views)
+    content = Path(view.download).read_text(encoding="utf-8") if view.download else ""
+    assert list(views) == []
+    return view, content
+
+
+def write(batches: Any, run: str | None = "first", **changes: Any) -> tuple[FigureView, str]:
+    return read(write_chart(partial(draw_run_chart, batches), run, *{**LOOK, **changes}.values()))
+
+
+def test_a_chart_is_a_file_at_a_width(batches: Any) -> None:
+    view, content = write(batches)
+    assert Path(view.download).name == "first-videos.json"
+    layout = json.loads(content)["layout"]
+    assert (layout["width"], layout["title"]["text"]) == (321, "Videos by two scores")
+
+
+def test_the_chart_of_videos_has_the_chosen_scores(batches: Any) -> None:
+    _, content = write(batches, x="missing_rate", file_format="csv")
+    header, row = content.splitlines()[0].split(","), content.splitlines()[1].split(",")
+    values = dict(zip(header, row, strict=False))
+    assert (values["x"], values["y"]) == ("0.5", "0.75")
+
+
+@pytest.mark.parametrize(
+    ("run", "changes", "message"),
+    [
+        ("second", {}, NO_RUN),
+        (None, {}, NO_RUN),
+        ("first", {"name": "pie"}, NO_RUN),
+        ("first", {"width": "wide"}, "a width is a number with px, mm, cm, in or pt, such as 180mm; got 'wide'."),
+        ("first", {"width": "9000px"}, "a figure is 240 to 6000 pixels (96 in an inch) wide; got 9000."),
+    ],
+)
+def test_a_chart_that_cannot_be_written_is_a_problem_in_the_status_line(
+    batches: Any, run: str | None, changes: dict[str, Any], message: str
+) -> None:
+    view, _ = write(batches, run, **changes)
+    assert view.download is None
+    assert view.status.value == f"⚠ {message}"
+
+
+def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = tuple({"num_failures": value, "F1": value / 10} for value in (4.0, 3.0, 2.0, 1.0))
+    scores = GridScores(split="val.json", is_exact=True, grid=GRID, points=points, num_videos=1, errors={})
+    split = Split(path=Path("val.json"), entries=())
+    found = FoundSweep(data=SweepData(scores=scores), settings={}, run="first", split=split, exact_sizes=())
+    monkeypatch.setattr(sweeping, "find_sweep", lambda batches, name, size, signals: found)
+    draw = partial(sweeping.draw_sweep_chart, batches)
+    view, content = read(write_chart(draw, "first", "recommended", 5, None, "heat_map", "180mm", "dark", "csv"))
+    assert Path(view.download).name == "first-heat_map.csv"
+    assert content.splitlines()[:2] == [
+        "trace,x,y,z,text",
+        'Failures,0.25,0.1,4.0,"speak 0.25, update 0.1; Failures 4"',
+    ]
+    _, content = read(write_chart(draw, "first", "F1", 5, None, "curves", "85mm", "light", "json"))
+    assert "speak, at update 0.1" in [trace["name"] for trace in json.loads(content)["data"]]
+    view, _ = read(write_chart(draw, "first", "dst_f1", 5, None, "curves", "85mm", "light", "json"))
+    assert view.status.value.startswith("⚠ a preview has no score dst_f1")
+
+
+def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video() -> None:
+    videos = [ComparedVideo(video_id=name, scores=({"F1": 0.5}, {"F1": 0.25}), turns=()) for name in ("<i>v</i>", "w")]
+    compared = ComparedRuns("first", "second", videos)
+    view, content = read(write_chart(draw_comparison_chart, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
+    assert Path(view.download).name == "first-second-score_distributions.csv"
+    assert content.count("<i>v</i>; A 0.500, B 0.250") == 2
+    view, _ = read(write_chart(draw_comparison_chart, None, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
+    assert view.status.value == "⚠ there is no chart; choose two runs, A above, B here."
+
+
+@pytest.mark.parametrize(
+    ("make", "titles"),
+    [
+        (make_charts_panel, {name: chart.title for name, chart in CHARTS.items()}),
+        (make_sweep_panel, {name: chart.title for name, chart in SWEEP_CHARTS.items()}),
+        (make_compare_panel, COMPARISON_CHARTS),
+    ],
+)
+def test_every_chart_of_the_tab_is_in_a_menu_of_files(make: Callable[[], Any], titles: dict[str, str]) -> None:
+    with gr.Blocks() as page:
+        row: FigureRow = make().figures
+    drawn = [block for block in page.blocks.values() if "ss-chart" in str(getattr(block, "html_template", ""))]
+    assert len(drawn) == len(titles)
+    assert row.chart.choices == [(title, name) for name, title in titles.items()]
+    assert [file_format for _, file_format in row.file_format.choices] == list(FORMATS)

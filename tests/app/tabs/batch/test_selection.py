@@ -1,0 +1,126 @@
+"""Videos of a run chosen by failures, causes, verdicts and tags, kept as a slice, and scored separately."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews.store import open_store
+from stepscope.app.tabs.batch.runs import handlers
+from stepscope.app.tabs.batch.selection import handlers as choosing
+from stepscope.app.tabs.batch.selection.handlers import ALL_VIDEOS
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from tests.app.tabs.batch.runs.test_scoring import repeat
+from tests.support.data.batches import copies, write_scores, write_split
+from tests.support.pages.batch_tab import make_batches, make_jobs
+from tests.support.streams.fakes import count_letters
+
+BENCH: Any = SimpleNamespace(encode=count_letters)
+
+
+@pytest.fixture(scope="module")
+def scored(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Score a run ``a`` of three videos: ``v0`` is right but for updates, ``v1`` silent, of ``v2`` there is no file."""
+    folder = tmp_path_factory.mktemp("scored")
+    videos = copies(demo_manifest, folder, 3)
+    for video in videos:
+        video |= {"fps": 2.0, "num_frames": 12}
+    videos[1]["turns"] = [{**turn, "cause": "dim light"} for turn in videos[1]["turns"]]
+    split = write_split(folder, *videos)
+    run = folder / "runs" / "a"
+    run.mkdir(parents=True)
+    RunFolder(run).write_settings({"split": str(split.resolve()), "config": {}, "text_encoder": "letters"})
+    right, silent, lost = read_split(split).samples
+    for sample, outputs in ((right, repeat(right)), (silent, [replace(o, response=None) for o in repeat(silent)])):
+        record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=12)
+        RunFolder(run).save_video(record, outputs)
+    RunFolder(run).save_video(VideoRecord(video_id="v2", source=digest_sample(lost), error="no such file"), [])
+    write_scores(split, run)
+    return split
+
+
+@pytest.fixture
+def batches(scored: Path, tmp_path: Path) -> BatchContext:
+    """Serve a copy of the run."""
+    shutil.copytree(scored.parent / "runs", tmp_path / "runs")
+    return make_batches(scored, checkpoint=tmp_path, runs=tmp_path / "runs")
+
+
+def shown(batches: BatchContext, *only: str, part: str = ALL_VIDEOS) -> list[str]:
+    """Return the videos of the table."""
+    choice = choosing.make_filter(batches, "a", "as in the split", list(only), part)
+    return [str(row[0]) for row in handlers.show(batches, "a", choice).videos]
+
+
+def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchContext) -> None:
+    offered = {trait: label for label, trait in choosing.list_traits(batches, "a")}
+    assert offered["failure: missed"] == "failure: missed (1)"
+    assert offered["failure: missed update"] == "failure: missed update (2)"
+    assert "failure: redundant" not in offered
+    assert shown(batches) == ["v0", "v1", "v2"]
+    assert shown(batches, "failure: missed update") == ["v0", "v1"]
+    assert shown(batches, "failure: missed update", "cause: dim light") == ["v1"]
+    assert shown(batches, "not run: failed") == ["v2"]
+    assert shown(batches, "failure: redundant") == []
+
+
+def mark(sample: Sample, **said: Any) -> Action:
+    event = reference_event(sample.video_id, name_turns(sample.turns)[0])
+    return Action(reviewer="ada", video_id=sample.video_id, event=event, **said)
+
+
+def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
+    batches: BatchContext, tmp_path: Path
+) -> None:
+    first, second, _ = batches.splits["split"].samples
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        store.append(mark(first, kind="verdict", verdict="missed"))
+        store.append(mark(second, kind="tags", tags=("occlusion",)))
+        judged = replace(batches, marks=lambda: choosing.read_marks(store, is_blind=False))
+        assert shown(judged, "verdict: missed") == ["v0"]
+        assert shown(judged, "tag: occlusion") == ["v1"]
+        assert choosing.read_marks(store, is_blind=True) == {}
+
+
+def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:
+    _, said = choosing.save_slice(batches, "a", [], ALL_VIDEOS, "silent")
+    assert "select some of the videos first" in said
+    box, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "  silent  ")
+    assert (box.value, "silent: 1 video saved." in said) == ("silent", True)
+    again = replace(batches, jobs=make_jobs())
+    assert shown(again, part="silent") == ["v1"]
+    assert shown(again, "cause: dim light", part="silent") == ["v1"]
+    waits, table = choosing.score_chosen(BENCH, again, "a", [], "silent")
+    assert "Scoring 1 video." in waits
+    assert "<h3>silent: 1 of 3 videos of a, scored separately</h3>" in table
+    assert "<td>Responses missed <code>missing_rate</code></td><td><b>1.000</b></td>" in table
+    *_, both = choosing.score_chosen(BENCH, again, "a", ["failure: missed update"], ALL_VIDEOS)
+    assert "2 of 3 videos of a" in both
+    assert "<b>0.500</b></td><td>0.000 to 1.000</td>" in both  # half is missed, with an interval of these two videos
+    before = json.loads((batches.runs / "a" / "metrics.json").read_text(encoding="utf-8"))
+    assert before["num_videos"] == 2  # the scores of the run are as they were
+
+
+@pytest.mark.parametrize("called", ["", "x" * 61, ALL_VIDEOS, "a\x00b"])
+def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
+    _, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, called)
+    assert "give the slice a name" in said
+    assert not (batches.runs / ".slices").exists()
+
+
+@pytest.mark.parametrize("content", ["[", "[]", '{"slices": []}', '{"slices": {"x": "v0"}}'])
+def test_slices_that_cannot_be_read_are_none(batches: BatchContext, content: str) -> None:
+    choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "x")
+    (path,) = (batches.runs / ".slices").iterdir()
+    path.write_text(content, encoding="utf-8")
+    assert choosing.read_slices(batches, "a") == {}

@@ -1,0 +1,59 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.run import Run
+from stepscope.app.core.videos import Clip
+from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.worker import ChatWorker
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.replay import Recording
+from tests.support.chat_socket import make_app
+from tests.support.streams.fakes import random_frames
+from tests.support.streams.streams import TASK
+
+
+@pytest.fixture(scope="module")
+def context(tiny_folder: Path) -> AppContext:
+    stub: Any = None
+    return AppContext(
+        checkpoint=load_model(tiny_folder, device="cpu"),
+        bundled_videos=stub,
+        copies=stub,
+        encode=stub,
+        config=StreamConfig(max_new_tokens=8),
+        max_duration_s=60,
+    )
+
+
+@pytest.fixture
+def live(context: AppContext) -> LiveRun:
+    frames = tuple(random_frames(context.checkpoint, 8))
+    recording = Recording(context.checkpoint, frames, task=TASK, config=context.config)
+    outputs = tuple(recording.run())
+    clip = Clip(name="random", path=Path("random.mp4"), fps=2, num_frames=8, duration_s=4)
+    run = Run(clip=clip, task=TASK, config=context.config, model_digest=context.checkpoint.digest, outputs=outputs)
+    return LiveRun.finished(run, recording=recording)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Checkpoint:
+    return load_model(tiny_folder, device="cpu")
+
+
+@pytest.fixture
+def pool(checkpoint: Checkpoint) -> WorkerPool[ChatWorker]:
+    return WorkerPool([ChatWorker(checkpoint)], max_queued=1)
+
+
+@pytest.fixture
+def client(pool: WorkerPool[ChatWorker]) -> Iterator[TestClient]:
+    with TestClient(make_app(pool)) as client:
+        yield client

@@ -1,0 +1,214 @@
+"""The handlers of conversations: of the panel *Ask*, on a run of random frames."""
+
+import re
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.tabs.chat import handlers
+from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.app.tabs.chat.views import AnswerDisplay
+from stepscope.engine.chat.answering import AnswerEnd, Prefilled
+from stepscope.engine.chat.service import Leased
+from stepscope.engine.chat.timings import AnswerTiming
+from tests.support.chat import answer, answering, ask, edit, questions, take, wait_until_idle
+
+
+def test_a_question_is_answered_and_the_run_stays_as_it_was(context: AppContext, live: LiveRun) -> None:
+    before = live.run
+    window, status = ask(context, None, live, "What is next?")
+    assert status.startswith("Answered at 0:02.5: 0 of ")
+    window, status = ask(context, window, live, "And then?")
+    assert not status.startswith("Answered at 0:02.5: 0 of ")
+    assert [message["role"] for message in window.messages()] == ["user", "assistant"] * 2
+    assert live.run is before
+    wait_until_idle(context)
+
+
+def test_the_status_has_the_time_to_the_first_token_of_the_charts(context: AppContext, live: LiveRun) -> None:
+    _, status = ask(context, None, live, "What is next?")
+    timing = context.chat_service.log.timings[-1]
+    first = f"of {timing.prompt_tokens} prompt tokens reused, first token after {1000 * timing.first_s:.0f} ms"
+    assert re.fullmatch(rf".* {first}(; before it \d+\.\d s for pictures and queue)?\.", status)
+    wait_until_idle(context)
+
+
+def test_a_wait_before_the_answer_is_reported_beside_it(context: AppContext, live: LiveRun) -> None:
+    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "7").window
+    display = AnswerDisplay(window, time.perf_counter() - 1.5)
+    display.show(Leased(worker_name="cpu"))
+    window.turn.timing = AnswerTiming(prompt_tokens=9, cached_tokens=3, queue_s=0.0, first_s=0.028, rest_s=0.1)
+    display.show(Prefilled(prompt_tokens=9, cached_tokens=3, prefilled_tokens=6))
+    window.branches = window.branches.ask("What is next?", time_s=3.5, pictures=())
+    view = display.show(AnswerEnd(text="Good.", ids=(1,), num_pieces=9, num_fed=1, is_stopped=False))
+    assert view is not None
+    status = "3 of 9 prompt tokens reused, first token after 28 ms; before it 1.5 s for pictures and queue."
+    assert view.status == f"Answered at 0:03.5: {status}"
+
+
+def test_an_edit_begins_a_branch_and_the_turns_after_it_stay_in_the_old_one(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    window, _ = ask(context, window, live, "And then?")
+    edit(window, 0, "Did I do that right?")
+    answer(context, window, live)
+    assert questions(window) == ["Did I do that right?"]
+    menu = handlers.show_branch(window, 0).branch
+    assert questions(window) == ["What is next?", "And then?"]
+    assert [label for label, _ in menu["choices"]] == [
+        "1 of 2: What is next? / And then?",
+        "2 of 2: Did I do that right?",
+    ]
+    ask(context, window, live, "And now?")
+    assert questions(window)[-1] == "And now?"
+    handlers.show_branch(window, 1)
+    assert questions(window) == ["Did I do that right?"]
+
+
+def test_an_equal_answer_makes_no_branch_and_a_stopped_one_does(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    handlers.queue_again(window)
+    answer(context, window, live)
+    assert len(window.branches.branches) == 1
+    handlers.queue_again(window)
+    handlers.stop(window)
+    assert answer(context, window, live).startswith("Stopped")
+    assert len(window.branches.branches) == 2
+
+
+def test_a_branch_is_asked_at_its_own_playhead(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    edit(window, 0, "And then?")
+    answer(context, window, live)
+    window = handlers.queue_question(window, live, "How many?", "7").window
+    answer(context, window, live)
+    assert window.time_s == 3.5
+    handlers.show_branch(window, 0)
+    assert window.time_s == 2.5
+
+
+def test_every_answer_shows_its_time(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    window = handlers.queue_question(window, live, "How many?", "7").window
+    answer(context, window, live)
+    answers = [message["content"] for message in window.messages() if message["role"] == "assistant"]
+    assert [text[:11] for text in answers] == ["At 0:02.5: ", "At 0:03.5: "]
+
+
+def test_an_edited_question_is_never_answered_before_its_time(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    run = live.run
+    assert run is not None
+    live.run = replace(run, outputs=run.outputs[:3], is_finished=False)  # it streams again
+    edit(window, 0, "And then?")
+    status = answer(context, window, live)
+    assert status == "the question is about 0:02.5, but this run has only reached 0:01.0; wait, then ask again."
+    assert questions(window) == ["What is next?"]
+    live.run = run
+    edit(window, 0, "And then?")
+    assert answer(context, window, live).startswith("Answered at 0:02.5: ")
+
+
+def test_a_turn_keeps_its_time_in_a_run_with_other_frames(context: AppContext, live: LiveRun) -> None:
+    window = handlers.queue_question(None, live, "What is next?", "2").window
+    answer(context, window, live)
+    assert live.run is not None
+    halved = tuple(replace(output, time_s=output.time_s / 2) for output in live.run.outputs)
+    assert live.recording is not None
+    live.recording.outputs[:] = halved
+    live.run = replace(live.run, outputs=halved, config=replace(live.run.config, fps=4.0))
+    edit(window, 0, "And then?")
+    assert answer(context, window, live).startswith("Answered at 0:01.0: ")
+
+
+def test_an_error_brings_the_earlier_branches_back(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    run = live.run
+    live.run = None
+    edit(window, 0, "Did I do that right?")
+    assert "press Run" in answer(context, window, live)
+    assert questions(window) == ["What is next?"]
+    live.run = run
+    assert ask(context, window, live, "And then?")[1].startswith("Answered")
+
+
+def test_stop_keeps_the_answer_so_far(context: AppContext, live: LiveRun) -> None:
+    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "5").window
+    handlers.stop(window)
+    assert answer(context, window, live).startswith("Stopped at")
+    assert window.answered
+    assert ask(context, window, live, "And then?")[1].startswith("Answered")
+
+
+@pytest.mark.parametrize("num_views", [1, 2, 3])
+def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun, num_views: int) -> None:
+    window: ChatWindow = handlers.queue_question(None, live, f"What is next, {num_views}?", "7").window
+    take(answering(context, window, live), num_views)
+    wait_until_idle(context)
+    assert not window.is_waiting
+
+
+def test_a_page_that_closes_in_the_queue_leaves_it(context: AppContext, live: LiveRun) -> None:
+    pool = context.chat_service.pool
+    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "7").window
+    with pool.enqueue((1,)):
+        assert take(answering(context, window, live), 1)[0].status.startswith("Your question is")
+        assert pool.status.num_queued == 0
+    wait_until_idle(context)
+    assert ask(context, None, live, "What is next?")[1].startswith("Answered")
+
+
+def test_the_panel_shows_the_place_and_the_wait(context: AppContext, live: LiveRun) -> None:
+    pool = context.chat_service.pool
+    ask(context, None, live, "What is next?")  # its duration is the base of the estimate
+    wait_until_idle(context)
+    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "7").window
+    with pool.enqueue((1,)), pool.enqueue((1,)):
+        status = take(answering(context, window, live), 1)[0].status
+    assert re.fullmatch(r"1 question is ahead of yours; about \d+ s to wait\.", status)
+
+
+def test_stop_in_the_queue_ends_the_question_at_once(context: AppContext, live: LiveRun) -> None:
+    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "7").window
+    handlers.stop(window)
+    with context.chat_service.pool.enqueue((1,)):
+        assert answer(context, window, live).startswith("Stopped at")
+
+
+def test_a_full_queue_refuses_a_question_in_a_sentence(context: AppContext, live: LiveRun) -> None:
+    with ExitStack() as clients:
+        pool = context.chat_service.pool
+        for _ in range(pool.max_queued + 1):
+            clients.enter_context(pool.enqueue((1,)))
+        window, status = ask(context, None, live, "What is next?")
+    assert status == "100 questions are waiting already; try again in a moment."
+    assert window.messages() == []
+    assert ask(context, window, live, "What is next?")[1].startswith("Answered")
+
+
+@pytest.mark.parametrize(("text", "reason"), [("  ", "Type a question"), ("x" * 2001, "more than 2000")])
+def test_a_question_that_cannot_be_asked_is_refused(live: LiveRun, text: str, reason: str) -> None:
+    assert reason in handlers.queue_question(None, live, text, "").status
+
+
+def test_a_run_of_a_different_checkpoint_is_refused(context: AppContext, live: LiveRun) -> None:
+    assert live.run is not None
+    live.run = replace(live.run, model_digest="other")
+    window, status = ask(context, None, live, "What is next?")
+    assert "different checkpoint" in status
+    assert window.messages() == []
+
+
+def test_without_a_run_the_page_names_the_button(context: AppContext) -> None:
+    assert "press Run" in ask(context, None, None, "What is next?")[1]
+
+
+def test_another_video_begins_a_new_conversation(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    assert live.run is not None
+    live.run = replace(live.run, clip=replace(live.run.clip, name="other"))
+    window, _ = ask(context, window, live, "And here?")
+    assert questions(window) == ["And here?"]

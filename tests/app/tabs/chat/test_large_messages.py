@@ -1,0 +1,174 @@
+"""Conversations that are too large are refused by their counts, before anything of them is decoded or kept."""
+
+import base64
+import io
+import json
+import resource
+import time
+from typing import Any
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from stepscope.app.core import pictures
+from stepscope.app.core.pictures import encode_pictures, read_picture
+from stepscope.app.tabs.chat import messages as messages_module
+from stepscope.app.tabs.chat.messages import MAX_CHARS, Message, Prefill, build_prompt, read_message
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.prompt import MAX_TEXT_CHARS
+from tests.support.chat_socket import ASK, generate, prefill, receive
+
+TEXT_PART = {"type": "text", "text": ""}
+
+
+def large_png(side: int = 4096) -> bytes:
+    """Return a picture of few bytes and many pixels."""
+    file = io.BytesIO()
+    Image.new("L", (side, side)).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def picture_part(content: bytes) -> dict[str, str]:
+    return {"type": "image", "data": base64.b64encode(content).decode()}
+
+
+def refuse(socket: Any, message: dict[str, Any]) -> str:
+    socket.send_text(json.dumps(message))
+    answer = socket.receive_json()
+    assert answer["type"] == "error", answer
+    return str(answer["error"])
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def test_pictures_are_counted_before_one_is_decoded(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    monkeypatch.setattr(messages_module, "encode_pictures", lambda *values: decoded.append(values))
+    part = picture_part(large_png())
+    content = [{"role": "user", "content": [part] * 65}]
+    with pytest.raises(ValueError, match="at most 64 pictures; got 65"):
+        build_prompt(checkpoint, [Message.model_validate(message) for message in content])
+    assert decoded == []
+
+
+def test_the_pixels_of_all_pictures_are_counted_before_one_is_decoded(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages_module, "encode_pictures", lambda *_: pytest.fail("it was decoded"))
+    message = {"role": "user", "content": [picture_part(large_png())] * 17}
+    with pytest.raises(ValueError, match="at most 268435456 pixels together"):
+        build_prompt(checkpoint, [Message.model_validate(message)])
+
+
+@pytest.mark.slow
+def test_64_large_pictures_need_the_memory_of_one(checkpoint: Checkpoint) -> None:
+    content = large_png()
+    assert len(content) < 50_000
+    encode_pictures(checkpoint, [lambda: content])
+    before = peak_mb()
+    digests, _ = encode_pictures(checkpoint, [lambda: content] * 12)
+    assert len(digests) == 12
+    assert peak_mb() - before < 200, "12 decoded pictures have 576 MB"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"\x89PNG" + bytes(100), "cannot be read"), (bytes(2**20 + 1), "at most 1 MiB")],
+)
+def test_a_file_that_is_no_small_picture_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, words: str
+) -> None:
+    monkeypatch.setattr(pictures, "MAX_PICTURE_BYTES", 2**20)
+    with pytest.raises(ValueError, match=words):
+        read_picture(content)
+
+
+def test_a_picture_of_huge_dimensions_is_not_decoded() -> None:
+    with pytest.raises(ValueError, match="at most 16777216 pixels; got 4097 x 4096"):
+        read_picture(large_png_of(4097, 4096))
+
+
+def large_png_of(width: int, height: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("1", (width, height)).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "prefill", "messages": [{"role": "user", "content": [TEXT_PART] * 380_000}]},
+        {"type": "prefill", "messages": [{"role": "user", "content": [TEXT_PART] * 4001}]},
+        {"type": "prefill", "messages": [{"role": "user", "content": [TEXT_PART] * 2001}] * 2},
+        {"type": "prefill", "messages": [], "more": [[]] * 1_000_000},
+    ],
+)
+def test_a_message_of_too_many_parts_is_refused_at_once(message: dict[str, Any]) -> None:
+    text = json.dumps(message)
+    began_s = time.process_time()
+    with pytest.raises(ValueError, match="at most"):
+        read_message(text)
+    assert time.process_time() - began_s < 1, "reading 380,000 parts takes 3 s"
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 90_000, '{"type": ' * 90_000, "\\ud800", '{"type": "stop"', "1e999", '"' + "x" * 9]
+)
+def test_a_message_that_is_not_json_is_one_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
+        read_message(text)
+
+
+def test_a_message_of_too_many_characters_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages_module, "load_json", lambda _: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match=f"at most {MAX_CHARS} characters"):
+        read_message('"' + "x" * MAX_CHARS)
+
+
+def test_chunks_without_an_end_are_dropped_at_the_limit_of_one_conversation(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.app.tabs.chat.socket.MAX_CHARS", 10_000)
+    chunk = {"type": "prefill", "messages": [{"role": "user", "content": "x" * 3000}], "is_last_chunk": False}
+    with client.websocket_connect("/ws/streaming/a") as socket:
+        for _ in range(3):
+            socket.send_json(chunk)
+        assert "a conversation has at most 10000 characters" in refuse(socket, chunk)
+        assert prefill(socket, ASK)["message_count"] == 1, "the chunks before are dropped, and the connection goes on"
+        generate(socket)
+
+
+def test_pictures_and_parts_of_several_chunks_are_counted_together(client: TestClient) -> None:
+    small = picture_part(large_png(8))
+    half = {"type": "prefill", "messages": [{"role": "user", "content": [small] * 33}], "is_last_chunk": False}
+    with client.websocket_connect("/ws/streaming/a") as socket:
+        socket.send_json(half)
+        assert "at most 64 pictures; got 66" in refuse(socket, half)
+        many = {**half, "messages": [{"role": "user", "content": [TEXT_PART] * 2001}]}
+        socket.send_json(many)
+        assert "at most 4000 parts; got 4002" in refuse(socket, many)
+
+
+def test_an_error_of_the_encoder_ends_the_question_and_not_the_connection(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("the device is full")
+
+    with client.websocket_connect("/ws/streaming/a") as socket:
+        with monkeypatch.context() as patched:
+            patched.setattr("stepscope.app.tabs.chat.socket.build_prompt", fail)
+            assert refuse(socket, Prefill(type="prefill", messages=[]).model_dump()) == "the device is full."
+        assert prefill(socket, ASK)["message_count"] == 1
+        socket.send_json({"type": "stop"})
+        receive(socket, "done")
+
+
+def test_texts_that_no_context_can_hold_are_refused_before_they_are_split_into_tokens(checkpoint: Checkpoint) -> None:
+    halves = [TEXT_PART | {"text": "a" * (MAX_TEXT_CHARS // 2)}] * 2
+    message = Message.model_validate({"role": "user", "content": [*halves, TEXT_PART | {"text": "a"}]})
+    with pytest.raises(ValueError, match="at most 1048576 characters; got 1048577"):
+        build_prompt(checkpoint, [message])

@@ -1,0 +1,134 @@
+"""Questions in the run: to a run that streams, to a finished one, and those that cannot be asked."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stepscope.app.context as app_context
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.places import link_params
+from stepscope.app.core.run import Run
+from stepscope.app.tabs.player import streaming
+from stepscope.app.tabs.player.questions import ask_in_run
+from stepscope.app.web.increments import StreamIncrements
+from stepscope.app.web.views import RunView
+from stepscope.engine.records import UserTurn
+from tests.support.pages.benches import make_context, run_views
+
+
+@pytest.fixture(scope="module")
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+
+
+def stream(context: AppContext, live: LiveRun) -> list[RunView]:
+    return list(streaming.stream_run(context, live, None, "", "", "", None, None))
+
+
+def status_of(view: Any) -> str:
+    return str(view.player.run.status.value)
+
+
+def user_turns(view: RunView) -> list[tuple[float, str]]:
+    references = json.loads(view.player)["references"]
+    return [(turn["time"], turn["text"]) for turn in references if turn["role"] == "user" and turn["is_given"]]
+
+
+@pytest.fixture
+def finished(context: AppContext) -> LiveRun:
+    live = LiveRun()
+    list(run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=1))
+    return live
+
+
+def outputs_of(live: LiveRun) -> list[str | None]:
+    assert isinstance(live.run, Run)
+    return [output.response for output in live.run.outputs]
+
+
+@pytest.mark.parametrize("has_recording", [True, False])
+def test_a_finished_run_is_streamed_again_with_the_question(
+    context: AppContext, finished: LiveRun, has_recording: bool
+) -> None:
+    if not has_recording:
+        finished.recording = None
+    assert finished.run is not None
+    view = ask_in_run(context, finished, " What is\nnext? ", "7")
+    assert status_of(view) == "Waiting to run again with the question at 0:03.5."
+    again = view.player.buttons.live
+    *_, last = stream(context, again)
+    assert outputs_of(again)[:7] == outputs_of(finished)[:7]
+    assert outputs_of(again)[7] is not None
+    assert again.run.task.questions == (UserTurn(time_s=3.5, text="What is next?"),)
+    assert again.run.is_finished
+    mark = "asked in the run: 1 question at 0:03.5"
+    assert mark in json.loads(last.player)["origin"]["summary"], "its scores are not those of a run without questions"
+    assert not finished.run.provenance.asked_label
+    assert len(again.run.outputs) == len(finished.run.outputs)
+    assert (3.5, "What is next?") in user_turns(last)
+    assert again.run.digest != finished.run.digest
+    assert context.recent.find_run(again.run.digest, again.run.clip) == again.run, "the task is not of the video"
+    assert link_params(again.run) is None
+
+
+def test_a_run_that_streams_takes_the_question(context: AppContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
+    monkeypatch.setattr(app_context, "FRAMES_PER_PASS", 1)
+    live, statuses = LiveRun(), []
+    for view in run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=1):
+        if live.increments is not None and len(live.increments.outputs) == 3:
+            statuses.append(status_of(ask_in_run(context, live, "What is next?", "0")))
+        last = view
+    assert statuses == ["Asked in the run: its next frame answers."]
+    assert live.run is not None
+    (turn,) = live.run.task.questions
+    frame = round(2 * turn.time_s)
+    assert frame == 3
+    assert outputs_of(live)[frame] is not None
+    assert (turn.time_s, "What is next?") in user_turns(last)
+
+
+def test_a_question_after_the_last_frame_is_reported(context: AppContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
+    live = LiveRun()
+    for view in run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=1):
+        if live.increments is not None and len(live.increments.outputs) == 12:
+            ask_in_run(context, live, "What is next?", "0")
+        last = view
+    assert "The question came after the last frame; ask it again: 'What is next?'." in str(last.status.value)
+
+
+def test_the_answer_so_far_is_part_of_an_increment(context: AppContext, finished: LiveRun) -> None:
+    again = ask_in_run(context, finished, "What is next?", "7").player.buttons.live
+    seen: list[dict[str, Any]] = []
+    real = StreamIncrements.show_text
+
+    def look(increments: StreamIncrements, progress: Any) -> None:
+        real(increments, progress)
+        seen.append(json.loads(increments.since(7))["progress"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StreamIncrements, "show_text", look)
+        *_, last = stream(context, again)
+    assert {answer["frame"] for answer in seen} == {7}
+    assert seen[-1]["text"] == outputs_of(again)[7]
+    assert seen[-1]["time"] == 3.5
+    assert "progress" not in json.loads(last.player)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "the question is empty"), ("x" * 301, "has 301 characters"), ("What is next?", "press Run first")],
+)
+def test_a_question_without_words_or_run_is_refused(context: AppContext, text: str, words: str) -> None:
+    assert words in status_of(ask_in_run(context, None, text, "0"))
+
+
+def test_a_run_of_another_checkpoint_is_refused(context: AppContext, finished: LiveRun) -> None:
+    assert finished.run is not None
+    finished.run = replace(finished.run, model_digest="other")
+    assert "different checkpoint" in status_of(ask_in_run(context, finished, "What is next?", "0"))

@@ -1,0 +1,227 @@
+"""Runs of one window: started, stopped, re-run and scored."""
+
+import base64
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import gradio as gr
+import numpy as np
+import pytest
+
+from stepscope.app.context import AppContext
+from stepscope.app.core import plan
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.run import Run
+from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.store import open_store
+from stepscope.app.tabs.player import handlers, streaming
+from stepscope.engine.video.reader import Frame
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.samples import Split
+from tests.support.pages.benches import make_context, run_views
+from tests.support.streams.fakes import anybody, nan_checkpoint
+
+HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
+
+
+@pytest.fixture(scope="module")
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+
+
+@pytest.fixture
+def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
+
+
+def decisions(run: Run) -> list[tuple[Any, ...]]:
+    return [(output.response, output.updates, dict(output.dst_state)) for output in run.outputs]
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_a_run_shows_each_frame_and_ends_with_scores(context: AppContext) -> None:
+    clip, live = context.bundled_videos.find("truck-1"), LiveRun()
+    seen = list(run_views(context, clip, live, user_turns="3.5: What is next?"))
+    assert seen[2].status.value.startswith("Running: 3 of 12 frames, ")
+    assert seen[2].status.value.endswith(", at 0:01 of 0:06.")
+    assert seen[-1].status.value.startswith("Done: 12 frames in ")
+    assert 'value="12" max="12"' in seen[-1].progress
+    shown = json.loads(seen[-1].player)
+    assert [step["id"] for step in shown["steps"]] == ["S1", "S2", "S3"]
+    assert [band[-1][1] for band in shown["bands"]["reference"]] == [2, 1, 0]
+    head = json.loads(seen[0].player)["head"]
+    assert (shown["is_finished"], head["is_finished"]) == (True, False)
+    assert all(view.player == gr.skip() for view in seen[1:-1]), "the player fetches the frames itself"
+    assert ": Share of the frames whose whole state is the reference" in seen[-1].scores
+    references = [(turn["role"], turn["text"]) for turn in shown["references"]]
+    assert references.count(("user", "What is next?")) == 1
+    assert ("assistant", "Let's build the toy truck.") in references
+    assert live.ended.is_set()
+
+
+@pytest.mark.parametrize(("threshold", "num_spoken"), [(0.0, 12), (1.0, 0)])
+def test_thresholds_are_used_exactly_as_set(context: AppContext, threshold: float, num_spoken: int) -> None:
+    live = LiveRun()
+    list(
+        run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=threshold, update_threshold=1)
+    )
+    assert live.run is not None
+    assert sum(output.response is not None for output in live.run.outputs) == num_spoken
+    assert live.run.config.speak_threshold == threshold
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_stop_keeps_what_was_reached(context: AppContext) -> None:
+    live = LiveRun()
+    going = run_views(context, context.bundled_videos.find("truck-1"), live)
+    for _ in range(4):
+        next(going)
+    live.is_cancelled = True
+    assert list(going) == []
+    status, progress, player, _ = handlers.show_stopped(context, live).run
+    assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
+    assert 'value="4" max="12"' in progress
+    shown = json.loads(player)
+    assert shown["is_finished"] is False
+    assert len(base64.b64decode(shown["times"])) == 4 * 8
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_closing_a_run_ends_its_threads(context: AppContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    def frames_for_ever(*_: Any, **__: Any) -> Iterator[Frame]:
+        for index in itertools.count():
+            yield Frame(index=index, time_s=index / 2, image=np.zeros((8, 8, 3), np.uint8))
+
+    monkeypatch.setattr(plan, "read_frames", frames_for_ever)
+    live = LiveRun()
+    going = run_views(context, context.bundled_videos.find("truck-1"), live)
+    next(going)
+    assert any(thread.name.startswith("read-ahead") for thread in threading.enumerate())
+    going.close()  # type: ignore[attr-defined]
+    assert live.ended.is_set()
+    assert not any(thread.name.startswith("read-ahead") for thread in threading.enumerate())
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_two_windows_do_not_mix(context: AppContext) -> None:
+    def outputs(live: LiveRun) -> list[tuple[Any, ...]]:
+        assert live.run is not None
+        return [(o.time_s, o.speak_prob, o.response, o.updates) for o in live.run.outputs]
+
+    names = ("truck-1", "truck-2")
+    alone, together = (LiveRun(), LiveRun()), (LiveRun(), LiveRun())
+    for name, live in zip(names, alone, strict=True):
+        list(run_views(context, context.bundled_videos.find(name), live))
+    runs = [
+        run_views(context, context.bundled_videos.find(name), live) for name, live in zip(names, together, strict=True)
+    ]
+    for _ in zip(*runs, strict=True):
+        pass
+    assert [outputs(live) for live in alone] == [outputs(live) for live in together]
+    assert outputs(alone[0]) != outputs(alone[1])
+
+
+@pytest.mark.parametrize(
+    ("box", "text", "words"),
+    [
+        ("steps", "S1: a\nS1: b", "step ids must differ"),
+        ("user_turns", "soon: hello", "soon: hello"),
+        ("user_turns", "7: hello", "the user turn at 0:07 comes after the end of the video (0:06)"),
+        ("goal", "long " * 5000, "the schema prompt takes"),
+        ("speak_threshold", 2.0, "the speak threshold must be a number from 0 to 1; got 2.0"),
+    ],
+)
+def test_a_wrong_entry_is_said_and_the_page_goes_on(context: AppContext, box: str, text: Any, words: str) -> None:
+    clip = context.bundled_videos.find("truck-1")
+    last = list(run_views(context, clip, LiveRun(), **{box: text}))[-1]
+    assert last.status.value.startswith("⚠ ")
+    assert words in last.status.value
+    assert list(run_views(context, clip, LiveRun()))[-1].status.value.startswith("Done: ")
+
+
+def test_hostile_text_stays_text(context: AppContext) -> None:
+    steps = f"S1: {HOSTILE}"
+    views = list(
+        run_views(
+            context,
+            context.bundled_videos.find("truck-1"),
+            LiveRun(),
+            steps=steps,
+            goal=HOSTILE,
+            user_turns=f"1: {HOSTILE}",
+        )
+    )
+    shown = json.loads(views[-1].player)
+    assert shown["steps"][0]["name"] == HOSTILE
+    assert HOSTILE in [turn["text"] for turn in shown["references"]]
+    assert "<img" not in views[-1].progress + views[-1].scores
+
+
+def test_a_long_bundled_video_runs_with_other_steps_too(context: AppContext) -> None:
+    views = list(
+        run_views(
+            replace(context, max_duration_s=1), context.bundled_videos.find("truck-1"), LiveRun(), steps="A1: fry"
+        )
+    )
+    assert views[-1].status.value.startswith("Done: 12 frames")
+
+
+def test_other_steps_than_the_references_are_not_held_against_it(context: AppContext) -> None:
+    views = list(run_views(context, context.bundled_videos.find("truck-1"), LiveRun(), steps="A1: fry the egg"))
+    assert json.loads(views[-1].player)["has_reference"] is False
+
+
+def test_a_run_too_large_to_keep_is_not_kept(context: AppContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "MAX_RECORDED_VALUES", 100)
+    live = LiveRun()
+    list(run_views(context, context.bundled_videos.find("truck-1"), live))
+    assert live.run is not None
+    assert live.run.is_finished
+    assert live.recording is None
+
+
+def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppContext, tmp_path: Path) -> None:
+    def judge(*, corrected: bool, is_blind: bool = False) -> tuple[str, dict[str, Any]]:
+        event = SimpleNamespace(corrected=corrected, reviewer="bob", is_blind=is_blind)
+        view = streaming.judge_against(context, reviews, live, cast(gr.EventData, event), anybody())
+        return view.status.value, json.loads(view.player)
+
+    clip = context.bundled_videos.clips[0]
+    assert clip.sample is not None
+    live = LiveRun()
+    *_, last = run_views(context, clip, live)
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        reviews = ReviewContext(
+            store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(clip.sample,))}
+        )
+        name = name_turns(clip.sample.turns)[0]
+        correction = Correction(reviewer="ann", kind="delete", turn=name)
+        store.append(Action(kind="correction", reviewer="ann", video_id=clip.name, correction=correction))
+        said, packed = judge(corrected=True)
+        assert said == "Scored against the corrected reference; turns changed: 1, conflicts: 0."
+        assert len(packed["references"]) == len(clip.sample.turns) - 1
+        keys = [event["key"] for event in json.loads(last.player)["events"] if event["kind"] == "reference"]
+        left = [event["key"] for event in packed["events"] if event["kind"] == "reference"]
+        assert left == keys[1:]  # the others keep their names
+        said, packed = judge(corrected=False)
+        assert "the source reference" in said
+        assert packed["references"] == json.loads(last.player)["references"]
+        said, packed = judge(corrected=True, is_blind=True)
+        assert "turns changed: 0" in said
+        assert len(packed["references"]) == len(clip.sample.turns)
+        live.run = None
+        nothing = streaming.judge_against(context, reviews, live, cast(gr.EventData, SimpleNamespace()), anybody())
+        assert "press Run" in nothing.status.value
+
+
+def test_a_model_whose_probabilities_are_nan_is_said_to_be_damaged(context: AppContext, tmp_path: Path) -> None:
+    broken = replace(context, checkpoint=nan_checkpoint(tmp_path))
+    last = list(run_views(broken, context.bundled_videos.find("truck-1"), LiveRun()))[-1]
+    assert last.status.value.startswith("⚠ frame 0 has the probability nan: the weights are damaged")

@@ -1,0 +1,221 @@
+"""Exports and imports of the reviews tab."""
+
+import hashlib
+import json
+import re
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.videos import sample_clip
+from stepscope.app.exports.__main__ import main as export
+from stepscope.app.reviews.actions import Action, Event, Verdict
+from stepscope.app.tabs.reviews import handlers
+from stepscope.app.tabs.reviews.import_export import REVIEW_EXPORTS, SPLIT_EXPORTS
+from stepscope.app.tabs.reviews.query import UNSPLIT
+from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.data.loading import read_samples
+from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
+
+GOLD = "corrected split, as proactive-videoqa"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Read all files; an ELAN document is dated by the second, which may pass between two exports."""
+    return {
+        path.relative_to(folder).as_posix(): re.sub(rb' DATE="[^"]*"', b"", path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def write(*query: Any) -> tuple[Any, Any]:
+    """Write an export as far as the file that is handed out."""
+    ((said, button),) = handlers.export(*query)
+    return said, button
+
+
+@pytest.mark.parametrize("content", [*REVIEW_EXPORTS, *(name for name in SPLIT_EXPORTS if name != GOLD)])
+def test_an_export_is_what_the_command_line_writes(
+    batches: BatchContext, reviews: ReviewContext, reviewed: ReviewedSplit, tmp_path: Path, content: str
+) -> None:
+    if content.endswith("dataset"):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
+    without = {"dst": ["video_path", "cause"], "proassist": ["video_path", "cause", "updates"]}
+    form = REVIEW_EXPORTS.get(content) or SPLIT_EXPORTS[content]
+    said, button = write(batches, reviews, make_query(run="a"), content, ["ann"], without.get(form, []))
+    assert said.value.startswith(f"⚠ test-{form}.zip has 3 videos. Corrections that no longer fit")
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    common = ["--format", form, "--prefer", "ann", "--reviews", str(reviewed.store), "--out"]
+    out = tmp_path / "cli"
+    if content in REVIEW_EXPORTS:
+        assert export(["write", str(reviewed.runs / "a"), *common, str(out)]) == 1  # a correction does not fit
+    else:
+        left = [part for name in without.get(form, []) for part in ("--omit", name)]
+        name = {"proassist": "test.jsonl"}.get(form, "test.json")
+        left += ["--relative-to", "split"]
+        assert export(["split", str(reviewed.split), *left, *common, str(out / name)]) == 1
+    written = files(tmp_path / "zip" / f"test-{form}")
+    assert written == files(out)
+    assert written
+
+
+def test_gold_answers_on_the_page_need_a_reply_span_for_each_answer(
+    batches: BatchContext, reviews: ReviewContext
+) -> None:
+    said, _ = write(batches, reviews, make_query(), GOLD, ["ann"], ["cause", "updates", "task"])
+    assert "has no reply span; give it one in the review, or write a manifest" in said.value
+
+
+def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says_whose_corrections_it_has(
+    batches: BatchContext, reviews: ReviewContext, reviewed: ReviewedSplit, tmp_path: Path
+) -> None:
+    _, button = write(batches, reviews, make_query(), "corrected split, as manifest", ["ann"], [])
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    path = tmp_path / "zip" / "test-manifest" / "test.json"
+    assert str(tmp_path) not in path.read_text(encoding="utf-8")
+    found = read_samples(path, videos=tmp_path)
+    assert [sample.turns[1:] for sample in found] == [sample.turns[1:] for sample in read_samples(reviewed.split)]
+    assert all(sample.video_path and sample.video_path.is_file() for sample in found)
+    provenance = json.loads(path.read_text(encoding="utf-8"))["provenance"]
+    assert provenance.pop("last_correction_at").startswith("20")
+    assert provenance == {
+        "written_by": "StepScope 0.1.0",
+        "source": "test.json",
+        "source_sha256": hashlib.sha256(reviewed.split.read_bytes()).hexdigest(),
+        "reviewers": ["ann"],
+        "num_corrections": {"does not fit": 1, "effective": 1, "overruled": 1},
+        "num_corrected_turns": 1,
+        "prefer": ["ann"],
+        "only": None,
+        "without": [],
+    }
+
+
+def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: BatchContext, reviews: ReviewContext) -> None:
+    said, button = write(batches, reviews, make_query(), "corrected split, as dst", [], [])
+    said_of_boxes = "v0: the dst format cannot hold the video's file; tick “the video's file” under “Omit from a"
+    assert said_of_boxes in said.value
+    assert "without" not in said.value
+    assert button.interactive is False
+    assert "choose one from the list" in write(batches, reviews, make_query(), "../x", [], [])[0].value
+
+
+def test_documents_from_elan_become_corrections_and_others_are_refused(
+    batches: BatchContext, reviews: ReviewContext, tmp_path: Path
+) -> None:
+    _, button = write(batches, reviews, make_query(), "everything, as eaf", [], [])
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path)
+    document, noise = tmp_path / "test-eaf" / "v2.eaf", tmp_path / "noise.eaf"
+    text = document.read_text(encoding="utf-8").replace("Let's build the toy truck.", "Let us begin.")
+    document.write_text(text, encoding="utf-8")
+    noise.write_text("noise", encoding="utf-8")
+    paths = [str(document), str(noise)]
+    before = reviews.store.read()
+    assert "write your name in Reviewer" in handlers.import_documents(reviews, make_query(), paths).value
+    assert "printable" in handlers.import_documents(reviews, make_query(typed="x" * 99), paths).value
+    assert reviews.store.read() == before
+    said = handlers.import_documents(reviews, make_query(typed="cleo"), paths).value
+    kept = [action.correction for action in reviews.store.read()[len(before) :]]
+    assert [(found.reviewer, found.text) for found in kept if found] == [("cleo", "Let us begin.")]
+    first, second = said.splitlines()  # the refusal first
+    renamed = tmp_path / "renamed.eaf"
+    renamed.write_text(text.replace("corrected: assistant", "assistant"), encoding="utf-8")
+    refused = handlers.import_documents(reviews, make_query(typed="cleo"), [str(renamed)]).value
+    assert refused.startswith("⚠ renamed.eaf has no tier 'corrected: assistant'; the import would delete ")
+    assert refused.endswith("or tick “Delete turns whose tier is missing” and choose the file again.")
+    assert len(reviews.store.read()) == len(before) + 1
+    allowed = handlers.import_documents(reviews, make_query(typed="dan"), [str(renamed)], allow_deletions=True).value
+    assert allowed == "renamed.eaf: 1 correction was imported for dan (deletions: 1)."
+    assert len(reviews.store.read()) > len(before) + 1
+    assert first.startswith("⚠ noise.eaf cannot be read as an ELAN document")
+    assert second == "v2.eaf: 1 correction was imported for cleo."
+    assert str(tmp_path) not in said
+    assert handlers.import_documents(reviews, make_query(request=clicked_by(token="secret")), paths[:1]).value.endswith(
+        "for ann."
+    )
+
+
+def test_what_is_said_of_uploads_is_shown_and_exported(
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, tmp_path: Path
+) -> None:
+    upload = Event(video_id="mine.mp4 0123abcd", kind="generated", role="assistant", time_s=1.0, text="Hi.")
+    told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "missed")]
+    for who, verdict in told:
+        reviews.store.append(
+            Action(kind="verdict", reviewer=who, video_id=upload.video_id, event=upload, verdict=verdict)
+        )
+    query = make_query(split=UNSPLIT)
+    view = handlers.show(batches, reviews, query)
+    assert view.status.value == "Videos in no split: 1 judged event in 1 video, 1 to settle."
+    assert view.videos == [[upload.video_id, 1, "ann 1, bob 1", "correct 1, missed 1", 0, 0]]
+    assert HOSTILE not in words(view)
+    assert figures(view.agreement, "all verdicts").startswith("1 0.000 ")
+    with pytest.warns(UserWarning, match="has no video in its split"):  # it is gone with its window
+        handlers.open_event(context, batches, reviews, None, query, clicked(*view.to_settle[0]))
+    for content in REVIEW_EXPORTS:
+        if not content.endswith("dataset"):
+            said, button = write(batches, reviews, query, content, [], [])
+            assert said.value == f"uploads-{REVIEW_EXPORTS[content]}.zip has 1 video."
+            zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    tables = json.loads((tmp_path / "zip" / "uploads-json" / "review.json").read_text(encoding="utf-8"))
+    assert [(row["reviewer"], row["verdict"]) for row in tables["verdicts"]] == told
+    assert "no reference to correct" in write(batches, reviews, query, "corrected split, as manifest", [], [])[0].value
+    assert "documents of uploads" in handlers.import_documents(reviews, replace(query, typed="ann"), []).value
+    blind = handlers.show(batches, reviews, replace(query, typed="ann", is_blind=True))
+    assert "bob" not in words(blind)
+    assert blind.videos == [[upload.video_id, 1, "ann 1", "correct 1", 0, 0]]
+
+
+def test_corrections_of_uploads_are_shown_and_exported_where_the_page_has_their_reference(
+    batches: BatchContext, reviews: ReviewContext, tmp_path: Path
+) -> None:
+    sample = batches.splits["test"].samples[0]
+    clip = replace(
+        sample_clip(sample, sample.video_path or Path(), is_bundled=False), name="mine.mp4", content_digest="0123abcd"
+    )
+    own = replace(sample, video_id=clip.video_id, video_path=None)
+    reviews.recent.keep_clip(replace(clip, sample=own))
+    for who in ("ann", "bob"):
+        for video_id in (clip.video_id, "gone.mp4 0123abcd"):
+            made = Correction(reviewer=who, kind="text", turn=name_turns(own.turns)[0], text=f"Begin, {who}.")
+            reviews.store.append(Action(kind="correction", reviewer=who, video_id=video_id, correction=made))
+    query = make_query(split=UNSPLIT)
+    view = handlers.show(batches, reviews, query)
+    assert view.status.value == "Videos in no split: 0 judged events in 2 videos, 1 to settle."
+    assert [row[4:] for row in view.videos] == [[0, 0], [0, 1]]
+    said, button = write(batches, reviews, query, "corrected split, as manifest", ["bob"], [])
+    left_out = "Omitted, since this page has no reference for them: 1 uploads."
+    assert said.value == f"uploads-manifest.zip has 1 video. {left_out}"
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    (found,) = read_samples(tmp_path / "zip" / "uploads-manifest" / "uploads.json")
+    assert (found.video_id, found.turns[0].text) == (clip.video_id, "Begin, bob.")
+
+
+@pytest.mark.parametrize("is_everybody", [False, True])
+def test_blind_shows_and_exports_nothing_of_the_others(
+    batches: BatchContext, reviews: ReviewContext, is_everybody: bool
+) -> None:
+    reviews, query = replace(reviews, is_blind=is_everybody), make_query(typed=" ann ", is_blind=not is_everybody)
+    view = handlers.show(batches, reviews, query)
+    assert "img" not in words(view).replace(json.dumps(HOSTILE)[1:-1], "", 1)  # the video is called so
+    assert "Blind mode: only the reviews of ann are shown." in view.status.value
+    assert (view.agreement, [row[2] for row in view.to_settle]) == (
+        handlers.HIDDEN_AGREEMENT,
+        ["no longer fits"],
+    )
+    said, button = write(batches, reviews, query, "everything, as json", [HOSTILE], [])
+    tables = json.loads(zipfile.ZipFile(button.value["path"]).read("test-json/review.json"))
+    assert "It contains only the reviews of ann." in said.value
+    assert {row["reviewer"] for row in (*tables["verdicts"], *tables["corrections"])} == {"ann"}
+    nobody = replace(query, typed="")
+    view = handlers.show(batches, reviews, nobody)
+    assert "nothing is shown: write your name in Reviewer" in view.status.value
+    assert "ann" not in words(view)
+    assert "write your name" in write(batches, reviews, nobody, "everything, as json", [], [])[0].value

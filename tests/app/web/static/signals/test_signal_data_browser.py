@@ -1,0 +1,131 @@
+"""Points and hover texts of the signals, from modules that are imported in the browser without the page."""
+
+import math
+import random
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from stepscope.app.figures.timeline.signals import MARKS
+from stepscope.app.figures.timeline.turns import LOOKS
+from tests.app.web.static import test_script_data_browser as scripts
+from tests.app.web.static.test_script_data_browser import floats, packed_run
+from tests.support.pages.browser import NEEDS_CHROMIUM
+from tests.support.pages.modules import address, run
+
+pytestmark = NEEDS_CHROMIUM
+page = scripts.page
+POINTS = """
+    const { Axis } = await import(arg.axis), { unpack } = await import(arg.data), axis = new Axis();
+    Object.assign(axis, { width: 264, view: { start: arg.start, end: arg.end } }); // 100 pixels of time
+    const data = unpack(arg.run), { x, y } = linePoints(axis, data, "speak");
+    return [[...x], [...y]];
+"""
+
+
+def points(page: Page, values: list[float], start: float, end: float) -> tuple[list[float], list[float]]:
+    """Return the points of a signal in a view of 100 pixels."""
+    times = floats(*(frame / 2 for frame in range(len(values))))
+    series = {"times": times, **{name: floats(*values) for name in ("speak", "update", "cache", "latency")}}
+    argument: dict[str, Any] = {name: address(name) for name in ("axis", "data")}
+    argument |= {"start": start, "end": end, "run": packed_run(0, **series, duration_s=len(values) / 2)}
+    x, y = run(page, "figure", "linePoints", POINTS, argument)
+    return x, y
+
+
+def test_a_dense_signal_keeps_minimum_and_maximum_of_each_column(page: Page) -> None:
+    chance = random.Random(3)
+    values = [chance.random() for _ in range(3000)]
+    x, y = points(page, values, 0, 1500)
+    assert len(x) == len(y) <= 2 * 102
+    assert x == sorted(x)
+    assert (min(y), max(y)) == (min(values), max(values))
+    lows, highs = y[::2], y[1::2]
+    assert all(low <= high for low, high in zip(lows, highs, strict=True))
+    at = values.index(max(values))
+    assert abs(x[y.index(max(values))] - at / 2) <= 1500 / 100, "in the column of its frame"
+
+
+@pytest.mark.parametrize("num_frames", [300, 3000])
+def test_a_dense_signal_with_unknown_frames_keeps_its_known_values(page: Page, num_frames: int) -> None:
+    known = {frame: 0.1 + frame / 4000 for frame in range(7, num_frames, num_frames // 12)}
+    values = [known.get(frame, math.nan) for frame in range(num_frames)]
+    x, y = points(page, values, 0, num_frames / 2)
+    drawn = [value for value in y if not math.isnan(value)]
+    assert drawn == list(known.values()), "each once, so that it has a marker"
+    assert len(x) == len(y) <= 2 * 102
+
+
+def test_only_the_visible_range_is_drawn_and_there_every_frame(page: Page) -> None:
+    values = [frame / 3000 for frame in range(3000)]
+    x, y = points(page, values, 100, 150)
+    assert x == [frame / 2 for frame in range(199, 302)], "one more frame on either side"
+    assert y == values[199:302]
+
+
+def test_a_signal_without_frames_has_no_points(page: Page) -> None:
+    x, y = points(page, [], 0, 10)
+    assert (x, len(y)) == (y, 1)
+    assert y[0] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Now the roof.", "Now the roof."),
+        ("<b>&lt;</b>\nx", "&lt;b&gt;&amp;lt;&lt;/b&gt; x"),
+        ("word " * 20, "word " * 11 + "word<br>" + "word " * 7 + "word"),
+        ("x" * 300, "<br>".join(["x" * 60, "x" * 60, "…"])),
+        ("", ""),
+    ],
+)
+def test_a_hover_text_is_escaped_cut_and_wrapped(page: Page, text: str, shown: str) -> None:
+    assert run(page, "hover_text", "plainText", "return plainText(arg);", text) == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "view", "most"),
+    [
+        ([5.0, 9.0, 2.0, 3.0], (0, 2), 9),
+        ([5.0, 9.0, 2.0, 3.0], (1, 2), 3),  # the frame at 0.5 s, before the range, does not count
+        ([5.0, math.nan, 9.0, 3.0], (0, 0.75), 5),
+        ([math.nan] * 4, (0, 2), 0),
+        ([], (0, 2), 0),
+    ],
+)
+def test_the_highest_value_is_that_of_the_visible_range(
+    page: Page, values: list[float], view: tuple[float, float], most: float
+) -> None:
+    body = """
+        const { Axis } = await import(arg.axis), { unpack } = await import(arg.data), axis = new Axis();
+        Object.assign(axis, { width: 264, view: { start: arg.view[0], end: arg.view[1] } });
+        return highestInView(axis, unpack(arg.run), "latency");"""
+    times = floats(*(frame / 2 for frame in range(len(values))))
+    series = {"times": times, "latency": floats(*values)} | dict.fromkeys(("speak", "update", "cache"), times)
+    argument = {name: address(name) for name in ("axis", "data")} | {"view": view, "run": packed_run(0, **series)}
+    assert run(page, "envelope", "highestInView", body, argument) == most
+
+
+def test_marks_in_figures_have_the_signs_of_the_player(page: Page) -> None:
+    body = """
+        const { LOOKS } = await import(arg);
+        const names = ["matched", "mismatched", "redundant", "missed", "reference", "user", "speak"];
+        const colours = Object.fromEntries(names.map((name) => [name, name]));
+        const look = (lane, turn) => LOOKS[lane](turn, colours), found = marksOf({ has_reference: true });
+        const marks = found.map(({ label, colour, symbol, size }) => [label, colour, symbol, size]);
+        const said = (verdict, failure = null) => look("assistant", { verdict, failure });
+        return [marks, {
+            matched: said("matched"), mismatched: said("mismatched", "wrong text"),
+            redundant: said("redundant", "redundant"),
+            "early or late": said("matched", "early or late"), "repeats itself": said("redundant", "repeats itself"),
+            assistant: said(null), missed: look("reference", { is_missed: true }), reference: look("reference", {}),
+            user: look("user", {}), "user not asked": look("reference", { role: "user" }),
+        }];"""
+    marks, looks = run(page, "decision_marks", "marksOf", body, address("turns"))
+    assert [tuple(mark) for mark in marks] == [
+        (mark.entry, mark.colour, mark.symbol, mark.size_px) for mark in MARKS.values()
+    ]
+    assert {name: (colour, sign, bool(hollow)) for name, (colour, sign, *hollow) in looks.items()} == {
+        name: (look.colour, look.sign, look.is_hollow) for name, look in LOOKS.items()
+    }

@@ -1,0 +1,333 @@
+"""The lanes of the player, imported as ES modules in the browser without a server or the page."""
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from stepscope.engine.decisions.policies import POLICIES
+from tests.app.web.static import test_script_data_browser as scripts
+from tests.app.web.static.test_script_data_browser import floats, packed_run
+from tests.support.pages.browser import NEEDS_CHROMIUM
+from tests.support.pages.modules import address, run
+
+pytestmark = NEEDS_CHROMIUM
+page = scripts.page
+WIDTH = 600
+SETTINGS = {name: {"hits": [1], "misses": [2], "alarms": [4]} for name in ("speak", "update")}
+PREPARE = """
+    const { unpack } = await import(arg.data), { shown } = await import(arg.state);
+    const { LANES } = await import(arg.table), { defineLane } = await import(arg.lane);
+    document.body.innerHTML = "<canvas></canvas>";
+    Object.assign(shown, { counts: arg.counts, thresholds: { speak: 0.35, update: 0.9 } });
+    const timeline = new Timeline(document.querySelector("canvas"));
+    const show = (packed) => {
+        const run = unpack(structuredClone(packed));
+        timeline.view = { start: 0, end: run.duration_s };
+        timeline.resize(arg.width, timeline.arrange(run));
+        timeline.paint(shown);
+        return run;
+    };
+    // Hovers and presses everywhere; returns the number of kinds of rows.
+    const sweep = (run) => {
+        const seen = new Set();
+        for (let y = 0; y < timeline.height; y += 3) for (let x = 0; x < arg.width; x += 5) {
+            seen.add(timeline.rowAt(y)?.kind);
+            timeline.describe(x, y);
+            if (run.times.length) { timeline.markAt(x, y); timeline.gripAt(x, y); }
+        }
+        return [...seen].filter(Boolean).length;
+    };
+"""
+
+
+def on_timeline(page: Page, body: str, *packed: dict[str, Any]) -> Any:
+    """Run a body with a timeline, ``show`` for a packed run, and the packed runs as ``packed``."""
+    modules = {
+        name: address(name)
+        for name in ("data", "state", "table", "lane", "increments", "thresholds", "inspection", "decision_marks")
+    }
+    argument = {**modules, "counts": SETTINGS, "width": WIDTH, "packed": packed}
+    return run(page, "timeline", "Timeline", f"{PREPARE} const packed = arg.packed; {body}", argument)
+
+
+def with_steps(number: int, **parts: Any) -> dict[str, Any]:
+    """Return a packed run of 6 frames with a number of steps, turns and a failure."""
+    turn = {"role": "assistant", "frame": 4, "text": "Now", "link": 0, "verdict": "matched", "score": 0.9}
+    reference = {"role": "assistant", "frame": 4, "time": 2.0, "text": "Now", "is_missed": False}
+    asked = {"role": "user", "frame": 1, "time": 0.5, "text": "Next?", "is_given": True}
+    bands = [[[-1, 0], [2, 1], [4, 2]]] * number
+    return packed_run(
+        6,
+        **{
+            "steps": [{"id": f"S{step}", "name": "base"} for step in range(number)],
+            "bands": {"model": [[[-1, 0]]] * number, "reference": bands},
+            "state_words": ["not started", "in progress", "completed"],
+            "turns": [turn],
+            "references": [reference, asked],
+            "refresh_at": 100,
+            "run_name": "late",
+            **parts,
+        },
+    )
+
+
+def no_run(number: int) -> dict[str, Any]:
+    """Return the packed reference of ``with_steps`` without a run."""
+    event = {"key": "k", "kind": "reference", "turn": None, "reference": 0}
+    return without_frames(with_steps(number)) | {"events": [event], "turns": []}
+
+
+def without_frames(packed: dict[str, Any]) -> dict[str, Any]:
+    """Return a packed run whose model has not seen a frame."""
+    return packed | dict.fromkeys(("times", "speak", "update", "cache", "latency"), "") | {"turns": []}
+
+
+def test_a_lane_of_the_table_is_arranged_painted_and_found(page: Page) -> None:
+    body = """
+        const height = (run) => timeline.arrange(run), painted = [], own = defineLane({
+            kind: "mine", height: 31, above: 3, below: 2, appliesTo: (run) => run.turns.length > 0,
+            rows: () => [{ label: "mine" }, { label: "half", height: 10 }],
+            paint: (line, row) => painted.push([row.label, line === timeline, row.run.fps]),
+            describeLabel: (row) => `label ${row.label}`,
+            describe: (line, row, x, y) => `${row.label} ${x} ${y - row.top}`,
+            markAt: (line, row) => ({ keys: row.label === "mine" ? ["k"] : [], time: 1 }),
+            gripAt: () => ({ cursor: "grab" }),
+        });
+        const whole = show(packed[0]), empty = show(packed[1]), before = [height(whole), height(empty)];
+        LANES.push(own);
+        try {
+            const added = [height(whole) - before[0], height(empty) - before[1]];
+            timeline.arrange(whole);
+            timeline.paint(shown);
+            const [mine, half] = timeline.rows.filter(({ kind }) => kind === "mine").map((row) => row.top + 4);
+            return [added, painted, timeline.describe(300, mine), timeline.describe(20, half),
+                timeline.markAt(300, mine), timeline.markAt(300, half),
+                timeline.gripAt(300, half).cursor, timeline.gripAt(20, half)];
+        } finally { LANES.pop(); }"""
+    assert on_timeline(page, body, with_steps(1), packed_run(6)) == [
+        [46, 0],
+        [["mine", True, 2], ["half", True, 2]],
+        "mine 300 4",
+        "label half",
+        {"keys": ["k"], "time": 1},
+        None,
+        "grab",
+        None,
+    ]
+
+
+def test_each_lane_has_a_kind_and_its_signs_have_meanings(page: Page) -> None:
+    body = """
+        const signs = LANES.flatMap(({ legend }) => legend);
+        return [LANES.map(({ kind }) => kind), signs.map(([sign, words]) => [sign, words.length > 9])];"""
+    kinds, signs = on_timeline(page, body)
+    assert all(kinds)
+    assert signs == [["● ▲ ✕", True], ["↻", True], ["░", True]]
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        with_steps(3),
+        with_steps(0),
+        with_steps(12),
+        no_run(3),
+        with_steps(2, other=with_steps(2)),
+        with_steps(
+            2, has_reference=False, expected=None, references=[], bands={"model": [[[-1, 0]]] * 2, "reference": []}
+        ),
+        without_frames(with_steps(2)),
+    ],
+    ids=["judged", "no steps", "many steps", "reference alone", "two runs", "no reference", "no frames"],
+)
+def test_every_kind_of_run_is_painted_and_hovered_everywhere(page: Page, packed: dict[str, Any]) -> None:
+    body = "return sweep(show(packed[0]));"
+    assert on_timeline(page, body, packed) >= 3
+
+
+def test_rows_belong_to_their_run_until_another_is_arranged(page: Page) -> None:
+    """A paint or a hover between the arrival of a run with fewer steps and its layout has the rows of the old run."""
+    body = """
+        const before = show(packed[0]), next = unpack(packed[1]);
+        timeline.paint(shown);
+        const step = timeline.rows.findLast(({ kind }) => kind === "step");
+        return [next.steps.length, step.run === before, timeline.describe(300, step.top + 2)];"""
+    few = with_steps(1)
+    words = "S4 base: not started; reference in progress"
+    assert on_timeline(page, body, with_steps(5), few) == [1, True, words]
+
+
+def test_the_user_lane_has_the_turns_of_the_run_alone(page: Page) -> None:
+    packed = with_steps(1)
+    sooner = {"role": "user", "frame": 0, "time": 0.0, "text": "Begin?", "is_given": True}
+    changed = {"role": "user", "frame": 3, "time": 1.5, "text": "And now?", "is_given": False}
+    references = [changed, *packed["references"], sooner]  # turns that were added on the page are last
+    body = """
+        show(packed[0]);
+        return ["user", "reference"].map((kind) => {
+            const row = timeline.rows.find((found) => found.kind === kind);
+            return row.boxes.map(([left, , turn]) => [turn.text, timeline.describe(left + 2, row.top + 5)]);
+        });"""
+    assert on_timeline(page, body, packed | {"references": references}) == [
+        [["Begin?", "0:00.0  Begin?"], ["Next?", "0:00.5  Next?"]],
+        [["And now?", "0:01.5  And now?"], ["Now", "0:02.0  Now"]],
+    ]
+
+
+def test_a_run_that_streams_is_painted_and_hovered_from_its_first_increment_on(page: Page) -> None:
+    whole = with_steps(2)
+    head = without_frames(whole) | {"decided": {"speak": [], "update": []}, "expected": {"speak": [], "update": []}}
+    series = {name: whole[name] for name in ("times", "speak", "update", "cache", "latency")}
+    turns = [turn | {"link": None, "verdict": None} for turn in whole["turns"]]
+    lists = {
+        "refreshed": [],
+        "forgotten": [],
+        "decided": whole["decided"],
+        "expected": whole["expected"],
+        "changes": [[0, 2, 1]],
+        "named": [],
+        "assistant_states": [],
+    }
+    body = """
+        const { GrowingRun } = await import(arg.increments), [head, increment] = packed;
+        const growing = new GrowingRun({ head });
+        timeline.view = { start: 0, end: growing.data.duration_s };
+        timeline.resize(arg.width, timeline.arrange(growing.data));
+        timeline.paint(shown);
+        const kinds = [sweep(growing.data)];
+        growing.append(increment);
+        timeline.paint(shown);
+        kinds.push(sweep(growing.data));
+        const said = timeline.rows.find(({ kind }) => kind === "said");
+        return [...kinds, said.boxes.length];"""
+    first, grown, num_said = on_timeline(page, body, head, {**series, **lists, "turns": turns, "questions": []})
+    assert first == grown >= 8
+    assert num_said == 1
+
+
+def named(title: str, values: list[float], **parts: Any) -> dict[str, Any]:
+    """Return a packed named signal that decides to speak above 0.5."""
+    policy = asdict(POLICIES[parts.pop("policy", "above")])
+    signal = {"title": title, "low": 0, "high": 1, "threshold": 0.5, "decides": "speak", "policy": policy}
+    return {**signal, "values": floats(*values), **parts}
+
+
+def test_named_signals_have_rows_counts_and_a_band_of_states(page: Page) -> None:
+    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
+    signals = [
+        named("a <b>", [0.1, 0.9, 0.2, 0.1, 0.6, 0.1]),
+        named("sum", [0.25] * 6, policy="running-sum", threshold=0.6),
+        named("shown only", [40.0] * 6, high=100, threshold=None, decides=None),
+    ]
+    states = [[0, "silent"], [2, "respond"], [3, None], [4, "my <i>own</i>"]]
+    packed = with_steps(1, **unknown, named=signals, assistant_states=states)
+    body = """
+        const whole = show(packed[0]), { EventCounts } = await import(arg.data);
+        const { hits, alarms } = new EventCounts(whole, "signal-0", 0.5, false).extend();
+        sweep(whole);
+        const kinds = timeline.rows.map(({ kind }) => kind);
+        const traces = timeline.rows.filter(({ kind }) => kind === "trace");
+        const labels = traces.map(({ label }) => label);
+        return [labels, kinds.includes("state"), [...hits, ...alarms], [...whole["signal-1 level"]]];
+    """
+    labels, has_states, decided, levels = on_timeline(page, body, packed)
+    assert labels == ["a <b>", "sum", "shown only"], "unknown probabilities give way to the signals"
+    assert has_states
+    assert sorted(decided) == [1, 4]
+    assert levels == [0.25, 0.5, 0.75, 0.25, 0.5, 0.75], "a trigger above 0.6 starts the sum again"
+
+
+def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_known(page: Page) -> None:
+    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
+    signals = [
+        named("sum", [0.25] * 6, policy="running-sum", threshold=None, key="relevance"),
+        named("yes", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1]),
+    ]
+    body = """
+        const whole = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
+        const { settleThresholds, applyThresholds } = await import(arg.thresholds);
+        const { highestNear, highestText } = await import(arg.inspection);
+        const failure = { kind: "missed", frame: 3 }, before = highestText(highestNear(whole, failure), whole);
+        const nothing = highestNear(whole, { kind: "missed update", frame: 3 });
+        state.data = whole;
+        Object.assign(host, { settings: {}, trigger: () => {} });
+        applyThresholds({ used: { run: "other", signals: { relevance: 0.3 } } });
+        const others = shown.thresholds["signal-0"];
+        try { applyThresholds({ used: { run: "toy", signals: { relevance: 0.6 } } }); } catch {} // nothing to repaint
+        const again = show({ ...packed[0], run_name: "toy" });
+        state.data = again;
+        settleThresholds();
+        return [before, others ?? null, shown.thresholds["signal-0"], [...again["signal-0 level"]], nothing];
+    """
+    packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)
+    before, others, threshold, levels, nothing = on_timeline(page, body, packed)
+    assert before == "highest sum within 1 s: 0.250, at this frame"
+    assert others is None, "thresholds of another run stay with it"
+    assert (threshold, levels) == (0.6, [0.25, 0.5, 0.75, 0.25, 0.5, 0.75])
+    assert nothing is None, "no signal decides to update"
+
+
+def test_the_signals_count_decisions_in_other_words_than_failures(page: Page) -> None:
+    body = """
+        const { marksOf } = await import(arg.decision_marks), words = [];
+        CanvasRenderingContext2D.prototype.fillText = (text) => { words.push(text); };
+        const run = show(packed[0]);
+        return [words, marksOf(run).map(({ label }) => label)];
+    """
+    words, labels = on_timeline(page, body, with_steps(1))
+    assert words.count("decisions only") == words.count("● 1  ▲ 1  ✕ 1") == 2
+    assert labels == ["decision in time", "unexpected decision", "no decision"]
+    assert not [word for word in words if "missed" in word or "false" in word]
+
+
+def test_a_threshold_that_the_run_does_not_have_is_invented_nowhere(page: Page) -> None:
+    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
+    signals = [named("gate", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1], threshold=None, key="gate")]
+    body = """
+        const run = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
+        const { applyThresholds } = await import(arg.thresholds);
+        const { highestNear, highestText } = await import(arg.inspection);
+        state.data = run;
+        Object.assign(host, { settings: {}, trigger: () => {} });
+        const words = () => highestText(highestNear(run, { kind: "missed", frame: 3 }), run), before = words();
+        try { applyThresholds({ used: { run: "toy", signals: { gate: 0.63 } } }); } catch {} // nothing to repaint
+        return [before, words(), run.thresholds["signal-0"] ?? null, shown.thresholds["signal-0"]];
+    """
+    packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)
+    before, after, of_run, moved = on_timeline(page, body, packed)
+    assert before == after
+    assert "threshold" not in before
+    assert (of_run, moved) == (None, 0.63)
+
+
+def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:
+    unknown = floats(*[math.nan] * 6)
+    bare = {**with_steps(0), "speak": unknown, "update": unknown, "cache": floats(*[0.0] * 6), "latency": unknown}
+    timed = bare | {"latency": floats(math.nan, 2.0, *[math.nan] * 4)}
+    body = """
+        const isSeen = ({ kind }) => kind === "trace" || kind === "cache";
+        const kinds = () => timeline.rows.filter(isSeen).map(({ kind, height }) => [kind, height]);
+        const { heightOfMark } = await import(arg.decision_marks);
+        return packed.map((one) => {
+            show(one);
+            const row = timeline.rows.find(({ kind }) => kind === "trace"), middle = row.top + row.height / 2;
+            return [kinds(), ["hits", "misses"].map((kind) => heightOfMark(row, { kind }, 1) === middle)];
+        });"""
+    found = on_timeline(page, body, with_steps(0), bare, timed)
+    assert found[0][0] == [["trace", 56], ["trace", 56], ["cache", 24]]
+    assert found[1] == [[["trace", 32]], [True, True]], "marks alone, in one line"
+    assert found[2][0] == [["trace", 32], ["cache", 24]]
+
+
+def test_a_latency_of_every_second_frame_is_one_line(page: Page) -> None:
+    times = floats(*(frame / 2 for frame in range(200)))
+    latency = floats(*(math.nan if frame % 2 else 2.0 for frame in range(200)))
+    packed = {**with_steps(0), "times": times, "latency": latency, "duration_s": 100.0}
+    body = """
+        const run = show(packed[0]), row = timeline.rows.find(({ kind }) => kind === "cache");
+        const { data } = timeline.pen.getImageData(160, row.top + 2, 380, 2);
+        return data.filter((value, at) => at % 4 === 3 && value > 0).length >= 380;"""
+    assert on_timeline(page, body, packed | dict.fromkeys(("speak", "update", "cache"), floats(*[0.0] * 200)))

@@ -1,0 +1,263 @@
+"""A verdict key applies to the selected event: a failure, a transcript row, or a mark in a lane."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from stepscope.app.core.run import Run
+from stepscope.app.core.videos import sample_clip
+from stepscope.app.reviews.events import name_events
+from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.app.web.payload import pack_run
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.reader import read_frames
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import build_task
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.metrics.score import analyze_video
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.pages.signals import find_row, point
+from tests.support.paths import ASSETS
+from tests.support.reviews.played import keys_of_failures, make_run
+from tests.support.reviews.reviewing import make_folder, name_reviewer, open_player
+
+pytestmark = NEEDS_CHROMIUM
+BUNDLED = ("flower-pot-hard", "sandwich-hard-permuted", "tower-hard")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("selection"))
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stream bundled videos and write their player payloads."""
+    folder = tmp_path_factory.mktemp("bundled")
+    checkpoint, encoder = load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
+    samples = {sample.video_id: sample for sample in read_samples(ASSETS / "demo" / "test.json")}
+    for name in BUNDLED:
+        sample = samples[name]
+        assert sample.video_path is not None
+        (folder / f"{name}.mp4").symlink_to(sample.video_path.resolve())
+        frames = encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
+        outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, build_task(sample)))
+        clip = sample_clip(sample, sample.video_path, is_bundled=True)
+        run = Run(clip=clip, task=build_task(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
+        judged = analyze_video(sample, outputs, encode=encoder.encode).judged
+        events = name_events(name, outputs=outputs, references=name_turns(sample.turns), judged=judged)
+        (folder / f"{name}.json").write_text(pack_run(run, judged, events=events), encoding="utf-8")
+    (folder / "reviews").mkdir()
+    plain = [replace(samples[name], video_path=None) for name in BUNDLED]
+    write_samples(folder / "reviews" / "split.json", plain, file_format="manifest")
+    return folder
+
+
+def read_pack(folder: Path, name: str) -> dict[str, Any]:
+    pack: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return pack
+
+
+def wait_for(page: Page, condition: str) -> dict[str, Any]:
+    """Wait until the player's state ``seen`` satisfies a condition."""
+    page.wait_for_function(f"(() => {{ const seen = document.querySelector('.ss').inspect(); return {condition}; }})()")
+    return inspect(page)
+
+
+def open_bundled(page: Page, name: str) -> None:
+    """Open a bundled video and its run; wait until its picture and its reviews are there."""
+    page.locator(f"#{name}", has_text=".mp4").click()
+    page.locator(f"#{name}", has_text=".json").click()
+    wait_for(page, f"seen.video === {name!r} && !seen.isAsking")
+    # the element still shows the video before until Gradio has replaced it, which is as long
+    page.wait_for_function(
+        "(name) => { const video = document.querySelector('#video video');"
+        " return video.currentSrc.includes(name) && video.readyState >= 2; }",
+        arg=f"{name}.mp4",
+    )
+
+
+def go_to_first_event(page: Page) -> None:
+    """Select the first event: from any event, back until it does not change."""
+    page.keyboard.press("Home")
+    wait_for(page, "seen.time < 0.01 && seen.frame === 0")
+    while inspect(page)["event"] is None:
+        page.keyboard.press("w")
+        page.wait_for_timeout(50)
+    before = None
+    while (key := inspect(page)["event"]["key"]) != before:
+        before = key
+        page.keyboard.press("q")
+
+
+def check_failures(page: Page, pack: dict[str, Any]) -> None:
+    """Step forwards and back through all failures; each must select its own event."""
+    page.keyboard.press("Home")
+    keys = keys_of_failures(pack)
+    last = len(keys) - 1
+    steps = [("n", number) for number in range(len(keys))] + [("p", number) for number in range(last - 1, -1, -1)]
+    for key, number in steps:
+        page.keyboard.press(key)
+        seen = wait_for(page, f"seen.cursor === {number}")
+        assert seen["event"]["key"] == keys[number], (key, pack["failures"][number])
+        assert pack["failures"][number]["kind"] in page.inner_text(".ss-event")
+
+
+def check_rows(page: Page, store: ReviewStore, *, tabs: Sequence[str] = ("rows",)) -> None:
+    """Click every row and give a verdict: it must be stored for the row's event."""
+    judged = list[str]()
+    for number in range(page.locator(".ss-row").count()):
+        page.click("[data-tab=rows]")
+        row = page.locator(".ss-row").nth(number)
+        row.scroll_into_view_if_needed()
+        time_text, text = row.locator(".ss-time").inner_text(), row.locator(".ss-words > *").first.text_content()
+        row.locator(".ss-time").click()
+        for tab in tabs:
+            page.click(f"[data-tab={tab}]")
+            assert (text or "").removeprefix("missed") in (page.text_content(".ss-event") or "")
+            assert time_text in page.inner_text(".ss-event")
+        page.keyboard.press("5")
+        wait_for(page, "seen.saved && !seen.waiting")
+        event = store.read()[-1].event
+        assert event is not None
+        assert event.text == (text or "").removeprefix("missed").removeprefix("reference")
+        assert f"{int(event.time_s // 60)}:{event.time_s % 60:04.1f}" == time_text
+        judged.append(event.key)
+    assert len(set(judged)) == len(judged)
+
+
+def place(page: Page, lane: str, time_s: float, *, below: float) -> tuple[float, float]:
+    """Return the screen position of a time in a lane, ``below`` pixels from the lane's top."""
+    row, _, box = find_row(page, lane)
+    return point(page, lane, time_s)[0], box["y"] + row["top"] + below
+
+
+def test_every_failure_selects_its_own_event(page: Page, folder: Path) -> None:
+    check_failures(page, read_pack(folder, "a"))
+
+
+def test_a_verdict_lands_on_the_row_that_was_clicked(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "ann")
+    check_rows(page, store, tabs=("review", "curves", "rows"))
+
+
+@pytest.mark.slow
+def test_no_failure_is_skipped_from_an_event_or_from_the_playhead(page: Page, folder: Path) -> None:
+    name_reviewer(page, "eve")
+    pack = read_pack(folder, "a")
+    keys = keys_of_failures(pack)
+    go_to_first_event(page)
+    order = list[str]()
+    while not order or order[-1] != inspect(page)["event"]["key"]:  # from event to event, to the last
+        order.append(inspect(page)["event"]["key"])
+        page.keyboard.press("w")
+    places = [order.index(key) if key in order else -1 for key in keys]
+    go_to_first_event(page)
+    for place, key in enumerate(order):
+        seen = wait_for(page, f"seen.event?.key === {json.dumps(key)}")
+        if key not in keys:
+            page.keyboard.press("n")
+            later = [number for number, at in enumerate(places) if at > place]
+            if later:
+                seen = wait_for(page, f"seen.cursor === {later[0]}")
+                assert seen["event"]["key"] == keys[later[0]]
+                for _ in range(order.index(keys[later[0]]) - place):
+                    page.keyboard.press("q")
+                wait_for(page, f"seen.event?.key === {json.dumps(key)}")
+        page.keyboard.press("w")
+    for number, failure in enumerate(pack["failures"]):
+        if number and failure["frame"] == pack["failures"][number - 1]["frame"]:
+            continue
+        page.keyboard.press("Home")
+        page.evaluate(
+            "(time) => { document.querySelector('#video video').currentTime = time; }", failure["frame"] / pack["fps"]
+        )
+        wait_for(page, f"Math.abs(seen.time - {failure['frame'] / pack['fps']}) < 0.02 && seen.cursor === null")
+        page.keyboard.press("n")
+        wait_for(page, f"seen.cursor === {number}")
+
+
+def test_a_key_right_after_a_seek_acts_at_the_new_place(page: Page, folder: Path) -> None:
+    page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 0")
+    page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 1")
+    page.evaluate("""for (const key of ["Home", "n"]) {
+        document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, composed: true}));
+    }""")
+    assert inspect(page)["cursor"] == 0
+
+
+@pytest.mark.slow
+def test_a_mark_in_a_lane_selects_its_event(page: Page, folder: Path) -> None:
+    page.set_viewport_size({"width": 1440, "height": 1200})
+    page.click("[data-tab=review]")
+    prob = make_run(folder).outputs[7].update_prob
+    on_trace = 56 - 5 - prob * (56 - 11)
+    marks = [  # lane, its time, pixels below its top, and of what kind and text the event is
+        ("said", 5.5, 10.0, ("generated", "Now the roof. ")),
+        ("said", 1.0, 10.0, ("generated", "Now the wheel. ")),
+        ("reference", 6.0, 10.0, ("reference", "Careful! ")),
+        ("user", 3.0, 10.0, ("reference", "What is next? ")),
+        ("corrected", 6.0, 7.0, ("reference", "Careful! ")),
+        ("corrected", 8.5, 19.0, ("reference", "S2->start")),
+        ("judged", 9.0, 6.0, ("generated", "!?%&/ 12345 ")),
+        ("update", 8.5, 51.0, ("reference", "S2->start")),
+        ("update", 3.5, on_trace, ("update", "S1->complete")),
+        ("update", 3.5, on_trace, ("update", "S2->begin")),  # a second click on a mark that two share
+        ("step", 9.5, 14.0, ("state", "S2")),  # hatched: what is wrong there
+    ]
+    for kind, time_s, below, expected in marks:
+        page.mouse.click(*place(page, kind, time_s, below=below))
+        seen = wait_for(page, f"Math.abs(seen.time - {time_s}) < 0.05")
+        assert (seen["event"]["kind"], seen["event"]["text"]) == expected, (kind, time_s)
+        assert expected[1].strip() in page.inner_text(".ss-event")
+
+
+@pytest.mark.slow
+def test_deleting_names_what_it_deleted(page: Page) -> None:
+    name_reviewer(page, "bea")
+    page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 0")
+    page.keyboard.press("d")
+    assert inspect(page)["said"].startswith("Only a turn of the reference can be corrected, and this is model update")
+    for _ in range(3):
+        page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 3")
+    page.keyboard.press("d")
+    wait_for(page, "seen.saved && !seen.waiting")
+    assert inspect(page)["said"] == "Deleted the reference turn “Careful! ” at 0:06.0. Z brings it back."
+    page.keyboard.press("z")
+    wait_for(page, "seen.said.startsWith('Taken back')")
+    assert inspect(page)["said"] == "Taken back: your deletion of reference turn “Careful! ” at 0:06.0."
+    assert [turn for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == []
+
+
+@pytest.mark.slow
+def test_on_bundled_videos_keys_judge_what_is_selected(browser: Browser, bundled: Path) -> None:
+    with serve_player(bundled) as address, open_store(bundled / "reviews" / "reviews.sqlite") as store:
+        page = open_player(browser, address, reviewer="ann")
+        for name in BUNDLED:
+            open_bundled(page, name)
+            check_failures(page, read_pack(bundled, name))
+            check_rows(page, store)
+        open_bundled(page, "flower-pot-hard")
+        page.keyboard.press("Home")
+        for number in (0, 1):
+            page.keyboard.press("n")
+            wait_for(page, f"seen.cursor === {number}")
+        page.keyboard.press("d")
+        seen = wait_for(page, "!seen.waiting && !seen.isAsking")  # nothing that the key could have sent is on its way
+        assert "this is wrong state of “S3, S4” at 0:26.0" in seen["said"]
+        assert store.read(video_id="flower-pot-hard")[-1].correction is None
+        page.close()

@@ -1,0 +1,38 @@
+"""The causes of failures, for the player."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.web.failures import pack_failure
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.metrics.failures import Failure, JudgedTurn, JudgedVideo
+from tests.support.reviews.played import judge, make_run
+
+
+@pytest.mark.parametrize(("later_s", "cause"), [(0.0, "decoy"), (-1.0, "decoy"), (1.0, "decoy"), (1.5, None)])
+def test_an_update_without_a_reference_has_the_cause_of_a_turn_within_one_second(
+    tmp_path: Path, later_s: float, cause: str | None
+) -> None:
+    run = make_run(tmp_path)
+    assert run.clip.sample is not None
+    turns = tuple(turn for turn in run.clip.sample.turns if turn.role != "update")
+    sample = replace(run.clip.sample, turns=turns)
+    judged = judge(replace(run, clip=replace(run.clip, sample=sample)))
+    failure = next(one for one in judged.failures if one.kind == "wrong update" and one.reference is None)
+    time_s = failure.frame_index / sample.fps + later_s
+    hard = Turn(time_s=time_s, role="assistant", text="Put it back.", cause="decoy")
+    assert pack_failure(failure, judged, replace(sample, turns=(*turns, hard)), run.task)["cause"] == cause
+
+
+@pytest.mark.parametrize(("score", "written"), [(0.304, "0.30"), (0.4996, "0.4996"), (0.0, "0.00")])
+def test_a_wrong_text_has_its_similarity_and_the_limit(tmp_path: Path, score: float, written: str) -> None:
+    run = make_run(tmp_path)
+    assert run.clip.sample is not None
+    turn = JudgedTurn(
+        role="assistant", frame_index=4, text="No.", outcome="mismatched", reference=0, semantic_score=score, cost=1.0
+    )
+    failure = Failure(kind="wrong text", frame_index=4, end_frame=5, turn=0, reference=0)
+    packed = pack_failure(failure, JudgedVideo(turns=(turn,), failures=(failure,)), run.clip.sample, run.task)
+    assert packed["words"] == f"similarity {written}; a match needs more than 0.50"

@@ -1,0 +1,209 @@
+import base64
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepscope.app.core.run import Run
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
+from stepscope.app.web.payload import pack_run
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import fill_legality, initial_state
+from stepscope.engine.records import FrameOutput, Step, UserTurn
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.score import analyze_video
+from tests.support.streams.fakes import count_letters
+
+STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>the roof</b>"))
+
+
+def output(
+    index: int, *, speak_prob: float = 0.25, response: str | None = None, updates: tuple[str, ...] = (), **state: str
+) -> FrameOutput:
+    return FrameOutput(
+        frame_index=index,
+        time_s=index / 2,
+        speak_prob=speak_prob,
+        update_prob=0.75,
+        response=response,
+        updates=updates,
+        dst_state={"S1": "not_started", "S2": "not_started", **state},
+        cache_tokens=10,
+        refreshed=False,
+        latency_ms=1.0,
+    )
+
+
+@pytest.fixture
+def run() -> Run:
+    """Return four frames at 2 fps: S1 starts one frame late, followed by a malformed and an illegal update."""
+    turns = (
+        Turn(time_s=0.5, role="update", text="S1->start"),
+        Turn(time_s=1.0, role="user", text="What is next?"),
+        Turn(time_s=1.0, role="assistant", text="The roof."),
+        Turn(time_s=9.0, role="update", text="S1->complete"),
+    )
+    sample = Sample(
+        video_id="truck",
+        video_path=Path("truck.mp4"),
+        fps=2.0,
+        num_frames=20,
+        goal="build",
+        steps=STEPS,
+        turns=turns,
+        initial_state={},
+    )
+    outputs = (
+        output(0),
+        output(1),
+        output(2, updates=("S1->start",), response="The roof.", S1="in_progress"),
+        output(3, updates=("S1 begins", "S2->complete"), S1="in_progress", S2="completed"),
+    )
+    return Run(
+        clip=Clip(name="truck", path=Path("truck.mp4"), fps=2.0, num_frames=20, duration_s=10.0, sample=sample),
+        task=Task(goal="build", steps=STEPS, user_turns=(UserTurn(time_s=1.0, text="What is next?"),)),
+        config=StreamConfig(speak_threshold=0.2, update_threshold=0.63),
+        outputs=fill_legality(outputs, initial_state(STEPS)),
+    )
+
+
+def test_times_are_written_in_minutes() -> None:
+    assert [format_clock(time_s) for time_s in (0, 59.4, 59.96, 600)] == ["0:00", "0:59", "1:00", "10:00"]
+    assert [format_clock(time_s, digits=1) for time_s in (0.5, 59.96, 754.2)] == ["0:00.5", "1:00.0", "12:34.2"]
+
+
+def test_sentences_name_the_file_not_its_place() -> None:
+    assert as_sentence("/tmp/gradio/x/a b.mp4: it is empty") == "a b.mp4: it is empty."
+    assert as_sentence("step ids must differ: S1, S1.") == "step ids must differ: S1, S1."
+
+
+def test_updates_are_judged_against_the_state_they_met(run: Run) -> None:
+    judged = {output.frame_index: output.legality for output in run.outputs if output.updates}
+    assert judged == {
+        2: ("legal",),
+        3: ("malformed", "illegal"),
+    }
+
+
+@pytest.fixture
+def packed(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    assert run.clip.sample is not None
+    pack: dict[str, Any] = json.loads(
+        pack_run(run, analyze_video(run.clip.sample, run.outputs, encode=count_letters).judged)
+    )
+    return pack
+
+
+def test_series_reach_the_browser_to_the_last_bit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    exact = replace(run, outputs=(output(0, speak_prob=1 / 3), output(1, speak_prob=0.1 + 0.2)))
+    series = json.loads(pack_run(exact))["speak"]
+    assert np.frombuffer(base64.b64decode(series), "<f8").tolist() == [1 / 3, 0.1 + 0.2]
+
+
+def test_turns_are_packed_with_their_verdicts_and_references(packed: dict[str, Any]) -> None:
+    turns = [(turn["frame"], turn["text"], turn["verdict"], turn["legality"], turn["link"]) for turn in packed["turns"]]
+    assert turns == [
+        (2, "S1->start", "matched", "legal", 0),
+        (2, "The roof.", "matched", "legal", 2),
+        (3, "S1 begins", "redundant", "malformed", None),
+        (3, "S2->complete", "redundant", "illegal", None),
+    ]
+    assert packed["turns"][0]["delay"] == 0.5
+    assert packed["turns"][1]["score"] == pytest.approx(1)
+
+
+def test_bands_change_where_a_state_does(packed: dict[str, Any]) -> None:
+    assert packed["bands"]["model"] == [[[-1, 0], [2, 1]], [[-1, 0], [3, 2]]]
+    assert packed["bands"]["reference"] == [[[-1, 0], [1, 1], [18, 2]], [[-1, 0]]]
+
+
+def test_failures_say_what_was_wanted(packed: dict[str, Any]) -> None:
+    assert [(failure["kind"], failure["frame"], failure["words"]) for failure in packed["failures"]] == [
+        ("wrong state", 1, "of S1"),
+        ("wrong update", 3, "S1 begins, with no reference near"),
+        ("wrong update", 3, "S2->complete, with no reference near"),
+        ("wrong state", 3, "of S2"),
+    ]
+
+
+def test_a_run_without_reference_has_no_verdicts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    pack = json.loads(pack_run(replace(run, clip=replace(run.clip, sample=None))))
+    assert {turn["verdict"] for turn in pack["turns"]} == {None}
+    assert (pack["has_reference"], pack["expected"], pack["failures"]) == (False, None, [])
+    assert [turn["text"] for turn in pack["references"]] == ["What is next?"], "the user's turn is shown all the same"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["What is next?"], [("What is next?", 1.0, True)]),
+        ([], [("What is next?", 1.0, False)]),
+        (["And now?"], [("What is next?", 1.0, False), ("And now?", 1.0, True)]),
+    ],
+    ids=["kept", "deleted", "changed"],
+)
+def test_user_turns_are_marked_as_given_to_the_run_or_not(
+    run: Run, given: list[str], expected: list[tuple[str, float, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    assert run.clip.sample is not None
+    asked = Turn(time_s=1.0, role="user", text="What is next?")
+    sample = replace(run.clip.sample, turns=(asked, *(turn for turn in run.clip.sample.turns if turn.role != "user")))
+    task = replace(run.task, user_turns=tuple(UserTurn(time_s=1.0, text=text) for text in given))
+    pack = json.loads(pack_run(replace(run, clip=replace(run.clip, sample=sample), task=task)))
+    users = [turn for turn in pack["references"] if turn["role"] == "user"]
+    assert [(turn["text"], turn["time"], turn["is_given"]) for turn in users] == expected
+
+
+def test_a_missed_answer_to_a_question_that_the_run_did_not_have_is_explained(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    silent = replace(run, outputs=tuple(replace(output, response=None) for output in run.outputs))
+    asked = replace(run.task, user_turns=(UserTurn(time_s=1.0, text="What is next?"),))
+    for task, reason in (
+        (asked, ""),
+        (Task(goal="build", steps=STEPS), " after a user turn that this run did not have"),
+    ):
+        assert run.clip.sample is not None
+        judged = analyze_video(run.clip.sample, silent.outputs, encode=count_letters).judged
+        failures = json.loads(pack_run(replace(silent, task=task), judged))["failures"]
+        words = [failure["words"] for failure in failures if failure["kind"] == "missed"]
+        assert words == [f"silent where the reference speaks{reason}"]
+
+
+def test_a_runs_digest_tells_its_settings_apart_and_nothing_else(run: Run) -> None:
+    as_fast = replace(run.config, lookahead=64, draft_tokens=0)
+    assert run.digest == replace(run, outputs=(), is_finished=True, config=as_fast).digest
+    others = [
+        replace(run, config=StreamConfig(speak_threshold=0.21, update_threshold=0.63)),
+        replace(run, task=replace(run.task, goal="build it")),
+        replace(run, model_digest="0"),
+    ]
+    assert len({run.digest, *(other.digest for other in others)}) == 4
+
+
+LONG = "assembly_nusar-2021_action_both_{}_user_id_2021-02-0{}_164944__HMC_84358933_mono10bit"
+
+
+def test_long_ids_are_told_apart_by_what_not_all_share() -> None:
+    ids = [LONG.format("9012-c14b_9012", 1), "dis" + LONG.format("9015-c10c_9015", 2), LONG.format("9013-a1_9013", 1)]
+    short = ["assembly_…9012-c14b_9012…", "disassembly_…9015-c10c_9015…", "assembly_…9013-a1_9013…", "boat"]
+    assert list(shorten_ids([*ids, "boat"]).values()) == short
+    clips = [f"{ids[0]}_clip {number}" for number in range(12)]
+    assert shorten_ids(clips) == {one: f"…{number}" for number, one in enumerate(clips)}
+    assert list(shorten_ids(["x" * 40]).values()) == ["x" * 40]
+    swapped = [f"{'a' * 20}_{'b' * 20}_", f"{'b' * 20}_{'a' * 20}_"]
+    assert shorten_ids(swapped) == {one: one for one in swapped}  # the same parts
+    assert shorten_ids(["<img src=x onerror=alert(1) > and more"])["<img src=x onerror=alert(1) > and more"] == (
+        "<img src=x onerror=alert(1) >…"  # as much as fits
+    )
+    assert shorten_ids([]) == {}

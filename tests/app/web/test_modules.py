@@ -40,7 +40,7 @@ def test_each_folder_has_about_ten_files() -> None:
 
 def test_a_wheel_has_all_files() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = project["tool"]["setuptools"]["package-data"]["stepscope.app.tabs.player"]
+    patterns = project["tool"]["setuptools"]["package-data"]["stepscope.app.web"]
     packed = {path for pattern in patterns for path in glob(pattern, root_dir=STATIC.parent, recursive=True)}
     assert {path.relative_to(STATIC.parent).as_posix() for path in STATIC.rglob("*.*")} <= packed
 

@@ -1,5 +1,6 @@
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,17 @@ def test_the_playhead_follows_the_video_without_a_request(page: Page) -> None:
     page.click("[data-do=play]")
     page.wait_for_function("document.querySelector('#video video').currentTime > 0.2")
     requested = count_requests(page)
-    apart_s = page.evaluate("""new Promise((done) => {
-        const apart = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
+    shown = page.evaluate("""new Promise((done) => {
+        const shown = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
         const look = () => {
-            apart.push(Math.abs(Number(head.dataset.time) - video.currentTime));
-            if (apart.length < 150) requestAnimationFrame(look); else done(apart);
+            shown.push([Number(head.dataset.time), video.currentTime]);
+            if (shown.length < 150 || video.currentTime < 1.5) requestAnimationFrame(look); else done(shown);
         };
         requestAnimationFrame(look);
     })""")
     assert requested == []
-    assert max(apart_s) < 1 / 10  # one frame of the video, which has 10 in a second
-    assert page.evaluate("document.querySelector('#video video').currentTime") > 1.5
+    # The page moves the head once between two looks, however long they are apart on a busy machine.
+    assert all(before - 0.01 <= head <= now + 0.01 for (_, before), (head, now) in pairwise(shown))
 
 
 def test_a_click_at_the_middle_seeks_there_with_at_most_one_request(page: Page) -> None:

@@ -5,13 +5,14 @@ nan: without shared items and, for kappa and alpha, if all ratings are equal, so
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import krippendorff
 import numpy as np
+from sklearn.metrics import cohen_kappa_score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +107,11 @@ def _measure(verdict: str, rows: Sequence[Mapping[str, int]]) -> Agreement:
 
 
 def _kappa(pairs: Sequence[tuple[int, int]]) -> float:
-    """Return Cohen's kappa from the values of two reviewers per item."""
-    if not pairs:
+    """Return Cohen's kappa from the values of two reviewers per item; nan if both always give one same value."""
+    if len({value for pair in pairs for value in pair}) < 2:
         return math.nan
-    observed = sum(a == b for a, b in pairs) / len(pairs)
-    first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    num_expected = sum(count * second[value] for value, count in first.items())
-    if num_expected == len(pairs) ** 2:
-        return math.nan
-    expected = num_expected / len(pairs) ** 2
-    return (observed - expected) / (1 - expected)
+    first, second = zip(*pairs, strict=True)
+    return float(cohen_kappa_score(first, second))
 
 
 def _alpha(rows: Sequence[Mapping[str, int]], reviewers: Sequence[str]) -> float:

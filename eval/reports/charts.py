@@ -101,7 +101,8 @@ def roc(counts: DecisionCounts) -> list[dict[str, float]]:
     """Return the ROC curve over frames, from no decided frame to all; empty unless the frames have both classes.
 
     Points on a straight line between their neighbours are left out, so the area of the curve is ``auroc``. A curve with
-    more than ``MAX_ROC_POINTS`` corners is thinned. The threshold is nan where every frame is decided.
+    more than ``MAX_ROC_POINTS`` corners is thinned. The threshold is nan where every frame is decided. A frame is
+    decided above its threshold; ``roc_curve`` of scikit-learn decides it at the threshold too, so it has other ones.
 
     Expected 0.9 and 0.4 and the rest 0.6 and 0.2 give the points (0, 0), (0, 1/2), (1/2, 1/2), (1/2, 1), (1, 1).
     """

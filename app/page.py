@@ -14,14 +14,12 @@ from gradio.utils import get_upload_folder
 from stepscope.app.context import AppContext
 from stepscope.app.controls.context_choice import make_context_choice
 from stepscope.app.controls.downloads import SAVE_JS, make_download
+from stepscope.app.controls.gradio_private import drop_hidden_progress, has_events, list_waiting, read_state
 from stepscope.app.controls.threshold_sliders import SliderIds, make_threshold_sliders
 from stepscope.app.controls.widgets import (
     AT_ONCE,
     MODEL_QUEUE,
     PREVIEW_THRESHOLDS_JS,
-    drop_hidden_progress,
-    has_events,
-    list_waiting,
     make_status_line,
     wire,
 )
@@ -252,8 +250,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         return reruns.request_thresholds(context, live, event)
 
     def release_recording(request: gr.Request) -> None:
-        windows = page.state_holder
-        closed = windows[request.session_hash].get(live._id) if request.session_hash in windows else None
+        closed = read_state(page, live, request.session_hash)
         if closed is not None:
             context.recordings.release(closed)
         uploads.close(request.session_hash)

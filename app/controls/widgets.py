@@ -83,35 +83,9 @@ def wire(
     return event(handle, inputs, outputs, **options)
 
 
-def drop_hidden_progress(page: gr.Blocks) -> None:
-    """Take the status of events whose progress is hidden from all components of a page.
-
-    With each message of any event, the browser sets the status of every component that once was an output, and for that
-    copies the properties of the component and of all inside it: 0.3 s on this page.
-    """
-    for function in page.fns.values():
-        if function.show_progress == "hidden":
-            function.show_progress_on = ()
-
-
 def begin() -> str:
     """Return a new value of a state whose change begins an event in the queue of the model."""
     return uuid4().hex
-
-
-def list_waiting(page: gr.Blocks) -> list[str]:
-    """Return the session hash of each event of a page that waits for the model, in the order of the queue.
-
-    The events are runs, questions and sessions of all windows.
-    """
-    queue = page._queue.event_queue_per_concurrency_id.get(MODEL_QUEUE["concurrency_id"])  # there is no public way
-    return [event.session_hash for event in tuple(queue.queue)] if queue is not None else []
-
-
-def has_events(page: gr.Blocks) -> bool:
-    """Return whether an event of a page waits or runs."""
-    queue = page._queue
-    return any(queue.active_jobs) or any(one.queue for one in queue.event_queue_per_concurrency_id.values())
 
 
 def list_components(view: tuple[Any, ...]) -> list[Any]:

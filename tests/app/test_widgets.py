@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 import pytest
 
-from stepscope.app.controls.widgets import by_component, drop_hidden_progress, list_components, wire
+from stepscope.app.controls.gradio_private import drop_hidden_progress
+from stepscope.app.controls.widgets import by_component, list_components, wire
 
 
 class Sliders(NamedTuple):

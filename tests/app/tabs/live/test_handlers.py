@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import list_waiting
+from stepscope.app.controls.gradio_private import list_waiting
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.model_use import ModelUse

@@ -27,6 +27,8 @@ import stepscope.app.exports.__main__
 import stepscope.assets.__main__
 import stepscope.engine.__main__
 import stepscope.eval.__main__
+from stepscope.app.cli.reference import list_synopses, write_synopses
+from stepscope.app.cli.stepscope import STEPSCOPE
 from stepscope.engine.cli.program import Command, Group, load_object, parse
 from tests.support.paths import ROOT
 
@@ -260,6 +262,12 @@ def test_bare_names_of_the_interface_exist() -> None:
             known.update(inspect.signature(value).parameters)
     bare = {text.partition("(")[0] for text in _code(document) if re.fullmatch(r"[A-Za-z_]\w*(?:\(.*\))?", text)}
     assert bare - known == set()
+
+
+def test_the_synopses_are_those_of_the_commands() -> None:
+    document = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert write_synopses(document) == document
+    assert {f"<!-- {name} -->" for name, _ in list_synopses(STEPSCOPE)} <= set(document.splitlines())
 
 
 def test_options_in_the_text_exist() -> None:

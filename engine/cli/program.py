@@ -25,7 +25,7 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.imports import collection_paused, import_uncollected
 
 T = TypeVar("T")
-_MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
+MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
 _THRESHOLDS: Final = {"--speak-threshold": "speak", "--update-threshold": "update"}
 
 
@@ -85,7 +85,7 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     words = _normalise(arguments)
     default = _read_defaults(options, words)
     # A file can switch a flag on: only then is there a --no-FLAG.
-    markers = (*_MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else _MARKERS
+    markers = (*MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else MARKERS
     with collection_paused():
         # tyro parses the source of the options for their help. In Python before 3.11.8 a collection in the middle of
         # ``ast.parse`` can make it fail. **Source**: CPython issue 106905.

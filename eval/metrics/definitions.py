@@ -6,6 +6,7 @@
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,9 @@ def compute_loss(name: str, value: Value) -> Value:
     return -value if find_metric(name).better == "higher" else value
 
 
+_OTHER_TOLERANCES: Final = tuple(f"_{tolerance_s:g}s" for tolerance_s in TOLERANCES_S if tolerance_s != 1)
+
+
 def to_markdown() -> str:
     """Return ``docs/metrics.md``: ``python -m stepscope.eval metrics > docs/metrics.md``."""
     lines = [
@@ -141,13 +145,19 @@ def to_markdown() -> str:
         "Counts are added over videos and divided once, so long videos have more weight (micro average). An undefined",
         "score is an empty cell in CSV and null in JSON; `metrics.json` has the number of videos in which it is",
         "undefined. Intervals are 95 %, by bootstrap over videos; with fewer than about twenty videos they are too",
-        "narrow.",
+        "narrow. A line has the name of the score, that on the page, its range, the better end of it (↑, ↓, →), the",
+        "definition, and how the score can mislead. Scores of events at ±1 s (`..._1s`) exist at 0, 0.5, 2 and 5 s too.",
     ]
     for group in GROUPS:
-        lines += ["", f"## {group.name}", "", group.about, ""]
-        lines += ["| score | on the page | definition | range | better | beware | source |", f"|{' --- |' * 7}"]
-        for metric in group.metrics:
-            scope = "" if metric.scope == "both" else f" (per {metric.scope})"
-            cells = [f"`{metric.name}`{scope}", metric.label, metric.definition, metric.range, metric.better]
-            lines.append(f"| {' | '.join([*cells, metric.caveat, metric.source])} |")
+        source, _ = Counter(metric.source for metric in group.metrics).most_common(1)[0]
+        lines += ["", f"## {group.name}", "", group.about, "", f"Source, unless another is named: {source}.", ""]
+        lines += [_list_item(one, source=source) for one in group.metrics if not one.name.endswith(_OTHER_TOLERANCES)]
     return "\n".join(lines) + "\n"
+
+
+def _list_item(metric: Metric, *, source: str) -> str:
+    scope = "" if metric.scope == "both" else f", per {metric.scope}"
+    better = {"higher": " ↑", "lower": " ↓", "near 0": " → 0", "near 1": " → 1", "neither": ""}[metric.better]
+    item = f"- `{metric.name}` ({metric.label}, {metric.range}{better}{scope}): {metric.definition}"
+    item += f" *{metric.caveat}*" if metric.caveat else ""
+    return item if metric.source == source else f"{item} Source: {metric.source}."

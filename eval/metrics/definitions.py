@@ -146,7 +146,7 @@ def to_markdown() -> str:
         "score is an empty cell in CSV and null in JSON; `metrics.json` has the number of videos in which it is",
         "undefined. Intervals are 95 %, by bootstrap over videos; with fewer than about twenty videos they are too",
         "narrow. A line has the name of the score, that on the page, its range, the better end of it (↑, ↓, →), the",
-        "definition, and how the score can mislead. Scores of events at ±1 s (`..._1s`) exist at 0, 0.5, 2 and 5 s too.",
+        "definition, and how the score can mislead. Scores of events at ±1 s (`..._1s`) exist at 0, 0.5, 2, 5 s too.",
     ]
     for group in GROUPS:
         source, _ = Counter(metric.source for metric in group.metrics).most_common(1)[0]

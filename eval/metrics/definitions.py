@@ -5,6 +5,7 @@
 """
 
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -132,7 +133,7 @@ def compute_loss(name: str, value: Value) -> Value:
     return -value if find_metric(name).better == "higher" else value
 
 
-_OTHER_TOLERANCES: Final = tuple(f"_{tolerance_s:g}s" for tolerance_s in TOLERANCES_S if tolerance_s != 1)
+_OTHER_TOLERANCE: Final = re.compile(r"_event_\w+_(0|0\.5|2|5)s$")
 
 
 def to_markdown() -> str:
@@ -151,7 +152,7 @@ def to_markdown() -> str:
     for group in GROUPS:
         source, _ = Counter(metric.source for metric in group.metrics).most_common(1)[0]
         lines += ["", f"## {group.name}", "", group.about, "", f"Source, unless another is named: {source}.", ""]
-        lines += [_list_item(one, source=source) for one in group.metrics if not one.name.endswith(_OTHER_TOLERANCES)]
+        lines += [_list_item(one, source=source) for one in group.metrics if not _OTHER_TOLERANCE.search(one.name)]
     return "\n".join(lines) + "\n"
 
 

@@ -40,7 +40,9 @@ _MARKS = (
 """Byte order marks, with the names of their encodings. Notepad writes that of UTF-8, and of UTF-16 as "Unicode"."""
 MAX_TEXT_BYTES: Final = 2**30
 """Largest text that is read; its records need several times as much memory."""
-_BLANKS = _BYTE_ORDER_MARK + "".join(filter(str.isspace, map(chr, range(0x3001))))
+_INVISIBLE = [0xAD, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+"""Characters without a shape, such as byte order marks; word processors and web pages put them beside words."""
+_BLANKS = "".join([*filter(str.isspace, map(chr, range(0x3001))), *map(chr, _INVISIBLE)])
 
 
 class EncodingError(ValueError):
@@ -121,7 +123,7 @@ def _describe_encoding(encoding: str) -> str:
 
 
 def strip_text(text: str) -> str:
-    """Return a typed or pasted text without blanks at its ends, and without the byte order marks of a pasted file."""
+    """Return a typed or pasted text without blanks and invisible characters at its ends."""
     return text.strip(_BLANKS)
 
 

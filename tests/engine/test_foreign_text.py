@@ -43,9 +43,10 @@ def test_lines_are_numbered_without_the_byte_order_mark(tmp_path: Path, encoding
     assert list(numbered_lines(path)) == [(1, '{"a": "\u2028"}\n'), (2, "{}\n")]
 
 
-def test_a_pasted_byte_order_mark_is_no_part_of_a_step_or_of_a_user_turn() -> None:
-    assert parse_steps(f"\ufeff{STEPS}\ufeffS3: load\n\ufeff\n") == parse_steps(f"{STEPS}S3: load")
-    assert parse_user_turn("\ufeff1:30 What is next?") == UserTurn(time_s=90, text="What is next?")
+@pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u200e", "\u2060", "\u202a"])
+def test_a_pasted_invisible_character_is_no_part_of_a_step_or_of_a_user_turn(mark: str) -> None:
+    assert parse_steps(f"{mark}{STEPS}{mark}S3: load{mark}\n{mark}\n") == parse_steps(f"{STEPS}S3: load")
+    assert parse_user_turn(f"{mark}1:30 What is next?") == UserTurn(time_s=90, text="What is next?")
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
     end_s = 0.0
     with open_container(track.path) as container:
         stream, reformatter = open_stream(container, track), VideoReformatter()
-        packets = iter(PacketReader(container, stream))
+        packets = iter(PacketReader(container, stream, is_first_only=track.has_unreadable_rest))
         while True:
             try:
                 packet = next(packets, None)

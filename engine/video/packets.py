@@ -15,6 +15,7 @@ from av.container import InputContainer
 from av.error import FFmpegError
 from av.format import Flags
 from av.packet import Packet
+from av.stream import Stream
 from av.video.stream import VideoStream
 
 DEFAULT_STEP_S: Final = 0.04
@@ -73,8 +74,9 @@ class PacketReader:
     the next packet follows those again, the key picture alone had a wrong time.
     """
 
-    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
-        self._container, self._stream = container, stream
+    def __init__(self, container: InputContainer, stream: VideoStream, *, is_first_only: bool = False) -> None:
+        """``is_first_only`` ends with the first recording."""
+        self._container, self._stream, self._is_first_only = container, stream, is_first_only
         self._step = max(1, _ticks_of(step_of(stream), stream))
         can_jump = Flags.ts_discont in Flags(container.format.flags)
         self._max_gap = _ticks_of(_MAX_GAP_S, stream) if can_jump else math.inf
@@ -95,6 +97,8 @@ class PacketReader:
                 is_back = newest is not None and packet.pts < newest and order < decoded
                 is_ahead = newest is not None and order > decoded + self._max_gap
                 if packet.is_keyframe and (is_back or is_ahead):
+                    if self._is_first_only:
+                        break
                     former_shift, self.shift, resumed = self.shift, end - packet.pts, decoded
                     self.num_recordings, newest = self.num_recordings + 1, None
                 newest = packet.pts if newest is None else max(newest, packet.pts)
@@ -104,6 +108,11 @@ class PacketReader:
                 assert packet.pts is not None
                 end = max(end, packet.pts + (packet.duration or self._step))
             yield packet
+        else:
+            return
+        last: Any = Packet()
+        last.stream = self._stream
+        yield last
 
     def _move(self, packet: "Packet[VideoStream]") -> "Packet[VideoStream]":
         """Add ``shift`` to the times of a packet. FFmpeg marks fragments whose times jump back to be discarded."""
@@ -120,12 +129,12 @@ class PacketReader:
         return packet
 
 
-def list_pictures(container: InputContainer, stream: VideoStream) -> PacketList:
+def list_pictures(container: InputContainer, stream: VideoStream, *, is_first_only: bool = False) -> PacketList:
     """List the pictures of a stream from its packets, one per picture, without decoding.
 
     A broken file is listed up to the damage. Raises PyAV's ``FFmpegError`` if not even the first packet can be read.
     """
-    reader = PacketReader(container, stream)
+    reader = PacketReader(container, stream, is_first_only=is_first_only)
     step_s = step_of(stream)
     found: list[ListedPicture] = []
     end_s = 0.0
@@ -164,7 +173,7 @@ def rate_of(stream: VideoStream) -> Fraction | None:
     return guess if average is None or (guess and average > 2 * guess) else average
 
 
-def seconds_of(ticks: int | None, stream: VideoStream) -> float:
+def seconds_of(ticks: int | None, stream: Stream) -> float:
     """Convert a time of a stream from ticks to seconds; 0 if the time or the time base is missing."""
     if ticks is None or (time_base := stream.time_base) is None:
         return 0.0

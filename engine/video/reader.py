@@ -184,7 +184,7 @@ def find_damage(path: str | Path) -> float | None:
         stream.codec_context.skip_frame = "ALL"
         stream.thread_type = "NONE"  # threads report a damaged packet at a later one
         with suppress(FFmpegError):  # the packets end early: the file is cut off
-            for packet in PacketReader(container, stream):
+            for packet in PacketReader(container, stream, is_first_only=track.has_unreadable_rest):
                 time_s = time_s if packet.pts is None else seconds_of(packet.pts, stream) - track.zero_s
                 try:
                     packet.decode()
@@ -239,6 +239,11 @@ def decode_pictures(
     if reached_s == 0:
         listed = "; ".join(dict.fromkeys(reasons))
         raise VideoError(f"{track.path}: no picture can be decoded ({listed}); export or download the video again")
+    if not damage and track.has_unreadable_rest and math.isinf(stop_s):
+        on_damage(
+            f"{track.path}: only its first {reached_s:.2f} s can be read: another recording is appended to the file; "
+            "give each recording as a file, or join them with FFmpeg's concat"
+        )
     if damage:
         damage = f"damaged, could be read up to {reached_s:.2f} s ({damage})"
         on_damage(f"{track.path}: {damage}; export or download it again")

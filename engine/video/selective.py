@@ -90,7 +90,9 @@ def decode_sampled(track: Track, *, device: str = "cpu") -> Iterator[Picture]:
         stream = open_stream(container, track)
         decoder = _SampledDecoder(track, track.sampling, stream, is_on_device=is_on_device)
         try:
-            for gop, following in pairwise(chain(_read_gops(container, stream), [None])):
+            for gop, following in pairwise(
+                chain(_read_gops(container, stream, is_first_only=track.has_unreadable_rest), [None])
+            ):
                 assert gop is not None
                 yield from decoder.decode(gop, following)
             yield from decoder.flush()
@@ -98,11 +100,11 @@ def decode_sampled(track: Track, *, device: str = "cpu") -> Iterator[Picture]:
             raise DecodeError(f"PyAV: {reason_of(error)}") from error
 
 
-def _read_gops(container: InputContainer, stream: VideoStream) -> Iterator[_Gop]:
+def _read_gops(container: InputContainer, stream: VideoStream, *, is_first_only: bool) -> Iterator[_Gop]:
     """Read the packets of each group."""
     context, gop = stream.codec_context, _Gop()
     extradata, needs_idr = context.extradata or b"", context.codec.canonical_name == "h264"
-    for packet in PacketReader(container, stream):
+    for packet in PacketReader(container, stream, is_first_only=is_first_only):
         if packet.size == 0:  # the end of the stream
             continue
         if packet.is_keyframe and (not needs_idr or _is_idr(bytes(packet), extradata)):

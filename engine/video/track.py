@@ -1,6 +1,7 @@
 """The video stream that is read from a file, as its container describes it."""
 
 import math
+import mmap
 import os
 import re
 from contextlib import suppress
@@ -10,10 +11,11 @@ from pathlib import Path
 import av
 from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
-from av.stream import Disposition
+from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError, first_line
+from stepscope.engine.video.boxes import find_settings, read_boxes
 from stepscope.engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
 from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
 from stepscope.engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, rate_of, seconds_of
@@ -28,6 +30,9 @@ _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 """Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
 _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
 """A duration in Matroska, such as 00:00:05.000000000; one that is not of this form is ignored."""
+_FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
+"""Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
+_LAST_TICK = 2**60
 STORES_DURATION = frozenset({_MP4, _MATROSKA, "avi"})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
@@ -87,6 +92,8 @@ class Track:
     """Whether the first picture consists of two fields."""
     is_indexed: bool = True
     """Whether the header covers the whole file. If not, a further recording may be appended to it."""
+    has_unreadable_rest: bool = False
+    """Whether a further recording is appended that FFmpeg does not read, or decodes with the settings of the first."""
     is_browser_playable: bool = False
     """Whether Chromium plays the file, perhaps with another one of its video streams."""
     begin_s: float = 0.0
@@ -176,9 +183,12 @@ def find_track(path: Path) -> Track:
         rate = rate_of(stream)
         start_s = seconds_of(stream.start_time, stream)
         end_s = _stored_end(container, stream, start_s=start_s)
+        is_indexed = _is_indexed(path, name, stream)
+        if name == _MATROSKA and is_indexed and end_s is not None:
+            end_s = max(end_s, _find_last_end(container, stream))
         zero_s = start_s
         if start_s > 0 and name in _BROWSER_TIMED:
-            zero_s = start_s if _is_clock_late(path, stream, start_s=start_s, end_s=end_s) else 0.0
+            zero_s = start_s if _is_clock_late(container, path, stream, start_s=start_s, end_s=end_s) else 0.0
         return Track(
             path=path,
             container=name,
@@ -195,7 +205,8 @@ def find_track(path: Path) -> Track:
             pixel_aspect=_read_pixel_aspect(stream, orientation),
             is_hdr=first is not None and is_hdr(first),
             is_interlaced=first is not None and bool(first.interlaced_frame),
-            is_indexed=_is_indexed(path, name, stream),
+            is_indexed=is_indexed,
+            has_unreadable_rest=_has_unreadable_rest(path, name, stream),
             is_browser_playable=_is_browser_playable(path, name, container.streams.video[0]),
         )
 
@@ -207,7 +218,8 @@ def measure_packets(track: Track) -> PacketList:
     """
     with open_container(track.path) as container:
         try:
-            listed = list_pictures(container, container.streams.video[track.stream_index])
+            stream = container.streams.video[track.stream_index]
+            listed = list_pictures(container, stream, is_first_only=track.has_unreadable_rest)
         except av.error.FFmpegError as error:
             raise VideoError(f"{track.path}: no picture can be read ({reason_of(error)}); copy it again") from error
     return listed.count_from(track.zero_s)
@@ -218,11 +230,17 @@ def has_restarts(track: Track) -> bool:
     return not track.is_indexed and measure_packets(track).num_recordings > 1
 
 
-def _is_clock_late(path: Path, stream: VideoStream, *, start_s: float, end_s: float | None) -> bool:
+def _is_clock_late(
+    container: InputContainer, path: Path, stream: VideoStream, *, start_s: float, end_s: float | None
+) -> bool:
     """Return whether a late start is that of the recorder's clock rather than a delay of the first picture."""
     if start_s <= _MAX_DELAY_S:
         return False
-    return start_s > (_measure_end(path, stream.index) if end_s is None else end_s) - start_s
+    lengths_s = [(_measure_end(path, stream.index) if end_s is None else end_s) - start_s]
+    for sound in container.streams.audio:
+        ends_s = _tagged_end(sound) or 0.0
+        lengths_s.append(seconds_of(sound.duration, sound) or ends_s - seconds_of(sound.start_time, sound))
+    return start_s > max(lengths_s)
 
 
 def _measure_end(path: Path, stream_index: int) -> float:
@@ -232,6 +250,34 @@ def _measure_end(path: Path, stream_index: int) -> float:
         assert isinstance(stream, VideoStream)
         return list_pictures(container, stream).end_s
     return 0.0
+
+
+def _find_last_end(container: InputContainer, stream: VideoStream) -> float:
+    """Return the end of the pictures from the last key picture on, on the file's clock in seconds; 0 without any.
+
+    Recorders that were stopped, and tools that repair a header, store durations that are too short.
+    """
+    end_s = 0.0
+    with suppress(av.error.FFmpegError):
+        container.seek(_LAST_TICK, stream=stream)
+        for packet in container.demux(stream):
+            if packet.pts is not None:
+                end_s = max(end_s, seconds_of(packet.pts, stream) + seconds_of(packet.duration, stream))
+    return end_s
+
+
+def _has_unreadable_rest(path: Path, container: str, stream: VideoStream) -> bool:
+    """Return whether a further mp4 or FLV file is appended whose pictures FFmpeg skips or decodes wrongly.
+
+    Of mp4, FFmpeg knows the tables and the settings of the first file alone; fragments need only the settings.
+    """
+    if container == "flv":
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _FLV_START.search(content, 1) is not None
+    if container != _MP4:
+        return False
+    settings = [find_settings(header) for header in read_boxes(path, b"moov")]
+    return any(stream.frames or other != settings[0] for other in settings[1:])
 
 
 def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> bool:
@@ -296,12 +342,19 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
         needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0
         is_too_short = needed_s > duration_s + max(0.25, 2.5 * needed_s / max(1, stream.frames))
         return None if is_too_short else start_s + duration_s  # the stored value excludes the delay
-    if (stored := _CLOCK.match(stream.metadata.get("DURATION", ""))) is not None:
-        hours, minutes, seconds = map(float, stored.groups())
-        return hours * 3600 + minutes * 60 + seconds
+    if (tagged_s := _tagged_end(stream)) is not None:
+        return tagged_s
     if container.duration and len(container.streams) == 1:
         return container.duration / av.time_base
     return None
+
+
+def _tagged_end(stream: Stream) -> float | None:
+    """Return the end of a stream on the file's clock that Matroska stores as a tag, in seconds."""
+    if (stored := _CLOCK.match(stream.metadata.get("DURATION", ""))) is None:
+        return None
+    hours, minutes, seconds = map(float, stored.groups())
+    return hours * 3600 + minutes * 60 + seconds
 
 
 def reason_of(error: BaseException) -> str:

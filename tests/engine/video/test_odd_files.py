@@ -24,9 +24,11 @@ from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import SHARED
 from tests.support.streams.odd import (
     MATRICES,
+    add_sound,
     append,
     delay_and_cut,
     delay_fragments,
+    store_duration,
     write_hdr,
     write_interlaced,
     write_matrix,
@@ -147,6 +149,40 @@ def test_recordings_that_are_appended_follow_each_other(tmp_path: Path, decode: 
     assert [frame.index for frame in frames] == list(range(20))
     assert probe(whole).duration_s == pytest.approx(10, abs=0.02)
     assert probe(whole).copy_reason
+
+
+@pytest.mark.parametrize("kind", ["mp4", "fragmented.mp4", "flv"])
+def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
+    first = write_recording(tmp_path / f"a.{kind}", levels=range(20, 70))
+    second = write_recording(tmp_path / f"b.{kind}", levels=range(120, 170), width=64)
+    whole, damages = append(tmp_path / f"whole.{kind}", first, second), list[str]()
+    frames = list(read_frames(whole, fps=2, on_damage=damages.append))
+    levels = [frame.image.mean() for frame in read_frames(first, fps=2, on_damage=pytest.fail)]
+    assert [frame.image.mean() for frame in frames] == levels
+    assert probe(whole).duration_s == pytest.approx(5, abs=0.1)
+    assert damages == [
+        f"{whole}: only its first 5.00 s can be read: another recording is appended to the file; "
+        "give each recording as a file, or join them with FFmpeg's concat"
+    ]
+    list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
+
+
+@pytest.mark.parametrize(("name", "codec"), [("a.webm", "libvpx"), ("a.mkv", "libx264")])
+def test_a_stored_duration_that_is_too_short_hides_no_pictures(tmp_path: Path, name: str, codec: str) -> None:
+    path = write_at(tmp_path / name, [number / 10 for number in range(40)], codec=codec)
+    store_duration(path, duration_s=0.4)
+    assert probe(path).duration_s == pytest.approx(4, abs=0.11)
+    excerpt = Excerpt(start_s=2, num_frames=4)
+    assert len(list(read_frames(path, fps=2, excerpt=excerpt, on_damage=pytest.fail))) == 4
+
+
+@pytest.mark.parametrize("name", ["late.mp4", "late.mkv"])
+def test_pictures_that_begin_late_beside_the_sound_keep_their_times(tmp_path: Path, name: str) -> None:
+    source = write_at(tmp_path / "source.mp4", [3 + number / 10 for number in range(20)])
+    path = add_sound(tmp_path / name, source, length_s=5)
+    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
+    assert [frame.time_s for frame in frames] == pytest.approx([3] * 7 + [3.5, 4, 4.5], abs=2e-3)
+    assert not probe(path).copy_reason.startswith("its clock")
 
 
 @pytest.mark.parametrize("clocks", [(0, 0, 0), (0, 3600, 30)], ids=["restart", "jump"])

@@ -8,6 +8,7 @@ from typing import Final
 
 import av
 import numpy as np
+from av.audio.frame import AudioFrame
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -43,21 +44,21 @@ def append(path: Path, *parts: Path) -> Path:
     return path
 
 
-def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0) -> Path:
+def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0, width: int = 96) -> Path:
     """Write grey pictures at 10 a second; the kind is the name after the first dot, such as ``live.webm``."""
     kind = path.name.partition(".")[2]
     options = {
         "live.webm": {"live": "1"},
         "fragmented.mp4": {"movflags": "+frag_keyframe+empty_moov+default_base_moof"},
     }.get(kind, {})
-    codec = "libvpx" if kind.endswith("webm") else "libx264"
+    codec = {"webm": "libvpx", "flv": "flv"}.get(path.suffix[1:], "libx264")
     coding = {"g": "20", "bf": "0" if kind == "fragmented.mp4" else "2"} if codec == "libx264" else {}
     with av.open(str(path), "w", options=options) as container:
         stream = container.add_stream(codec, rate=10, options=coding)
         assert isinstance(stream, VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = width, 64, "yuv420p"
         for number, level in enumerate(levels):
-            frame = VideoFrame.from_ndarray(np.full((64, 96, 3), level, np.uint8), format="rgb24")
+            frame = VideoFrame.from_ndarray(np.full((64, width, 3), level, np.uint8), format="rgb24")
             frame.pts, frame.time_base = 10 * start_s + number, Fraction(1, 10)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
@@ -140,4 +141,32 @@ def delay_and_cut(path: Path, *, delay_s: int, length_s: int) -> None:
         box = content.rindex(name, 0, at) - 4
         size = int.from_bytes(content[box : box + 4], "big") + len(new) - old_size
         content[box : box + 4] = size.to_bytes(4, "big")
+    path.write_bytes(content)
+
+
+def add_sound(path: Path, source: Path, *, length_s: int) -> Path:
+    """Copy a video and add silence from the start on."""
+    with av.open(str(source)) as old, av.open(str(path), "w") as new:
+        stream = new.add_stream_from_template(old.streams.video[0])
+        sound = new.add_stream("aac" if path.suffix == ".mp4" else "libopus", rate=48_000, layout="mono")
+        for packet in old.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                new.mux(packet)
+        for number in range(length_s * 50):
+            frame = AudioFrame.from_ndarray(np.zeros((1, 960), np.float32), format="fltp", layout="mono")
+            frame.sample_rate, frame.pts = 48_000, 960 * number
+            new.mux(sound.encode(frame))
+        new.mux(sound.encode(None))
+    return path
+
+
+def store_duration(path: Path, *, duration_s: float) -> None:
+    """Replace the duration in the header of a Matroska file of less than a minute."""
+    content = bytearray(path.read_bytes())
+    at = content.index(b"\x44\x89\x88") + 3  # RFC 9559: Duration, 8 bytes
+    content[at : at + 8] = struct.pack(">d", 1000 * duration_s)
+    while (at := content.find(b"00:00:", at)) >= 0:  # the tag of each stream
+        content[at : at + 18] = b"00:00:%012.9f" % duration_s
+        at += 18
     path.write_bytes(content)

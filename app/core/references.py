@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock
+from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import frame_at
 from stepscope.engine.video.track import EPSILON_S
@@ -40,10 +41,10 @@ def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
 def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
     """Return an upload with its reference from a file, and the reference with the length that the file states.
 
-    That of the upload ends with the video, or with its last turn, whatever length the file states. The reference is the
-    only record of the file, or the record whose ``video_id`` or file name matches the upload.
+    That of the upload ends at most ``MAX_MISSING_S`` after the video, whatever length the file states. The reference is
+    the only record of the file, or the record whose ``video_id`` or file name matches the upload.
 
-    Raises ``ValueError`` with the file, record, field and remedy.
+    Raises ``ValueError`` with the file, record, field and remedy; also for a turn after that end.
     """
     check_size(path)
     sample = _find(read_samples(path), clip, path)
@@ -51,12 +52,18 @@ def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
         raise ValueError(f"{path}: the video {sample.video_id} {reason}")
     num_frames = max(1, math.ceil((clip.duration_s - EPSILON_S) * sample.fps))
     clip = replace(clip, fps=sample.fps, num_frames=num_frames)
-    last_turn = max((frame_at(turn.time_s, sample.fps) for turn in sample.turns), default=0)
+    max_frames = find_max_frames(clip)
+    if late := next((turn for turn in sample.turns if frame_at(turn.time_s, sample.fps) >= max_frames), None):
+        raise ValueError(
+            f"{path}, video {sample.video_id}: the {late.role} turn {short_repr(late.text)} at "
+            f"{format_clock(late.time_s, digits=1)} lies after the end of {clip.name}, which lasts "
+            f"{format_clock(clip.duration_s, digits=1)}; upload the video of this reference, or remove the turn"
+        )
     own = replace(
         sample,
         video_id=clip.video_id,
         video_path=None,
-        num_frames=max(num_frames, min(sample.num_frames, find_max_frames(clip)), last_turn + 1),
+        num_frames=max(num_frames, min(sample.num_frames, max_frames)),
         start_s=None,  # the reference is about the whole upload
     )
     return replace(clip, sample=own), sample

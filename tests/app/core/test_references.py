@@ -21,7 +21,7 @@ from stepscope.app.tabs.reviews.api import Answer, answer
 from stepscope.app.web.views import Buttons, ClipView, RunView
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples
-from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.data.writers import write_samples
 from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.paths import SHARED
@@ -146,6 +146,20 @@ def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
     said = take(clip, tmp_path / "own.json")[1].status.value
     assert said.startswith("⚠ mine.mp4, 0:06")
     assert said.endswith("The reference covers a video of 0:30. Is this the right file?")
+
+
+def test_a_turn_hours_after_the_upload_is_named_and_refused(
+    take: Take, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    late = Turn(time_s=3 * 3600, role="assistant", text="Hang the sail.")
+    own = replace(sample, turns=(*sample.turns, late), num_frames=4 * 3600 * 2)
+    write_samples(tmp_path / "own.json", [own], file_format="manifest")
+    clip_view, run_view, _ = take(clip, tmp_path / "own.json")
+    assert run_view.status.value.endswith(
+        f"own.json, video {own.video_id}: the assistant turn 'Hang the sail.' at 180:00.0 lies after the end of "
+        "mine.mp4, which lasts 0:06.0; upload the video of this reference, or remove the turn."
+    )
+    assert all(isinstance(value, dict) for value in clip_view), "skips"
 
 
 @pytest.mark.parametrize(

@@ -130,14 +130,14 @@ class BatchContext:
         return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
 
     def comparable_runs(self, name: str) -> list[str]:
-        """Return the names of the other runs of a run's split, as ``run_names``; all others while its split is unknown.
+        """Return the names of the runs of a run's split, as ``run_names``; all while its split is unknown.
 
-        A run whose ``run.json`` is invalid is among them: the comparison names its problem.
+        The run itself is among them, and runs whose ``run.json`` is invalid: the comparison names their problem.
         """
-        others, split = [other for other in self.run_names() if other != name], None
+        names, split = self.run_names(), None
         with suppress(ValueError):
             split = self.split_of(RunFolder(self.folder(name)).settings() or {})
-        return others if split is None else [other for other in others if self._has_split(other, split)]
+        return names if split is None else [other for other in names if self._has_split(other, split)]
 
     def _has_split(self, name: str, split: Split) -> bool:
         with suppress(ValueError):

@@ -77,7 +77,7 @@ def compare(
     """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
     try:
         if not name or not other or name == other:
-            is_alone = name is not None and not batches.comparable_runs(name)
+            is_alone = name is not None and batches.comparable_runs(name) == [name]
             raise ValueError(NO_SECOND_RUN if is_alone else "Choose two runs: A above, B here")
         found = batches.compare(name, other, encode=context.encode)
         a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
@@ -103,6 +103,21 @@ def compare(
         **sort_videos(batches, compared, metric)._asdict(),
         turns=choose_turns(batches, compared, wrong_in),
     )
+
+
+def compare_again(
+    context: AppContext,
+    batches: BatchContext,
+    compared: ComparedRuns | None,
+    name: str | None,
+    other: str | None,
+    wrong_in: str,
+    metric: str,
+) -> CompareView:
+    """Compare the chosen runs if others are shown: of two comparisons at once, the older one may end last."""
+    if compared is None or not name or not other or name == other or compared[:2] == (name, other):
+        return CompareView(*(gr.skip() for _ in CompareView._fields))
+    return compare(context, batches, name, other, wrong_in, metric)
 
 
 def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
@@ -149,6 +164,9 @@ def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure
 
 def list_other_runs(batches: BatchContext, name: str | None, other: str | None, linked: str | None) -> Any:
     """Return the dropdown of the runs with which the shown run can be compared: those of its split.
+
+    The shown run is among them. For Gradio a choice is a place in the list: while the list of another shown run is on
+    its way, its places must not change.
 
     It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open.
 

@@ -129,14 +129,11 @@ def wire_compare_panel(
         yield comparing.compare(context, batches, name, other, wrong_in, metric)
 
     gr.on([here.select, runs.change], list_other_runs, [runs, panel.other], panel.other, **LATEST)
+    chosen = [runs, panel.other, panel.wrong_in, panel.metric]
     for event in (panel.other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
-        wire(
-            event,
-            compare,
-            [runs, panel.other, panel.wrong_in, panel.metric],
-            view,
-            **{**LATEST, "show_progress": "minimal", "show_progress_on": view.said},
-        )
+        options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
+        ended = wire(event, compare, chosen, view, **options)
+        wire(ended.then, partial(comparing.compare_again, context, batches), [view.compared, *chosen], view, **LATEST)
     sort_videos = partial(comparing.sort_videos, batches)
     of_videos = VideosView(videos=view.videos, distribution=view.distribution)
     wire(panel.metric.select, sort_videos, [view.compared, panel.metric], of_videos, **LATEST)

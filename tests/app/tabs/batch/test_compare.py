@@ -7,11 +7,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.compare import handlers as comparing
+from stepscope.app.tabs.batch.compare.handlers import ComparedRuns
 from stepscope.app.tabs.batch.compare.tables import compared_videos, describe_sides, draw_differences
 from stepscope.eval.metrics.bootstrap import Interval
 from stepscope.eval.metrics.definitions import NUM_FAILURES
@@ -110,7 +112,10 @@ def test_a_second_run_that_is_chosen_while_the_list_is_on_its_way_stays_chosen(
     assert "value" not in update(None, None), "no value: what is chosen meanwhile stays"
     assert "value" not in update("b", "c")
     assert update(None, "c")["value"] == "c"
-    assert update("a", "c")["value"] is None, "a run is not compared with itself"
+    assert "value" not in update("a", "c")
+    assert update("gone", "c")["value"] is None
+    places = {shown: comparing.list_other_runs(batches, shown, None, None).choices for shown in "abc"}
+    assert places["a"] == places["b"] == places["c"], "a choice is a place in the list"
     nothing = comparing.list_other_runs(batches, None, None, "c").constructor_args
     assert (nothing["interactive"], update(None, None)["interactive"]) == (False, True), "its options never shrink"
     assert "choices" not in nothing
@@ -123,7 +128,7 @@ def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: Bat
         RunFolder(batches.runs / name).write_settings(settings)
     (batches.runs / "damaged").mkdir()
     (batches.runs / "damaged" / "run.json").write_text("{", encoding="utf-8")
-    assert set(batches.comparable_runs("a")) == {"b", "damaged"}, "the comparison names what is damaged"
+    assert set(batches.comparable_runs("a")) == {"a", "b", "damaged"}, "the comparison names what is damaged"
     assert set(batches.comparable_runs("queued")) == {"a", "b", "c", "damaged"}
 
 
@@ -131,7 +136,7 @@ def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: Bat
 def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: BatchContext) -> None:
     batches = finished
     listed = comparing.list_other_runs(batches, "a", "a", None)
-    assert (listed.choices, listed.value) == ([("silent", "silent")], None)
+    assert sorted(listed.choices) == [("a", "a"), ("silent", "silent")]
     view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
     assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
@@ -147,6 +152,10 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     assert [row[3] for row in fewer] == sorted((row[3] for row in fewer), reverse=True)
     assert all(row[3] <= 0 for row in fewer)  # a silent run has none
     assert {row[2] for row in view.turns} == {"only B"}
+    assert comparing.compare_again(context, batches, view.compared, "a", "silent", "only B", "F1").said == gr.skip()
+    stale = ComparedRuns("gone", "silent", ())
+    again = comparing.compare_again(context, batches, stale, "a", "silent", "only B", "missing_rate")
+    assert (again.said, again.turns) == (view.said, view.turns), "that comparison ended late"
     chosen = comparing.choose_turns(batches, view.compared, "both")
     assert chosen == comparing.compare(context, batches, "a", "silent", "both", "F1").turns
     assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])

@@ -8,7 +8,7 @@ import { eventTime, requestScoring } from "./layer.js";
 import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "./opinions.js";
 import { outbox } from "./outbox.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
-import { host, layer, listeners, review, reviewer, state } from "../state/state.js";
+import { host, layer, review, reviewer, state } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 
 const RETRY_MS = 3000,
@@ -26,7 +26,7 @@ export function refusalReason(action) {
 // Sends waiting actions, one reviewer and video at a time, and fetches the reviews of the video that is shown. What the
 // server refuses for one reviewer and video stays queued and does not block the rest.
 export async function sendWaiting() {
-  if (!host.settings.can_review) return;
+  if (!host.settings.can_review || !host.element.isConnected) return;
   if (review.isAsking) {
     review.isAgain = true;
     return;
@@ -63,7 +63,7 @@ export async function sendWaiting() {
   }
   review.isAsking = false;
   const left = outbox.all();
-  if (left.length && !listeners.signal.aborted)
+  if (left.length && host.element.isConnected)
     review.timer = setTimeout(retryAll, left.every(refusalReason) ? REFUSED_MS : RETRY_MS);
   mergeOpinions();
 }

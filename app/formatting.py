@@ -15,6 +15,11 @@ STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in p
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}
 
 
+def format_rate(rate: float) -> str:
+    """Return a rate such as ``12 frames/s``; below 10, with a decimal place."""
+    return f"{rate:.{int(rate < 9.95)}f} frames/s"
+
+
 def format_score(value: Any, *, is_count: bool = False) -> str:
     """Return a score as text, ``undefined`` for nan."""
     if not isinstance(value, int | float) or math.isnan(value):

@@ -11,7 +11,7 @@ import gradio as gr
 
 from stepscope.app.core.run import Run, analyze_run, write_task
 from stepscope.app.core.videos import Clip
-from stepscope.app.formatting import format_clock
+from stepscope.app.formatting import format_clock, format_rate
 from stepscope.app.reviews.events import name_events, reference_event
 from stepscope.app.templates import render
 from stepscope.app.web.increments import StreamIncrements
@@ -194,7 +194,7 @@ def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None
     """
     at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
     done, total = len(increments.outputs), clip.num_frames
-    pace = "" if rate is None else f"{rate:.0f} frames/s, "
+    pace = "" if rate is None else f"{format_rate(rate)}, "
     view = show_status(f"Running: {done} of {format_count(total, 'frame')}, {pace}at {at} of {end_s}.")._replace(
         progress=_bar(done, total)
     )

@@ -21,7 +21,7 @@ from stepscope.app.core.references import digest_reference
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.run import Run, TaskText
 from stepscope.app.core.videos import Clip
-from stepscope.app.formatting import as_sentence
+from stepscope.app.formatting import as_sentence, format_rate
 from stepscope.app.tabs.player.corrected import read_corrected
 from stepscope.app.web.increments import StreamIncrements
 from stepscope.app.web.views import UNCHANGED, RunView, show_run, show_running, show_status
@@ -138,7 +138,7 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     ]
     if live.linked_digest not in (None, run.digest):
         problems.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
-    pace = f"{len(run.outputs) / wall_s:.0f} frames/s"
+    pace = format_rate(len(run.outputs) / wall_s)
     done = f"Done: {frames} in {wall_s:.1f} s ({pace}){run.describe_below(live.other)}."
     messages = [done, *problems]
     if is_unscored:

@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
-from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
+from stepscope.app.formatting import as_sentence, format_clock, format_rate, shorten_ids
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
@@ -70,6 +70,14 @@ def run() -> Run:
         config=StreamConfig(speak_threshold=0.2, update_threshold=0.63),
         outputs=fill_legality(outputs, initial_state(STEPS)),
     )
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [(0.04, "0.0 frames/s"), (1, "1.0 frames/s"), (9.96, "10 frames/s"), (55.8, "56 frames/s")],
+)
+def test_a_slow_rate_has_a_decimal_place(rate: float, words: str) -> None:
+    assert format_rate(rate) == words
 
 
 def test_times_are_written_in_minutes() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.core.results import count_failed
-from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.formatting import as_sentence, format_clock, format_rate
 from stepscope.app.tabs.batch.runs.scoring import make_score_job
 from stepscope.app.templates import render
 from stepscope.engine.plurals import format_count
@@ -97,7 +97,7 @@ def _rate_words(progress: Progress | None) -> str:
     assert progress is not None
     rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
     videos = format_count(progress.num_videos, "video")
-    return f"{progress.num_finished} of {videos}, {progress.frames_per_s:.0f} frames/s{rest}"
+    return f"{progress.num_finished} of {videos}, {format_rate(progress.frames_per_s)}{rest}"
 
 
 def draw_progress(progress: Progress) -> str:
@@ -119,4 +119,4 @@ def _worker_line(worker: WorkerStatus, progress: Progress) -> Mapping[str, str]:
         position = f"{len(names)} videos at once, frame {num_done} of {num_frames}"
     if rate and names:
         position += f", {format_clock((num_frames - num_done) / rate)} left"
-    return {"name": worker.name, "position": position, "rate": f"{rate:.0f} frames/s"}
+    return {"name": worker.name, "position": position, "rate": format_rate(rate)}

@@ -32,6 +32,7 @@ export function mount({ element, props, server, watch }) {
   );
   let current = null; // the key of the session that is shown
   let stream = null; // of the webcam
+  let isLeaving = false;
   const listeners = new AbortController();
 
   const wait = (ms) =>
@@ -40,10 +41,13 @@ export function mount({ element, props, server, watch }) {
     });
   const isOver = (key) => current !== key || !element.isConnected;
 
-  // The session ends with the page: the browser asks before, and the next page names the recording.
+  // The session ends with the page: the browser asks before, and the next page names the recording. Gradio closes its
+  // connection before the answer, and loads the page again even if the user stays.
   function askBefore(event) {
-    if (!element.isConnected) listeners.abort();
-    else if (current) event.preventDefault();
+    if (!element.isConnected) return listeners.abort();
+    if (!current) return;
+    event.preventDefault();
+    isLeaving = true;
   }
 
   function closeCamera() {
@@ -53,7 +57,7 @@ export function mount({ element, props, server, watch }) {
 
   function end() {
     current = null;
-    keepName("");
+    if (!isLeaving) keepName("");
     closeCamera();
     text.textContent = "";
     none.textContent = NONE;

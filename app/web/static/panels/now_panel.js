@@ -25,7 +25,7 @@ import { LOW_SIMILARITY, momentText, signOfKind } from "../playback/stops.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
 import { hasDecided, runWords } from "../state/preview.js";
 import { hasValues, visibleSignals } from "../state/signals.js";
-import { shown } from "../state/state.js";
+import { host, shown } from "../state/state.js";
 import { gradeText, legalityTag } from "./transcript.js";
 
 const WRONG_TEXT = "wrong text";
@@ -38,9 +38,11 @@ export function drawNowPanel(panel, data, frame, time, failure) {
   if (run) parts.push(createNode("p", "ss-of-run", `${failure ? "Failure, texts" : "Texts"} and states: ${run}`));
   if (failure) parts.push(failureCard(data, failure, Math.abs(time - failure.time) < 0.5 / data.fps));
   const head = createNode("p", "ss-line");
+  const total = hasRun ? data.times.length + data.num_dropped : data.expected_frames,
+    isUnknown = !hasRun && host.settings.hint; // a live session has no length
   head.append(
     createNode("b", "", clockText(time)),
-    ` frame ${frame + data.num_dropped} of ${hasRun ? data.times.length + data.num_dropped : data.expected_frames}`,
+    ` frame ${frame + data.num_dropped}${isUnknown ? "" : ` of ${total}`}`,
     ...inspectionButton(),
   );
   if (data.isReferenceAlone) head.append(createNode("span", "ss-tag", "reference alone, no run"));

@@ -25,8 +25,11 @@ def test_a_video_in_real_time_is_streamed_and_recorded(tiny_folder: Path, demo_m
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(address)
         page.get_by_role("tab", name="Live").click()
+        first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 0.*/)?.[0]"
+        page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
         page.click("#live_start")
         page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 3")
+        assert page.evaluate("window.first").strip() == "frame 0", "a session has no length"
         page.wait_for_function("document.querySelector('#live_monitor img').naturalWidth > 0")
         assert "NaN" not in page.inner_text("#live_player .ss-now")
         page.click("#live_stop")
@@ -123,3 +126,24 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(
         (folder,) = runs.glob("live-*")
         until_complete = f"document.querySelector('.live-none')?.textContent.includes('{folder.name}')"
         page.wait_for_function(until_complete)
+
+
+@pytest.mark.slow
+def test_a_session_whose_page_stays_is_named_when_gradio_loads_it_again(
+    tiny_folder: Path, demo_manifest: Path, tmp_path: Path
+) -> None:
+    with (
+        serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path) as address,
+        open_browser(FAKE_CAMERA) as browser,
+    ):
+        page = browser.new_page()
+        page.on("dialog", lambda dialog: dialog.dismiss())
+        page.goto(address)
+        wait_for_status(page, "Press Run")
+        page.get_by_role("tab", name="Live").click()
+        page.get_by_role("radio", name="Webcam").check()
+        page.click("#live_start")
+        page.wait_for_function("sessionStorage.getItem('stepscope:recording')")
+        with page.expect_event("dialog"):
+            page.evaluate("setTimeout(() => location.reload())")
+        page.wait_for_function("document.querySelector('.live-none')?.textContent.includes('was recorded as live-')")

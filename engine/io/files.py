@@ -148,6 +148,8 @@ def load_json(text: str) -> Any:
 
     Raises ``ValueError`` with one line, also for nesting that is too deep.
     """
+    if not strip_text(text):
+        raise json.JSONDecodeError("it is empty", text, 0)
     try:
         return json.loads(text.removeprefix(_BYTE_ORDER_MARK))
     except RecursionError:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stepscope.engine.cli.commands import read_steps
 from stepscope.engine.config import read_config
 from stepscope.engine.dialogue import parse_steps, parse_time, parse_user_turn
-from stepscope.engine.io.files import EncodingError, decode_text, read_text
+from stepscope.engine.io.files import EncodingError, decode_text, load_json, read_text
 from stepscope.engine.records import Step, UserTurn, numbered_lines
 
 STEPS = "S1: lay down the board\r\nS2: attach the axle\r\n"
@@ -41,6 +41,12 @@ def test_lines_are_numbered_without_the_byte_order_mark(tmp_path: Path, encoding
     path = tmp_path / "lines.jsonl"
     path.write_bytes(encode('{"a": "\u2028"}\n{}\n', encoding))
     assert list(numbered_lines(path)) == [(1, '{"a": "\u2028"}\n'), (2, "{}\n")]
+
+
+@pytest.mark.parametrize("text", ["", "\ufeff", " \r\n"])
+def test_an_empty_json_text_is_called_empty(text: str) -> None:
+    with pytest.raises(ValueError, match="it is empty"):
+        load_json(text)
 
 
 @pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u200e", "\u2060", "\u202a"])

@@ -48,6 +48,9 @@ class PromptCodec(Protocol):
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
         """Return the ids of the user turns of one frame; if they are answered, up to the reply."""
 
+    def question(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a question after an image, up to its answer. Raises ``ValueError`` if none can be asked."""
+
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text as the model writes it, for drafts."""
 

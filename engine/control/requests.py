@@ -43,6 +43,8 @@ class Decision:
     """Probability of speaking, in [0, 1]."""
     update_prob: float
     """Probability of a state update, in [0, 1]."""
+    updates: tuple[str, ...] = ()
+    """The updates that answers ask for, the most probable first; empty for other sources of decisions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

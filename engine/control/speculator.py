@@ -96,6 +96,7 @@ class Speculator:
         room: int | None = None,
     ) -> None:
         self.room = config.room if room is None else room
+        self._asks = config.policy.source == "answer"
         self.frames_end = 0
         """Frames before this index are known to exist."""
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
@@ -121,7 +122,7 @@ class Speculator:
     def image_item(self, frame: int) -> FeedItem:
         """Return the image of a frame, with the values that are read there."""
         return FeedItem(
-            piece=Image(frame_index=frame), needs_decision=True, needs_token=not self._codec.response_opening
+            piece=Image(frame_index=frame), needs_decision=not self._asks, needs_token=not self._codec.response_opening
         )
 
     def draft_frames(self, first: int, *, opening: tuple[int, ...] | None = None) -> Iterator[FeedItem]:
@@ -130,6 +131,8 @@ class Speculator:
         ``opening`` are the tokens before the first image; by default those after a silent frame.
         """
         buffer, codec = self._draft_buffer, self._codec
+        if self._asks:
+            return  # a frame is decided by questions behind it
         if self._config.do_sample and not codec.response_opening:
             return  # a token is sampled at each image, so that drafts would use up random numbers
         opening = codec.frame_separator if opening is None else opening

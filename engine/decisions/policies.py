@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Signal = Literal["speak", "update"]
-SignalSource = Literal["heads", "silent-token", "most-likely-token", "signal"]
+SignalSource = Literal["heads", "silent-token", "most-likely-token", "answer", "signal"]
 Level = Literal["value", "sum", "drop", "rise"]
 
 
@@ -56,7 +56,7 @@ class DecisionPolicy:
             raise ValueError(f"policy {self.name}: unknown level {self.level!r}, or a sum over frames in a row")
         if self.frames_in_a_row < 1:
             raise ValueError(f"policy {self.name}: frames_in_a_row must be at least 1; got {self.frames_in_a_row}")
-        if self.has_updates and self.source not in ("heads", "signal"):
+        if self.has_updates and self.source not in ("heads", "answer", "signal"):
             raise ValueError(f"policy {self.name}: a silent token gives no probability of an update")
 
     @property
@@ -106,11 +106,11 @@ class DecisionPolicy:
         return fires if thresholds.ndim else fires[0]
 
     def token_to_read(self, silent_id: int | None) -> int | None:
-        """Return the silent token of a checkpoint if the policy reads it, or None if it reads the heads.
+        """Return the silent token of a checkpoint if the policy reads it, or None if it reads none.
 
         Raises ``ValueError`` if the checkpoint lacks the token that the policy reads.
         """
-        if self.source == "heads":
+        if self.source in ("heads", "answer"):
             return None
         if silent_id is None:
             raise ValueError(f"the policy {self.name} needs a checkpoint that names its silent token")

@@ -20,8 +20,11 @@ def forward_packed(
     inputs: Sequence[Tensor],
     caches: Sequence[KVCache],
     read_positions: Sequence[Sequence[int]],
+    own_positions: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """Append each stream's embeddings ``[L_i, D]`` to its cache; return hidden states ``[R, D]``.
+
+    ``own_positions [axes, L_i]`` are the rotary positions of each stream; by default those after its cache.
 
     Row ``r`` is the ``r``-th of all ``read_positions``, stream after stream; positions count from 0 in each input.
 
@@ -32,7 +35,10 @@ def forward_packed(
     lengths = [len(embeddings) for embeddings in inputs]
     starts = [cache.length for cache in caches]
     hidden = torch.cat(list(inputs))
-    positions = torch.cat([torch.arange(s, s + n, device=hidden.device) for s, n in zip(starts, lengths, strict=True)])
+    own_positions = own_positions or [
+        torch.arange(start, start + length, device=hidden.device) for start, length in zip(starts, lengths, strict=True)
+    ]
+    positions = torch.cat(list(own_positions), dim=-1)
     text = model.text_model
     groups = text.config.num_attention_heads // text.config.num_key_value_heads
     masks = (_causal_mask(start, length, hidden) for start, length in zip(starts, lengths, strict=True))
@@ -42,6 +48,7 @@ def forward_packed(
     read_rows = torch.tensor(
         [offset + at for offset, reads in zip(offsets, read_positions, strict=False) for at in reads],
         device=hidden.device,
+        dtype=torch.long,  # a pass that only feeds reads no row
     )
     return forward_layers(text, hidden, positions, attention, read_rows=read_rows)
 

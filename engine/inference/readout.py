@@ -19,6 +19,8 @@ class ReadoutSpec:
     """The token that means silence; None to read the heads."""
     needs_most_likely: bool = False
     """Whether silence must be the most likely token; else the probability of speaking is 1."""
+    answer_ids: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    """The tokens of yes and of no, whose share of yes is the probability of speaking; None to read no answer."""
     suppress_tokens: tuple[int, ...] = ()
     """Token ids that are never generated."""
     suppress_at_images: tuple[int, ...] = ()
@@ -30,6 +32,7 @@ def make_readout_spec(checkpoint: Checkpoint, policy: DecisionPolicy) -> Readout
     return ReadoutSpec(
         silent_id=checkpoint.token_to_read(policy),
         needs_most_likely=policy.source == "most-likely-token",
+        answer_ids=checkpoint.answer_ids(policy),
         suppress_tokens=checkpoint.prompt.suppress_tokens,
         suppress_at_images=() if checkpoint.silent_id is None else (checkpoint.silent_id,),
     )
@@ -49,6 +52,10 @@ def decision_probs(
 
     ``logits [N, V]`` are those of the next tokens, if they are known.
     """
+    if spec.answer_ids is not None:
+        logits = model.token_logits(hidden).double() if logits is None else logits.double()
+        yes, no = (logits[:, list(ids)].logsumexp(-1) for ids in spec.answer_ids)
+        return (yes - no).sigmoid(), torch.zeros_like(yes)
     if spec.silent_id is None:
         speak, update = model.decision_logits(hidden)
         return speak.sigmoid().double(), update.sigmoid().double()

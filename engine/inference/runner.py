@@ -116,7 +116,7 @@ class Runner:
         ]
 
     def _check_shape(self, frame: FrameFeatures) -> Tensor:
-        shape = (self.model.tokens_per_frame, self.model.feature_dim)
+        shape = self.model.feature_shape
         if frame.features.shape != shape:
             raise FeatureError(
                 f"frame {frame.index} has features {list(frame.features.shape)}, but this checkpoint takes "
@@ -169,7 +169,7 @@ def forward_batch(
                 if has_nan(result):
                     runner.cache = runner.cache.detached()  # the stream runs eagerly from here on
             return results
-    return _forward_eager(runners, [embed_inputs(runners[0].model, pieces) for pieces in inputs], requests)
+    return _forward_eager(runners, inputs, requests)
 
 
 def embed_inputs(model: VisionLanguageModel, inputs: Inputs) -> Tensor:
@@ -185,15 +185,20 @@ def embed_inputs(model: VisionLanguageModel, inputs: Inputs) -> Tensor:
 
 
 def _forward_eager(
-    runners: Sequence[Runner], inputs: Sequence[Tensor], requests: Sequence[ForwardRequest]
+    runners: Sequence[Runner], pieces: Sequence[Inputs], requests: Sequence[ForwardRequest]
 ) -> list[ForwardResult]:
-    """Run passes of any length from embedded inputs ``[L_i, D]``."""
-    model = runners[0].model
+    """Run passes of any length."""
+    model, caches = runners[0].model, [runner.cache for runner in runners]
+    inputs = [embed_inputs(model, one) for one in pieces]
+    placed = [model.place(one, cache.next_position) for one, cache in zip(pieces, caches, strict=True)]
+    positions = [place[0] for place in placed if place is not None] or None
     read_positions = [sorted({*request.decision_positions, *request.sample_positions}) for request in requests]
     if len(runners) == 1:
-        hidden = model(inputs[0][None], runners[0].cache)[0, read_positions[0]]
+        hidden = model(inputs[0][None], caches[0], positions and positions[0])[0, read_positions[0]]
     else:
-        hidden = forward_packed(model, inputs, [runner.cache for runner in runners], read_positions)
+        hidden = forward_packed(model, inputs, caches, read_positions, positions)
+    for cache, place in zip(caches, placed, strict=True):
+        cache.ends += [] if place is None else place[1]
     keys = ((stream, at) for stream, positions in enumerate(read_positions) for at in positions)
     row_of = {key: row for row, key in enumerate(keys)}  # (stream, position) -> row of ``hidden``
     decision_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.decision_positions]

@@ -54,7 +54,7 @@ class BucketShape:
 def is_supported(model: VisionLanguageModel) -> bool:
     """Return whether the text model is a Llama whose rotary embedding does not depend on the length."""
     text = model.text_model
-    return isinstance(text, LlamaModel) and has_fixed_rotation(text)
+    return model.supports_graphs and isinstance(text, LlamaModel) and has_fixed_rotation(text)
 
 
 def pick_bucket(

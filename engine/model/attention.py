@@ -50,21 +50,24 @@ def forward_layers(
     *,
     read_rows: Tensor | None = None,
 ) -> Tensor:
-    """Return the last hidden states of embeddings ``[N, D]`` at positions ``[N]``.
+    """Return the last hidden states of embeddings ``[N, D]`` at positions ``[N]``, or ``[axes, N]``.
 
+    Embeddings ``[N, (1 + n) * D]`` also have what is added after each of the first ``n`` layers.
     ``read_rows [R]`` are the rows to return, ``[R, D]``; by default all. The last layer spares its MLP for the others.
     """
-    hidden = hidden[None]
-    options = {"position_embeddings": text_model.rotary_emb(hidden, position_ids=positions[None])}
+    hidden, *added = hidden[None].split(text_model.config.hidden_size, dim=-1)
+    options = {"position_embeddings": text_model.rotary_emb(hidden, position_ids=positions.unsqueeze(-2))}
     *layers, last = text_model.layers
-    for layer in layers:
+    for number, layer in enumerate(layers):
         hidden = layer(hidden, layer_attention=attention, **options)
-    hidden = hidden + last.self_attn(last.input_layernorm(hidden), layer_attention=attention, **options)[0]
+        hidden = hidden + added[number] if number < len(added) else hidden
+    normed = last.input_layernorm(hidden)
+    hidden = hidden + last.self_attn(normed, attention_mask=None, layer_attention=attention, **options)[0]
     if read_rows is not None:
         hidden = hidden[:, read_rows]
     hidden = hidden + last.mlp(last.post_attention_layernorm(hidden))
-    normed: Tensor = text_model.norm(hidden)
-    return normed[0]
+    last_hidden: Tensor = text_model.norm(hidden)
+    return last_hidden[0]
 
 
 def has_fixed_rotation(text_model: PreTrainedModel) -> bool:

@@ -24,15 +24,19 @@ from stepscope.engine.model.files.heads_file import SILENT_TOKEN, find_heads, re
 from stepscope.engine.model.files.hub import find_model_folder
 from stepscope.engine.model.files.smolvlm_files import find_silent_id, load_tokenizer, load_vlm
 from stepscope.engine.model.heads import add_heads, add_tokens
+from stepscope.engine.model.hub.layout import POLICY, is_hub_model
+from stepscope.engine.model.hub.loading import load_hub_model
+from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.identity import (
     ModelIdentity,
     digest_encoder,
     digest_tower,
+    digest_vision,
     identify_folder,
     identify_layout,
 )
 from stepscope.engine.model.preprocessing import Normalization
-from stepscope.engine.model.prompt import Prompt, StreamPrompt
+from stepscope.engine.model.prompt import Prompt, StreamPrompt, find_answer_ids
 from stepscope.engine.model.published.layout import Layout, find_family, is_published, read_layout
 from stepscope.engine.model.smolvlm import Pooling, StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -79,6 +83,8 @@ class Checkpoint:
         """Digest of the vision encoder's values; equal in every dtype that represents the same values."""
         if self.layout is not None:
             return digest_tower(self.layout.tower, self.model.frame_tokens)
+        if isinstance(self.model, HubModel):
+            return digest_vision(self.folder, self.model.frame_format)
         return digest_encoder(self.base or self.folder, self.smolvlm.vlm.config)
 
     @cached_property
@@ -105,12 +111,21 @@ class Checkpoint:
         Raises ``ValueError`` if the checkpoint lacks the token or the heads.
         """
         if policy.source == "heads" and not self.model.has_heads:
-            assert self.layout is not None
+            of_family = f", the policy of {self.layout.family.name}" if self.layout is not None else ""
             raise ValueError(
-                f"{self.name} has no decision heads; set decision_policy to {self.layout.family.policy}, the policy of "
-                f"{self.layout.family.name}"
+                f"{self.name} has no decision heads; set decision_policy to {self.trained_policy}{of_family}"
             )
         return policy.token_to_read(self.silent_id)
+
+    def answer_ids(self, policy: DecisionPolicy) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Return the tokens of yes and of no for a policy that reads answers; None for any other.
+
+        Raises ``ValueError`` if the checkpoint answers no questions.
+        """
+        if policy.source != "answer":
+            return None
+        self.prompt.question("")
+        return find_answer_ids(self.prompt.tokenizer)
 
     def describe_images(self) -> str:
         """Return how images are prepared, as one line of text; equal lines mean equal preparation."""
@@ -154,6 +169,8 @@ def load_checkpoint(
         if heads is not None:
             raise CheckpointError(f"{folder} is a {find_family(folder).name} checkpoint, which takes no heads file")
         return _load_published(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize)
+    if is_hub_model(folder, has_heads=heads is not None or allow_untrained_heads):
+        return _load_hub(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize, heads=heads)
     refuse_quantization(folder, quantize)
     base = find_base(folder)
     vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
@@ -201,6 +218,29 @@ def _load_published(
         trained_policy=None if model.has_heads else layout.family.policy,
         layout=layout,
         quantize=quantize,
+    )
+
+
+def _load_hub(
+    name: str,
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    quantize: Quantization,
+    *,
+    heads: str | Path | None,
+) -> Checkpoint:
+    if heads is not None:
+        raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
+    refuse_quantization(folder, quantize)
+    model, prompt = load_hub_model(folder, dtype)
+    return Checkpoint(
+        name=name,
+        folder=folder,
+        model=model.to(device).eval().requires_grad_(requires_grad=False),
+        prompt=prompt,
+        normalization=read_normalization(folder),
+        trained_policy=POLICY,
     )
 
 

@@ -10,6 +10,7 @@ from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
 from stepscope.engine.model.files.heads_file import find_heads, read_heads, read_trained_policy
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
+from stepscope.engine.model.hub.layout import POLICY, is_hub_model
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
 from stepscope.engine.model.published.layout import find_family, is_published, read_layout
 
@@ -20,6 +21,8 @@ def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -
     Raises ``CheckpointError`` if the checkpoint cannot be found.
     """
     folder = find_folder(path_or_id)
+    if is_hub_model(folder, has_heads=heads is not None):
+        return POLICY
     if not is_published(folder):
         return read_trained_policy(read_heads(find_heads(folder, heads, allow_untrained=True))[1])
     if read_object(folder / "config.json").get("use_binary_decision_head"):
@@ -35,6 +38,8 @@ def identify_model(
     if is_published(folder):
         return identify_layout(read_layout(folder, find_model_folder), quantize=quantize)
     refuse_quantization(folder, quantize)
+    if is_hub_model(folder, has_heads=heads is not None):
+        return identify_folder(folder, heads=None)
     return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False), base=find_base(folder))
 
 

@@ -44,6 +44,8 @@ _WITHOUT_EFFECT: Final = frozenset(
     {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"}
 )
 _ENCODER_PARTS: Final = ("vision_model", "connector")
+_VISION_PARTS: Final = ("visual.", "vision", "connector", "projector")
+"""Parts of the names of tensors that encode images, in the models of ``engine.model.hub``."""
 _VISION_FIELDS: Final = (
     "hidden_size",
     "intermediate_size",
@@ -159,6 +161,13 @@ def digest_encoder(folder: Path, config: "SmolVLMConfig") -> str:
         for part in (name, str(list(tensor.shape)), _bytes(tensor.float() if tensor.is_floating_point() else tensor))
     )
     return _digest(chain([_canonical({**vision, "scale_factor": config.scale_factor})], values))
+
+
+def digest_vision(folder: Path, frame_format: Any) -> str:
+    """Return the digest of the vision encoder of an image-text model, and of the format of its frames."""
+    config = _effective(read_object(folder / "config.json").get("vision_config"))
+    values = _tensor_parts(_stored(folder, *_VISION_PARTS))
+    return _digest(chain([_canonical([config, asdict(frame_format)])], values))
 
 
 def _tensor_parts(tensors: Iterable[tuple[str, Tensor]]) -> Iterator[str | memoryview]:

@@ -70,11 +70,18 @@ class KVCache(Cache):
 
     def __init__(self, num_layers: int) -> None:
         super().__init__(layers=[KVCacheLayer() for _ in range(num_layers)])
+        self.ends: list[int] = []
+        """The position after each token, for a model whose positions are not the places in the cache; else empty."""
 
     @property
     def length(self) -> int:
         """Number of tokens held."""
         return int(self.get_seq_length())
+
+    @property
+    def next_position(self) -> int:
+        """The position of the next token."""
+        return self.ends[-1] if self.ends else self.length
 
     @property
     def num_bytes(self) -> int:
@@ -86,6 +93,7 @@ class KVCache(Cache):
         if not 0 <= length <= self.length:
             raise ValueError(f"the cache holds {self.length} tokens and cannot be cropped to {length}")
         if length < self.length:
+            del self.ends[length:]
             for layer in self.layers:
                 layer.length = length
 
@@ -100,6 +108,7 @@ class KVCache(Cache):
         if head < 0 or tail < 0 or head + tail > self.length:
             raise ValueError(f"the cache holds {self.length} tokens and cannot keep {head} and {tail} of them")
         if head + tail < self.length:
+            del self.ends[head : len(self.ends) - tail]
             for layer in self.layers:
                 layer.evict(head=head, tail=tail, shift_keys=shift_keys)
 
@@ -115,5 +124,6 @@ class KVCache(Cache):
 
     def copy_to(self, other: "KVCache", *, length: int | None = None, device: str | None = None) -> None:
         """Append the first ``length`` tokens, or all, to ``other``, on ``device`` if it is given."""
+        other.ends += self.ends[:length]
         for layer, target in zip(self.layers, other.layers, strict=True):
             layer.copy_to(target, length=length, device=device)

@@ -19,6 +19,9 @@ UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"
 MAX_TEXT_CHARS: Final = 2**20
 """Maximum length of a text that is split into tokens, which takes about 1 s and 300 MB; no context has room for it."""
+YES: Final = ("yes", "Yes", "YES", " yes", " Yes", " YES")
+NO: Final = ("no", "No", "NO", " no", " No", " NO")
+"""Spellings of answers; those that are one token of a tokenizer count."""
 _SYSTEM, _USER = ("\ue000", "\ue001")  # private-use characters as placeholders while the template is rendered
 
 
@@ -61,6 +64,18 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, **options: bool) 
     if len(text) > MAX_TEXT_CHARS:
         raise ContextError(f"a text has at most {MAX_TEXT_CHARS} characters; got {len(text)}; shorten it")
     return tuple(tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"]) if text else ()
+
+
+def find_answer_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the ids of all spellings of yes, and of no, that are one token.
+
+    Raises ``CheckpointError`` if the tokenizer has none.
+    """
+    pairs = [[encode_text(tokenizer, word) for word in words] for words in (YES, NO)]
+    yes, no = (tuple(sorted({ids[0] for ids in spellings if len(ids) == 1})) for spellings in pairs)
+    if not yes or not no:
+        raise CheckpointError("the tokenizer has no single token for yes and for no; its answers cannot be read")
+    return yes, no
 
 
 def _one_line(text: str) -> str:
@@ -125,6 +140,10 @@ class Prompt:
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
         """Return the ids of several user turns, in order."""
         return tuple(token for text in texts for token in self.user_turn(text))
+
+    def question(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a question after an image, up to its answer."""
+        return (*self.user_turn(text), *self.response_opening)
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text; special tokens in it are split into ordinary ones."""

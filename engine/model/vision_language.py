@@ -5,6 +5,7 @@ vocabulary. The KV cache, packed batches and CUDA graphs use ``text_model``, who
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,9 @@ class VisionLanguageModel(nn.Module, ABC):
     """How a frame is brought to the square size of the vision tower."""
     has_heads: bool = True
     """Whether ``decision_logits`` reads trained heads; without heads the tokens decide."""
+
+    supports_graphs: bool = True
+    """Whether its passes may be captured as CUDA graphs."""
 
     @property
     @abstractmethod
@@ -68,6 +72,19 @@ class VisionLanguageModel(nn.Module, ABC):
         """
 
     @property
+    def feature_shape(self) -> tuple[int, int]:
+        """Shape ``[I, F]`` of the features of a frame."""
+        return self.tokens_per_frame, self.feature_dim
+
+    def place(self, pieces: Sequence[int | Tensor], start: int) -> tuple[Tensor, list[int]] | None:
+        """Return the positions of tokens and frames from ``start`` on; None where they are the places in the context.
+
+        Returns:
+            The positions ``[axes, L]``, and the position after each token.
+        """
+        return None
+
+    @property
     def device(self) -> torch.device:
         """Device of the weights."""
         device: torch.device = self.text_model.get_input_embeddings().weight.device
@@ -84,8 +101,11 @@ class VisionLanguageModel(nn.Module, ABC):
         embedded: Tensor = self.text_model.get_input_embeddings()(ids)
         return embedded
 
-    def forward(self, inputs: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Feed embeddings ``[B, L, D]`` after the cached tokens; return hidden states ``[B, L, D]``."""
+    def forward(self, inputs: Tensor, cache: KVCache | None = None, positions: Tensor | None = None) -> Tensor:
+        """Feed embeddings ``[B, L, D]`` after the cached tokens; return hidden states ``[B, L, D]``.
+
+        ``positions`` are those of ``place``, for a model that has its own.
+        """
         output = self.text_model(inputs_embeds=inputs, past_key_values=cache, use_cache=cache is not None)
         hidden: Tensor = output.last_hidden_state
         return hidden

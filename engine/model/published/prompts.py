@@ -46,6 +46,10 @@ class _LlamaPrompt:
             raise CheckpointError("the base model's tokenizer has no bos_token; it is not that of a Llama 3")
         self.bos_id = tokenizer.bos_token_id
 
+    def question(self, text: str) -> tuple[int, ...]:
+        """Raise ``ValueError``: the published assistants answer no questions behind a frame."""
+        raise ValueError("the policy answer is for image-text models of the hub, not for a published assistant")
+
     def find(self, token: str) -> int:
         """Return the id of a special token. Raises ``CheckpointError`` if it is missing."""
         token_id = find_token(self.tokenizer, token)

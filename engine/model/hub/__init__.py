@@ -1,0 +1,1 @@
+"""Image-text models of the hub, streamed without trained heads."""

@@ -1,0 +1,42 @@
+"""Loads an image-text model of the hub from its folder, in safetensors only and without code of the folder."""
+
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoModelForImageTextToText
+
+from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.files.smolvlm_files import load_tokenizer
+from stepscope.engine.model.hub.images import read_format
+from stepscope.engine.model.hub.model import HubModel
+from stepscope.engine.model.hub.prompt import HubPrompt
+
+
+def load_hub_model(folder: Path, dtype: torch.dtype) -> tuple[HubModel, HubPrompt]:
+    """Load a model and its prompt. Raises ``CheckpointError`` with one line for a part that cannot be used."""
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # transformers raises many types of exception for an invalid config
+        raise CheckpointError(f"{folder} has no configuration that can be read: {first_line(error)}") from error
+    frame_format = read_format(config)
+    text = config.get_text_config()
+    windowed = sorted({*(getattr(text, "layer_types", None) or ())} - {"full_attention"})
+    if windowed:
+        raise CheckpointError(
+            f"{folder}: its decoder has layers of {', '.join(windowed)}, whose states cannot be cropped; choose a "
+            "model whose layers all keep keys and values"
+        )
+    prompt = HubPrompt(load_tokenizer(folder), image_id=config.image_token_id, frame_format=frame_format)
+    try:
+        with LOAD_LOCK:
+            vlm, report = AutoModelForImageTextToText.from_pretrained(
+                folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
+            )
+    except Exception as error:
+        raise CheckpointError(f"{folder} cannot be loaded: {first_line(error)}") from error
+    missing = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
+    if missing:
+        raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(missing[:3])}")
+    model = HubModel(vlm.eval(), frame_format=frame_format, opening=prompt.opening, closing=prompt.closing)
+    return model, prompt

@@ -1,0 +1,119 @@
+"""The parts of a context as token ids, taken from a model's own chat template.
+
+The context is one conversation: a system prompt, then messages of the user, whose images are the frames since the last
+reply, and replies: ``system | user # # # | assistant Good. | user # # ...``. Texts never become special tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.hub.images import FrameFormat
+from stepscope.engine.model.prompt import encode_text, find_answer_ids, schema_text
+from stepscope.engine.records import Step
+
+_SYSTEM, _ASKED, _REPLY, _NEXT = "\ue000", "\ue001", "\ue002", "\ue003"  # placeholders while the template is rendered
+
+
+class HubPrompt:
+    """Builds the parts of a context for a tokenizer with a chat template.
+
+    Attributes:
+        opening: Ids before the tokens of an image.
+        closing: Ids after them.
+
+    Raises:
+        CheckpointError: The template cannot be rendered, or cannot be extended turn by turn.
+    """
+
+    update_opening: tuple[int, ...] = ()
+    frame_separator: tuple[int, ...] = ()
+    feeds_eos = True
+    answers_user_turns = False
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, image_id: int, frame_format: FrameFormat) -> None:
+        self.tokenizer, self._image_id = tokenizer, image_id
+        image = str(tokenizer.convert_ids_to_tokens(image_id))
+        one, two = self._render(1), self._render(2)
+        before, self._user_end = self._cut(one, _ASKED)
+        system, content = self._cut(before, _SYSTEM)
+        head, _, _ = content.partition(image)
+        block = _grown(content, self._cut(self._cut(two, _ASKED)[0], _SYSTEM)[1])
+        text_before, found, text_after = block.partition(image)
+        user_opening = head.removesuffix(text_before) if text_before and head.endswith(text_before) else head
+        if not found or user_opening + block != content:
+            raise CheckpointError("the chat template writes an image in different ways; it cannot be streamed")
+        whole = self._render(1, is_whole=True)
+        reply_opening, after = self._cut(self._cut(whole, _ASKED)[1], _REPLY)
+        reply_end, _ = self._cut(after, image)
+        self._before_system, self._after_system = system, user_opening
+        self.opening = self._ids(text_before + frame_format.opening)
+        self.closing = self._ids(frame_format.closing + text_after)
+        self.response_opening = self._ids(reply_opening)
+        end = self._ids(reply_end.removesuffix(text_before) if text_before else reply_end)
+        if not end or not self.response_opening:
+            raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
+        self.eos_id, self.stream_opening = end[0], end[1:]
+        self.summary_request = self.user_turns([SUMMARY_REQUEST])
+        find_answer_ids(tokenizer)  # before the first frame
+
+    @property
+    def suppress_tokens(self) -> tuple[int, ...]:
+        """The placeholder of an image."""
+        return (self._image_id,)
+
+    def schema(
+        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+    ) -> tuple[int, ...]:
+        """Return the ids of the system prompt, and of the opening of the first message."""
+        text = schema_text(goal=goal, steps=steps, state=state, summary=summary)
+        return (*self._ids(self._before_system), *self.words(text), *self._ids(self._after_system))
+
+    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of texts of the user, which precede an image within a message."""
+        return tuple(token for text in texts for token in self.words(f"{text}\n"))
+
+    def question(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a question after an image, up to its answer."""
+        return (*self.words(text), *self.response_opening)
+
+    def words(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text; special tokens in it are split into ordinary ones."""
+        return encode_text(self.tokenizer, text, split_special_tokens=True)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of generated ids, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return encode_text(self.tokenizer, text)
+
+    def _render(self, num_images: int, *, is_whole: bool = False) -> str:
+        """Render a message of images and a text; if ``is_whole``, with a reply and a message after it."""
+
+        def say(role: str, text: str, images: int = 0) -> dict[str, Any]:
+            return {"role": role, "content": [{"type": "image"}] * images + [{"type": "text", "text": text}]}
+
+        messages = [say("system", _SYSTEM), say("user", _ASKED, num_images)]
+        if is_whole:
+            messages += [say("assistant", _REPLY), say("user", _NEXT, 1)]
+        try:
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
+        except (TemplateError, TypeError) as error:
+            raise CheckpointError(f"the chat template cannot be rendered: {error}; correct it") from error
+
+    def _cut(self, rendered: str, text: str) -> tuple[str, str]:
+        """Return the parts before and after the first occurrence of a text."""
+        before, found, after = rendered.partition(text)
+        if not found:
+            raise CheckpointError("the chat template leaves out a part of the conversation; it cannot be streamed")
+        return before, after
+
+
+def _grown(once: str, twice: str) -> str:
+    """Return the text that a second image added at the end."""
+    return twice[len(once) :] if twice.startswith(once) else ""

@@ -1,0 +1,210 @@
+"""Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
+
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.draft_buffer import ComputedItem
+from stepscope.engine.control.requests import Image
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.inference.runner import embed_inputs
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
+from stepscope.engine.model.hub.model import HubModel
+from stepscope.engine.model.hub.prompt import HubPrompt
+from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.preprocessing import normalize_images
+from stepscope.engine.model.prompt import schema_text
+from stepscope.engine.records import FrameOutput, Step
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
+from tests.support.streams.batches import stream_many
+from tests.support.streams.hub import MODEL_TYPES, write_hub
+from tests.support.streams.streams import assert_equal, between
+
+STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
+TASK = Task(goal="build the toy truck", steps=STEPS)
+NUM_FRAMES = 8
+
+
+@pytest.fixture(scope="module", params=MODEL_TYPES)
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return load_model(write_hub(tmp_path_factory.mktemp("hub"), request.param), device="cpu")
+
+
+def make_images(number: int = NUM_FRAMES, *, seed: int = 1) -> list[Any]:
+    noise = torch.Generator().manual_seed(seed)
+    return list(torch.randint(0, 255, (number, 60, 80, 3), generator=noise, dtype=torch.uint8).numpy())
+
+
+def make_frames(checkpoint: Checkpoint, number: int = NUM_FRAMES, *, seed: int = 1) -> list[FrameFeatures]:
+    features = encode_images(checkpoint, make_images(number, seed=seed))
+    return [FrameFeatures(index=n, time_s=n / 2, features=one) for n, one in enumerate(features)]
+
+
+def settings(checkpoint: Checkpoint) -> StreamConfig:
+    """Return thresholds that many frames exceed."""
+    config = checkpoint.fit_config(StreamConfig(max_new_tokens=6, speak_threshold=1, update_threshold=1))
+    silent = list(Streamer(checkpoint, config).run(make_frames(checkpoint), TASK))
+    return replace(
+        config,
+        speak_threshold=min(output.speak_prob for output in silent) / 2,
+        update_threshold=between([output.update_prob for output in silent], 0.5),
+    )
+
+
+def run_traced(checkpoint: Checkpoint, config: StreamConfig) -> tuple[list[FrameOutput], list[ComputedItem]]:
+    """Return the outputs of a stream and the items of its context."""
+    request = StreamRequest(video_id="v", features=make_frames(checkpoint), task=TASK, is_traced=True)
+    events = list(Streamer(checkpoint, config).run_many([request]))
+    assert events[-1].trace is not None, events[-1].error
+    return [event.output for event in events if event.output], events[-1].trace.contexts[-1]
+
+
+def hub_parts(checkpoint: Checkpoint) -> tuple[HubModel, HubPrompt]:
+    assert isinstance(checkpoint.model, HubModel)
+    assert isinstance(checkpoint.prompt, HubPrompt)
+    return checkpoint.model, checkpoint.prompt
+
+
+def spell(checkpoint: Checkpoint, items: list[ComputedItem]) -> list[int]:
+    """Return the ids of a context, with a placeholder for each token of an image."""
+    model, prompt = hub_parts(checkpoint)
+    image = [*prompt.opening, *prompt.suppress_tokens * model.features_per_frame, *prompt.closing]
+    pieces = [item.item.piece for item in items]
+    return [token for piece in pieces for token in (image if isinstance(piece, Image) else [piece])]
+
+
+def forward_whole(checkpoint: Checkpoint, ids: list[int], num_images: int) -> Tensor:
+    """Return the logits of the model's own forward over a whole conversation."""
+    model, prompt = hub_parts(checkpoint)
+    pixels = normalize_images(
+        make_images(num_images), size=model.image_size, normalization=checkpoint.normalization, framing=model.framing
+    )
+    inputs = model.frame_format.prepare(pixels)
+    if model.grid is not None:
+        inputs["mm_token_type_ids"] = torch.tensor([[int(token in prompt.suppress_tokens) for token in ids]])
+    with torch.no_grad():
+        logits: Tensor = model.vlm(input_ids=torch.tensor([ids]), **inputs).logits[0]
+    return logits
+
+
+def test_a_stream_is_the_model_over_the_whole_conversation(checkpoint: Checkpoint) -> None:
+    outputs, items = run_traced(checkpoint, settings(checkpoint))
+    assert sum(output.response is not None for output in outputs) > 1
+    assert sum(len(output.updates) for output in outputs) > 1
+    ids = spell(checkpoint, items)
+    logits = forward_whole(checkpoint, ids, NUM_FRAMES)
+    _, prompt = hub_parts(checkpoint)
+    logits[:, list(prompt.suppress_tokens)] = -torch.inf
+    model = checkpoint.model
+    ends = torch.tensor([model.tokens_per_frame if isinstance(item.item.piece, Image) else 1 for item in items])
+    wanted = logits.argmax(-1)[ends.cumsum(0) - 1].tolist()
+    sampled = [(item.token, token) for item, token in zip(items, wanted, strict=True) if item.token is not None]
+    assert len(sampled) > 6
+    assert all(own == whole for own, whole in sampled)
+
+
+def test_the_context_is_the_render_of_the_conversation(checkpoint: Checkpoint) -> None:
+    outputs, items = run_traced(checkpoint, settings(checkpoint))
+    model, prompt = hub_parts(checkpoint)
+    state = {step.id: "not_started" for step in STEPS}
+    system = schema_text(goal=TASK.goal, steps=STEPS, state=state)
+    messages: list[dict[str, Any]] = [{"role": "system", "content": [{"type": "text", "text": system}]}]
+    for output in outputs:
+        if messages[-1]["role"] != "user":
+            messages.append({"role": "user", "content": []})
+        messages[-1]["content"].append({"type": "image"})
+        if output.response is not None:
+            reply = {
+                "type": "text",
+                "text": _written(checkpoint, items, sum(m["role"] == "assistant" for m in messages)),
+            }
+            messages.append({"role": "assistant", "content": [reply]})
+    rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False))
+    image = str(prompt.tokenizer.convert_ids_to_tokens(prompt.suppress_tokens[0]))
+    frame = model.frame_format
+    whole = frame.opening + image * model.features_per_frame + frame.closing
+    text = rendered.replace(image, whole)
+    own = prompt.tokenizer.decode(spell(checkpoint, items))
+    assert text.startswith(own)
+
+
+def _written(checkpoint: Checkpoint, items: list[ComputedItem], number: int) -> str:
+    """Return the text of a reply as it was written, without the cut of spaces."""
+    turns = [list(found) for kind, found in groupby(items, key=lambda item: item.item.turn) if kind == "response"]
+    opening = [item for item in items if item.token is not None and item.item.turn is None]
+    ids = [opening[number].token, *(item.token for item in turns[number])] if number < len(turns) else []
+    return str(checkpoint.prompt.tokenizer.decode([token for token in ids if token != checkpoint.prompt.eos_id]))
+
+
+def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint) -> None:
+    config = settings(checkpoint)
+    videos = [
+        StreamRequest(video_id=str(seed), features=make_frames(checkpoint, 4 + seed, seed=seed), task=TASK)
+        for seed in range(1, 4)
+    ]
+    together = stream_many(Streamer(checkpoint, config), videos, max_batch_size=3)
+    for video in videos:
+        alone = list(Streamer(checkpoint, config.frame_by_frame()).run(video.features, video.task))
+        assert_equal(together[video.video_id], alone)
+
+
+@pytest.mark.parametrize("strategy", ["refresh", "drop-all", "drop-middle"])
+def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: str) -> None:
+    config = replace(settings(checkpoint), context_strategy=strategy, max_update_tokens=1, kept_tokens=40)
+    small = replace(config, max_seq_len=3 * checkpoint.model.tokens_per_frame + 420, reserved_seq_len=120)
+    outputs = list(Streamer(checkpoint, small).run(make_frames(checkpoint, 16), TASK))
+    assert any(output.refreshed for output in outputs)
+    assert len(outputs) == 16
+
+
+def test_feeding_frame_by_frame_gives_the_logits_of_the_whole_conversation(checkpoint: Checkpoint) -> None:
+    _, items = run_traced(checkpoint, settings(checkpoint))
+    model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
+    features = make_frames(checkpoint)
+    pieces: list[Any] = [item.item.piece for item in items]
+    inputs = [features[piece.frame_index].features if isinstance(piece, Image) else piece for piece in pieces]
+    logits = []
+    with torch.no_grad():
+        for start in range(0, len(inputs), 17):
+            part = inputs[start : start + 17]
+            place = model.place(part, cache.next_position)
+            hidden = model(embed_inputs(model, part)[None], cache, place and place[0])[0]
+            cache.ends += place[1] if place else []
+            logits.append(model.token_logits(hidden))
+    whole = forward_whole(checkpoint, spell(checkpoint, items), NUM_FRAMES)
+    assert torch.allclose(torch.cat(logits), whole, atol=1e-4)
+
+
+@pytest.mark.parametrize("model_type", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+def test_positions_are_those_of_the_model(model_type: str, tmp_path: Path) -> None:
+    checkpoint = load_model(write_hub(tmp_path, model_type), device="cpu")
+    _, items = run_traced(checkpoint, settings(checkpoint))
+    model, prompt = hub_parts(checkpoint)
+    pieces: list[Any] = [item.item.piece for item in items]
+    inputs = [make_frames(checkpoint)[0].features if isinstance(piece, Image) else piece for piece in pieces]
+    place = model.place(inputs, 0)
+    ids = torch.tensor([spell(checkpoint, items)])
+    assert model.grid is not None
+    grid = torch.tensor([[1, model.grid * 2, model.grid * 2]] * NUM_FRAMES)
+    kinds = (ids == prompt.suppress_tokens[0]).long()
+    wanted, _ = model.vlm.model.get_rope_index(ids, mm_token_type_ids=kinds, image_grid_thw=grid)
+    assert place is not None
+    assert torch.equal(place[0], wanted[-3:, 0])
+
+
+def test_other_models_are_refused_with_the_reason(tmp_path: Path) -> None:
+    for kind in ("gemma3", "qwen3_5", "unknown"):
+        (tmp_path / "config.json").write_text(f'{{"model_type": "{kind}"}}')
+        (tmp_path / "model.safetensors").write_bytes(b"")
+        with pytest.raises(CheckpointError):
+            load_model(tmp_path, device="cpu")

@@ -12,6 +12,7 @@ of a turn (see ``engine.control.draft_buffer``). Drafts change the number of pas
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import cast
 
 from stepscope.engine.config import StreamConfig
@@ -24,9 +25,6 @@ from stepscope.engine.control.questions import SPEAK_QUESTION, STEP_QUESTIONS, l
 from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
-    Decision,
-    ForwardRequest,
-    ForwardResult,
     FrameTimesRequest,
     PassCounts,
     Request,
@@ -88,9 +86,8 @@ class StreamController:
         )
         self.first_frame, self.frame_times = 0, cast(tuple[float, ...], ())
         self.asks = config.policy.source == "answer"
-        self.lookahead = 1 if self.asks else config.prefill_frames
-        if self.asks:
-            prior_run = None  # its answers are not in its trace
+        self._encode_question = cache(codec.question)
+        self.lookahead = config.prefill_frames
         self.has_prior_run = prior_run is not None
         self.num_silent_frames = 0
         self.speaking, self.updating = config.count_triggers("speak"), config.count_triggers("update")
@@ -115,6 +112,7 @@ class StreamController:
             draft_buffer=self.draft_buffer,
             prior_run=prior_run,
             room=self.room,
+            list_questions=self.list_questions,
         )
         self.feeder = Feeder(
             config,
@@ -193,48 +191,25 @@ class StreamController:
         items = [*(FeedItem(piece=token) for token in tokens), image]
         computed = yield from self.feeder.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
         self.context.add_image(frame)
-        if self.asks:
-            return replace(computed, decision=(yield from self.ask(frame)))
         self.num_silent_frames += 1
         self.lookahead = min(self.config.lookahead, max(_MIN_LOOKAHEAD, self.num_silent_frames))
         return computed
 
-    def ask(self, frame: int) -> Generator[Request | FrameOutput, Answer, Decision]:
-        """Ask behind a frame whether to speak, and about the steps; return the decision. The questions are taken back.
+    def list_questions(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ids of the questions behind an image: whether to speak, and about the steps in the present state.
 
-        The probability of an update is that of the most probable one.
+        They are none unless the policy reads answers.
         """
-        speak = yield from self.read_answer(SPEAK_QUESTION, frame)
-        answers = list[tuple[float, str]]()
-        for question in list_update_questions(self.task.steps, self.state):
-            answers.append(((yield from self.read_answer(question.text, frame)), question.update))
-        answers.sort(key=lambda answer: -answer[0])
-        best = answers[0][0] if answers else 0.0
-        above = tuple(
-            update
-            for prob, update in answers
-            if self.config.policy.exceeds(prob, self.config.update_threshold, signal="update")
-        )
-        return Decision(speak_prob=speak, update_prob=best, updates=above)
-
-    def read_answer(self, text: str, frame: int) -> Generator[Request | FrameOutput, Answer, float]:
-        """Return the probability that a question behind a frame is answered by yes."""
-        ids = self.codec.question(text)
-        result = yield ForwardRequest(
-            num_cached=self.context.num_fed,
-            inputs=ids,
-            frames=range(frame, frame + 1),
-            decision_positions=(len(ids) - 1,),
-        )
-        assert isinstance(result, ForwardResult)
-        self.draft_buffer.counts += PassCounts(passes=1, tokens=len(ids))
-        return result.decisions[0].speak_prob
+        if not self.asks:
+            return ()
+        texts = (SPEAK_QUESTION, *(question.text for question in list_update_questions(self.task.steps, self.state)))
+        return tuple(map(self._encode_question, texts))
 
     def _count_question_tokens(self) -> int:
         if not self.asks:
             return 0
         texts = [question.format(name=step.name) for step in self.task.steps for question in STEP_QUESTIONS]
-        return max(len(self.codec.question(text)) for text in (SPEAK_QUESTION, *texts))
+        return max(len(self._encode_question(text)) for text in (SPEAK_QUESTION, *texts))
 
     def make_room(self, frame: int) -> Generator[Request | FrameOutput, Answer, Forgotten | None]:
         """Shorten the context before a frame if it is full, or if the frame does not fit; return the part forgotten.
@@ -280,7 +255,7 @@ class StreamController:
                 # frames to draft after the end of the turn; the turn does not wait for them
                 yield from self.fetch_frame_times(frame + 1, may_wait=False)
         if self.asks and should_update:
-            turn, should_update = self.apply_answers(turn, decision.updates), False
+            turn, should_update = self.apply_answers(turn, decision.answers), False
         while should_update:
             self.context.pending_ids += self.codec.update_opening
             text = yield from self.feeder.generate_text(turn, "update", config.max_update_tokens)
@@ -300,10 +275,17 @@ class StreamController:
         self.speculator.record_response(response, turn=turn)
         return turn, response
 
-    def apply_answers(self, turn: AssistantTurn, updates: Sequence[str]) -> AssistantTurn:
-        """Apply the updates that answers ask for; the model writes none of them."""
-        for text in updates[: self.config.max_updates_per_frame]:
-            change = apply_update(self.state, text, illegal=self.config.illegal_updates)
+    def apply_answers(self, turn: AssistantTurn, answers: Sequence[float]) -> AssistantTurn:
+        """Apply the updates whose answers exceed the threshold, the most probable first; the model writes none."""
+        config, questions = self.config, list_update_questions(self.task.steps, self.state)
+        ranked = sorted(zip(answers, questions, strict=True), key=lambda found: -found[0])
+        asked = [
+            question.update
+            for prob, question in ranked
+            if config.policy.exceeds(prob, config.update_threshold, signal="update")
+        ]
+        for text in asked[: config.max_updates_per_frame]:
+            change = apply_update(self.state, text, illegal=config.illegal_updates)
             self.state = dict(change.state)
             legality = (*turn.legality, change.legality)
             turn = replace(turn, updates=(*turn.updates, text), legality=legality, state=self.state)

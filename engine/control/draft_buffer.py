@@ -25,6 +25,7 @@ from typing import Literal
 
 from stepscope.engine.control.requests import (
     Answer,
+    Branch,
     Decision,
     EvictRequest,
     ForwardRequest,
@@ -52,6 +53,8 @@ class FeedItem:
     """Whether the next token is sampled."""
     is_draft: bool = False
     """Whether it is a draft of a token that the model has yet to sample."""
+    questions: tuple[tuple[int, ...], ...] = ()
+    """Ids of the questions behind the piece whose answers are its decisions: whether to speak, then about updates."""
     turn: TurnKind | None = None
     """The turn whose text it belongs to; None for all tokens that the model does not write."""
 
@@ -180,7 +183,11 @@ class DraftBuffer:
         if [computed.item.piece for computed in front] != [item.piece for item in items]:
             return False
         last, wanted = front[-1].item, items[-1]
-        return last.needs_decision >= wanted.needs_decision and last.needs_token >= wanted.needs_token
+        return (
+            last.questions == wanted.questions
+            and last.needs_decision >= wanted.needs_decision
+            and last.needs_token >= wanted.needs_token
+        )
 
     def accept(self, count: int) -> ComputedItem:
         """Confirm the next ``count`` items; return the last of them."""
@@ -211,7 +218,7 @@ class DraftBuffer:
             num_cached = self.trace.starts[-1].num_kept
         self.context_end = num_cached
         fed: list[FeedItem] = []
-        decision_positions, sample_positions = list[int](), list[int]()
+        decision_positions, sample_positions, branches = list[int](), list[int](), list[Branch]()
         last_frame = frame
         for source in (recomputed, items, drafts):
             for item in source:
@@ -222,6 +229,7 @@ class DraftBuffer:
                     decision_positions.append(last_position)
                 if item.needs_token:
                     sample_positions.append(last_position)
+                branches += [Branch(position=last_position, ids=ids) for ids in item.questions]
                 if isinstance(item.piece, Image):
                     last_frame = max(last_frame, item.piece.frame_index)
         result = yield ForwardRequest(
@@ -230,16 +238,21 @@ class DraftBuffer:
             frames=range(frame, last_frame + 1),
             decision_positions=tuple(decision_positions),
             sample_positions=tuple(sample_positions),
+            branches=tuple(branches),
         )
         assert isinstance(result, ForwardResult)
-        decisions, tokens = iter(result.decisions), iter(result.tokens)
+        decisions, tokens, answers = iter(result.decisions), iter(result.tokens), iter(result.answers)
         self.trace.num_cached = self.context_end
         for item in fed[len(recomputed) :]:
             decision = next(decisions) if item.needs_decision else None
             token = next(tokens) if item.needs_token else None
+            if item.questions:
+                speak_prob, *probs = islice(answers, len(item.questions))
+                decision = Decision(speak_prob=speak_prob, update_prob=max(probs, default=0.0), answers=tuple(probs))
             self._unverified.append(ComputedItem(item=item, decision=decision, token=token))
         num_drafted = sum(item.is_draft for item in fed)
-        self.counts += PassCounts(passes=1, tokens=self.context_end - num_cached, drafted=num_drafted)
+        num_tokens = self.context_end - num_cached + sum(len(branch.ids) for branch in branches)
+        self.counts += PassCounts(passes=1, tokens=num_tokens, drafted=num_drafted)
 
     def _refeed_earlier(self, frame: int) -> Generator[Request | FrameOutput, Answer, None]:
         """Feed the contexts that the present one was cut out of, one pass each, and cut them again."""

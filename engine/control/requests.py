@@ -43,8 +43,16 @@ class Decision:
     """Probability of speaking, in [0, 1]."""
     update_prob: float
     """Probability of a state update, in [0, 1]."""
-    updates: tuple[str, ...] = ()
-    """The updates that answers ask for, the most probable first; empty for other sources of decisions."""
+    answers: tuple[float, ...] = ()
+    """Probability of yes for each question about an update; empty for other sources of decisions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Tokens of a question behind a position of a pass. They see the context up to there and themselves."""
+
+    position: int
+    ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +73,8 @@ class ForwardRequest:
     """Positions at which the decisions are read, ascending."""
     sample_positions: tuple[int, ...] = ()
     """Positions at which the next token is sampled, ascending."""
+    branches: tuple[Branch, ...] = ()
+    """Questions, in the order of their positions; the cache does not keep them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +85,8 @@ class ForwardResult:
     """One for each of ``decision_positions``."""
     tokens: tuple[int, ...] = ()
     """One sampled token id for each of ``sample_positions``."""
+    answers: tuple[float, ...] = ()
+    """Probability of yes for each of ``branches``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

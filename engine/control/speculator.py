@@ -12,7 +12,7 @@ Worked example. The decision at ``#4`` triggers an update and a response. The dr
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -80,6 +80,7 @@ class Speculator:
         draft_buffer: The buffer whose passes the drafts extend.
         prior_run: An earlier run.
         room: Maximum context length after an image; by default that of the settings.
+        list_questions: Returns the ids of the questions behind an image; by default none.
     """
 
     def __init__(
@@ -94,9 +95,10 @@ class Speculator:
         draft_buffer: DraftBuffer,
         prior_run: PriorRun | None = None,
         room: int | None = None,
+        list_questions: Callable[[], tuple[tuple[int, ...], ...]] = tuple,
     ) -> None:
         self.room = config.room if room is None else room
-        self._asks = config.policy.source == "answer"
+        self._list_questions = list_questions
         self.frames_end = 0
         """Frames before this index are known to exist."""
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
@@ -121,9 +123,10 @@ class Speculator:
 
     def image_item(self, frame: int) -> FeedItem:
         """Return the image of a frame, with the values that are read there."""
-        return FeedItem(
-            piece=Image(frame_index=frame), needs_decision=not self._asks, needs_token=not self._codec.response_opening
-        )
+        questions = self._list_questions()
+        needs_token = not self._codec.response_opening
+        piece = Image(frame_index=frame)
+        return FeedItem(piece=piece, needs_decision=not questions, needs_token=needs_token, questions=questions)
 
     def draft_frames(self, first: int, *, opening: tuple[int, ...] | None = None) -> Iterator[FeedItem]:
         """Yield the known frames from ``first`` on as silent ones, until the context is full.
@@ -131,8 +134,6 @@ class Speculator:
         ``opening`` are the tokens before the first image; by default those after a silent frame.
         """
         buffer, codec = self._draft_buffer, self._codec
-        if self._asks:
-            return  # a frame is decided by questions behind it
         if self._config.do_sample and not codec.response_opening:
             return  # a token is sampled at each image, so that drafts would use up random numbers
         opening = codec.frame_separator if opening is None else opening
@@ -275,8 +276,9 @@ def _index_prior_run(prior_run: PriorRun, codec: PromptCodec, config: StreamConf
         if prior_run.trace is None:
             updates = tuple(codec.words(text) for text in output.updates)
             responses = [codec.words(output.response)] if output.response is not None else []
+        should_update = updating.add(output.update_prob)
         frames[frame] = _PriorFrame(
-            should_update=updating.add(output.update_prob),
+            should_update=should_update and config.policy.source != "answer",  # such updates have no text
             should_speak=speaking.add(output.speak_prob),
             updates=updates,
             response=responses[0] if responses else None,

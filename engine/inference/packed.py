@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from stepscope.engine.model.attention import attend, forward_layers
-from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.kv_cache import KVBranch, KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
 def forward_packed(
     model: VisionLanguageModel,
     inputs: Sequence[Tensor],
-    caches: Sequence[KVCache],
+    caches: Sequence[KVCache | KVBranch],
     read_positions: Sequence[Sequence[int]],
     own_positions: Sequence[Tensor] | None = None,
 ) -> Tensor:
@@ -57,7 +57,7 @@ def forward_packed(
 class _PackedAttention:
     """Attention of each stream over its own cache, as a ``LayerAttention``."""
 
-    caches: Sequence[KVCache]
+    caches: Sequence[KVCache | KVBranch]
     lengths: list[int]
     """New tokens of each stream."""
     biases: Sequence[Tensor]

@@ -6,6 +6,7 @@ grow with the video. Requests of one stream or of many are one forward pass.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Protocol, runtime_checkable
@@ -30,7 +31,7 @@ from stepscope.engine.inference.sampler import Sampler
 from stepscope.engine.inference.static import Inputs
 from stepscope.engine.model.attention import shift_keys
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
-from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.kv_cache import KVBranch, KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 
@@ -161,7 +162,7 @@ def forward_batch(
     """
     for runner, request in zip(runners, requests, strict=True):
         runner.cache.crop_to(request.num_cached)
-    if graph_runner is not None:
+    if graph_runner is not None and not any(request.branches for request in requests):
         caches, readout_spec = [runner.cache for runner in runners], runners[0].readout_spec
         results = graph_runner.run(inputs, caches, requests, readout_spec=readout_spec)
         if results is not None:
@@ -184,27 +185,57 @@ def embed_inputs(model: VisionLanguageModel, inputs: Inputs) -> Tensor:
     return torch.cat([next(rows) if isinstance(piece, int) else next(embedded) for piece in inputs])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Stream:
+    """One sequence of a pass."""
+
+    inputs: Tensor
+    """Embeddings ``[L, D]``."""
+    cache: KVCache | KVBranch
+    reads: list[int]
+    """Positions whose hidden states are read, ascending."""
+    place: tuple[Tensor, list[int]] | None
+    """Their positions; see ``VisionLanguageModel.place``."""
+
+
 def _forward_eager(
     runners: Sequence[Runner], pieces: Sequence[Inputs], requests: Sequence[ForwardRequest]
 ) -> list[ForwardResult]:
-    """Run passes of any length."""
-    model, caches = runners[0].model, [runner.cache for runner in runners]
-    inputs = [embed_inputs(model, one) for one in pieces]
-    placed = [model.place(one, cache.next_position) for one, cache in zip(pieces, caches, strict=True)]
-    positions = [place[0] for place in placed if place is not None] or None
-    read_positions = [sorted({*request.decision_positions, *request.sample_positions}) for request in requests]
-    if len(runners) == 1:
-        hidden = model(inputs[0][None], caches[0], positions and positions[0])[0, read_positions[0]]
+    """Run passes of any length. Branches are streams of their own, behind the one that they belong to."""
+    model = runners[0].model
+    streams = list[_Stream]()
+    first_of = list[int]()
+    for runner, one, request in zip(runners, pieces, requests, strict=True):
+        cache, place = runner.cache, model.place(one, runner.cache.next_position)
+        reads = sorted({*request.decision_positions, *request.sample_positions})
+        first_of.append(len(streams))
+        streams.append(_Stream(inputs=embed_inputs(model, one), cache=cache, reads=reads, place=place))
+        for branch in request.branches:
+            seen = cache.length + branch.position + 1
+            behind = model.place(branch.ids, place[1][branch.position] if place else seen)
+            embedded, view = embed_inputs(model, branch.ids), KVBranch(cache, length=seen)
+            streams.append(_Stream(inputs=embedded, cache=view, reads=[len(branch.ids) - 1], place=behind))
+    read_positions = [stream.reads for stream in streams]
+    if len(streams) == 1:
+        only = streams[0]
+        assert isinstance(only.cache, KVCache)
+        hidden = model(only.inputs[None], only.cache, only.place and only.place[0])[0, only.reads]
     else:
-        hidden = forward_packed(model, inputs, caches, read_positions, positions)
-    for cache, place in zip(caches, placed, strict=True):
-        cache.ends += [] if place is None else place[1]
+        own = [stream.place[0] for stream in streams if stream.place is not None]
+        inputs, caches = [stream.inputs for stream in streams], [stream.cache for stream in streams]
+        hidden = forward_packed(model, inputs, caches, read_positions, own or None)
+    for stream in streams:
+        if isinstance(stream.cache, KVCache) and stream.place is not None:
+            stream.cache.ends += stream.place[1]
     keys = ((stream, at) for stream, positions in enumerate(read_positions) for at in positions)
     row_of = {key: row for row, key in enumerate(keys)}  # (stream, position) -> row of ``hidden``
-    decision_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.decision_positions]
-    sample_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.sample_positions]
+    by_stream = list(zip(first_of, requests, strict=True))
+    decision_rows = [row_of[stream, at] for stream, request in by_stream for at in request.decision_positions]
+    sample_rows = [row_of[stream, at] for stream, request in by_stream for at in request.sample_positions]
+    answer_rows = [row_of[n, stream.reads[0]] for n, stream in enumerate(streams) if isinstance(stream.cache, KVBranch)]
     spec = runners[0].readout_spec
     decisions = iter(read_decisions(model, hidden[decision_rows], spec) if decision_rows else ())
+    answers = iter(read_decisions(model, hidden[answer_rows], spec) if answer_rows else ())
     tokens: Iterator[int] = iter(())
     if sample_rows:
         logits = model.token_logits(hidden[sample_rows])
@@ -216,6 +247,7 @@ def _forward_eager(
         ForwardResult(
             decisions=tuple(islice(decisions, len(request.decision_positions))),
             tokens=tuple(islice(tokens, len(request.sample_positions))),
+            answers=tuple(answer.speak_prob for answer in islice(answers, len(request.branches))),
         )
         for request in requests
     ]

@@ -7,6 +7,7 @@ copies only the new tokens; cropping only changes the length; an eviction moves 
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
@@ -35,6 +36,10 @@ class KVCacheLayer(DynamicLayer):
     def get_seq_length(self) -> int:
         """Return the number of tokens held."""
         return self.length
+
+    def read(self, length: int) -> list[Tensor]:
+        """Return keys and values of the first ``length`` tokens, ``[1, heads, length, width]`` each."""
+        return [buffer[..., :length, :] for buffer in self._buffers or ()]
 
     @property
     def num_bytes(self) -> int:
@@ -127,3 +132,27 @@ class KVCache(Cache):
         other.ends += self.ends[:length]
         for layer, target in zip(self.layers, other.layers, strict=True):
             layer.copy_to(target, length=length, device=device)
+
+
+class BranchLayer:
+    """One layer of a ``KVBranch``."""
+
+    def __init__(self, layer: KVCacheLayer, length: int) -> None:
+        self._layer, self._length = layer, length
+
+    def update(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the keys and values of the context and the new ones, which are not kept."""
+        seen = self._layer.read(self._length)
+        joined = [torch.cat(parts, dim=-2) for parts in zip(seen, (keys, values), strict=True)]
+        return joined[0], joined[1]
+
+
+class KVBranch:
+    """The first ``length`` tokens of a cache, with tokens behind them that are not kept.
+
+    They may be fed in the same pass as the last of these tokens, if those come first in each layer.
+    """
+
+    def __init__(self, cache: KVCache, *, length: int) -> None:
+        self.length = length
+        self.layers = [BranchLayer(layer, length) for layer in cache.layers]

@@ -120,7 +120,7 @@ def open_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> FeatureF
         raise FeatureError(
             f"{path} is not a .safetensors, .npy or .arrow file; no other format is read, least of all pickles"
         )
-    shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
+    shape = checkpoint.model.feature_shape
     if len(file.shape) != 3 or tuple(file.shape[1:]) != shape or file.num_frames != len(file.times_s):
         raise FeatureError(
             f"{path} holds features {list(file.shape)}, but {checkpoint.name} takes [T, {shape[0]}, {shape[1]}]; "

@@ -227,7 +227,7 @@ def nan_checkpoint(folder: Path) -> Checkpoint:
 def random_frames(checkpoint: Checkpoint, num_frames: int, *, seed: int = 0) -> Iterator[FrameFeatures]:
     """Yield frames with random features."""
     random = torch.Generator().manual_seed(seed)
-    shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
+    shape = checkpoint.model.feature_shape
     for index in range(num_frames):
         yield FrameFeatures(index=index, time_s=index / 2, features=torch.randn(shape, generator=random))
 

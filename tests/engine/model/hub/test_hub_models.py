@@ -1,7 +1,7 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
 from dataclasses import replace
-from itertools import groupby
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def settings(checkpoint: Checkpoint) -> StreamConfig:
     return replace(
         config,
         speak_threshold=min(output.speak_prob for output in silent) / 2,
-        update_threshold=between([output.update_prob for output in silent], 0.5),
+        update_threshold=min(output.update_prob for output in silent) / 2,
     )
 
 
@@ -140,10 +140,11 @@ def test_the_context_is_the_render_of_the_conversation(checkpoint: Checkpoint) -
 
 def _written(checkpoint: Checkpoint, items: list[ComputedItem], number: int) -> str:
     """Return the text of a reply as it was written, without the cut of spaces."""
-    turns = [list(found) for kind, found in groupby(items, key=lambda item: item.item.turn) if kind == "response"]
-    opening = [item for item in items if item.token is not None and item.item.turn is None]
-    ids = [opening[number].token, *(item.token for item in turns[number])] if number < len(turns) else []
-    return str(checkpoint.prompt.tokenizer.decode([token for token in ids if token != checkpoint.prompt.eos_id]))
+    _, prompt = hub_parts(checkpoint)
+    pieces, opening = [item.item.piece for item in items], list(prompt.response_opening)
+    starts = [n + len(opening) for n in range(len(pieces)) if pieces[n : n + len(opening)] == opening]
+    ids = list(takewhile(lambda piece: piece != prompt.eos_id, pieces[starts[number] :]))
+    return str(prompt.tokenizer.decode(ids))
 
 
 def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint) -> None:

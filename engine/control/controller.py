@@ -86,7 +86,7 @@ class StreamController:
         )
         self.first_frame, self.frame_times = 0, cast(tuple[float, ...], ())
         self.asks = config.policy.source == "answer"
-        self._encode_question = cache(codec.question)
+        self._encode_question = cache(lambda text: codec.question(text))
         self.lookahead = config.prefill_frames
         self.has_prior_run = prior_run is not None
         self.num_silent_frames = 0

@@ -11,6 +11,7 @@ import torch
 from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
 from stepscope.assets.training.tiny import train_tokenizer
+from stepscope.engine.control.questions import SPEAK_QUESTION
 from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
@@ -66,6 +67,9 @@ class CharacterCodec:
 
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
         return tuple(token for text in texts for token in self.user_turn(text))
+
+    def question(self, text: str) -> tuple[int, ...]:
+        return self.words(f"?{text}")
 
     def words(self, text: str) -> tuple[int, ...]:
         return tuple(ord(character) + 10 for character in text)
@@ -126,7 +130,16 @@ class ScriptedRunner:
         return ForwardResult(
             decisions=tuple(self._decide(context[: request.num_cached + at + 1]) for at in request.decision_positions),
             tokens=tuple(self._sample(context[: request.num_cached + at + 1]) for at in request.sample_positions),
+            answers=tuple(
+                self._answer(branch.ids, context[: request.num_cached + branch.position + 1])
+                for branch in request.branches
+            ),
         )
+
+    def _answer(self, ids: tuple[int, ...], context: list[int | Image]) -> float:
+        decision = self._decide(context)
+        is_about_speaking = ids == self.codec.question(SPEAK_QUESTION)
+        return decision.speak_prob if is_about_speaking else decision.update_prob
 
     def _decide(self, context: list[int | Image]) -> Decision:
         at = context[-1]

@@ -28,7 +28,7 @@ from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
 from tests.support.streams.hub import MODEL_TYPES, write_hub
-from tests.support.streams.streams import assert_equal, between
+from tests.support.streams.streams import assert_equal
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
 TASK = Task(goal="build the toy truck", steps=STEPS)

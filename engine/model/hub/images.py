@@ -25,6 +25,14 @@ _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
 _FRAMINGS: Final[Mapping[str, Framing]] = {"llava": "crop", "qwen2_vl": "pad", "qwen2_5_vl": "pad", "qwen3_vl": "pad"}
 MODEL_TYPES: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "internvl", "idefics3", "smolvlm")
 """Types of models that are streamed."""
+_RECURRENT: Final = "it keeps a recurrent state, which cannot be cropped"
+_REFUSED: Final[Mapping[str, str]] = {
+    "gemma3": "the tokens of an image see one another in both directions",
+    "qwen3_5": _RECURRENT,
+    "lfm2_vl": _RECURRENT,
+    "llava_next": "it cuts an image into tiles",
+    "llava_onevision": "it cuts an image into tiles",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +77,19 @@ class FrameFormat:
         return {"pixel_values": patches.flatten(5).flatten(0, 4), "image_grid_thw": grid}
 
 
-def read_format(config: Any) -> FrameFormat:
-    """Return the format of a model's configuration. Raises ``CheckpointError`` for a type that is not streamed."""
-    kind = str(config.model_type)
+def check_type(kind: object) -> None:
+    """Raise ``CheckpointError`` with the reason for a type of model that is not streamed."""
     if kind not in MODEL_TYPES:
+        reason = _REFUSED.get(str(kind))
         raise CheckpointError(
-            f"a {kind} model cannot be streamed: its decoder keeps other states than keys and values, or it reads "
-            f"images in another way; choose one of {', '.join(MODEL_TYPES)}"
+            f"a {str(kind)[:80]} model cannot be streamed{f': {reason}' if reason else ''}; StepScope streams "
+            f"{', '.join(MODEL_TYPES)}, and adapters of VideoLLM-online and ProAssist"
         )
+
+
+def read_format(config: Any) -> FrameFormat:
+    """Return the format of a model's configuration, whose type is one of ``MODEL_TYPES``."""
+    kind = str(config.model_type)
     vision = config.vision_config
     opening, closing = _WRITTEN.get(kind, ("", ""))
     framing = _FRAMINGS.get(kind, "stretch")

@@ -6,15 +6,17 @@ import torch
 from transformers import AutoConfig, AutoModelForImageTextToText
 
 from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.files.load_lock import LOAD_LOCK
 from stepscope.engine.model.files.smolvlm_files import load_tokenizer
-from stepscope.engine.model.hub.images import read_format
+from stepscope.engine.model.hub.images import check_type, read_format
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 
 
 def load_hub_model(folder: Path, dtype: torch.dtype) -> tuple[HubModel, HubPrompt]:
     """Load a model and its prompt. Raises ``CheckpointError`` with one line for a part that cannot be used."""
+    check_type(read_object(folder / "config.json").get("model_type"))
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers raises many types of exception for an invalid config

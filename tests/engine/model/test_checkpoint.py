@@ -47,7 +47,7 @@ def test_weights_that_are_missing_are_refused(folder: Path) -> None:
 
 def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    with pytest.raises(CheckpointError, match="holds a llama model; StepScope streams SmolVLM"):
+    with pytest.raises(CheckpointError, match="a llama model cannot be streamed; StepScope streams qwen2_vl"):
         load_model(folder, device="cpu")
 
 

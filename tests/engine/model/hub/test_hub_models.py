@@ -1,5 +1,6 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
+import json
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.draft_buffer import ComputedItem
+from stepscope.engine.control.questions import list_update_questions
 from stepscope.engine.control.requests import Image
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import CheckpointError
@@ -203,9 +205,27 @@ def test_positions_are_those_of_the_model(model_type: str, tmp_path: Path) -> No
     assert torch.equal(place[0], wanted[-3:, 0])
 
 
-def test_other_models_are_refused_with_the_reason(tmp_path: Path) -> None:
-    for kind in ("gemma3", "qwen3_5", "unknown"):
-        (tmp_path / "config.json").write_text(f'{{"model_type": "{kind}"}}')
-        (tmp_path / "model.safetensors").write_bytes(b"")
-        with pytest.raises(CheckpointError):
-            load_model(tmp_path, device="cpu")
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("gemma3", "both directions"), ("qwen3_5", "recurrent state"), ("llava_onevision", "tiles"), ("new", "cannot be")],
+)
+def test_other_models_are_refused_with_the_reason(kind: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=f"a {kind} model cannot be streamed.*{reason}|{reason}.*qwen2_vl"):
+        load_model(tmp_path, device="cpu")
+
+
+def test_a_decoder_with_windows_is_refused(tmp_path: Path) -> None:
+    folder = write_hub(tmp_path, "internvl")
+    config = json.loads((folder / "config.json").read_text())
+    layers = {"layer_types": ["sliding_attention"] * 3, "use_sliding_window": True, "sliding_window": 8}
+    (folder / "config.json").write_text(json.dumps({**config, "text_config": {**config["text_config"], **layers}}))
+    with pytest.raises(CheckpointError, match="layers of sliding_attention"):
+        load_model(folder, device="cpu")
+
+
+def test_questions_follow_the_state() -> None:
+    asked = list_update_questions(STEPS, {"S1": "in_progress", "S2": "not_started"})
+    assert [question.update for question in asked] == ["S1->complete", "S2->start"]
+    assert list_update_questions(STEPS, {"S1": "completed", "S2": "completed"}) == []

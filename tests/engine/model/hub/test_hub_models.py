@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stepscope.engine.config import StreamConfig
+from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.control.draft_buffer import ComputedItem
 from stepscope.engine.control.questions import list_update_questions
 from stepscope.engine.control.requests import Image
@@ -162,7 +162,7 @@ def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint) 
 
 
 @pytest.mark.parametrize("strategy", ["refresh", "drop-all", "drop-middle"])
-def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: str) -> None:
+def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: ContextStrategy) -> None:
     config = replace(settings(checkpoint), context_strategy=strategy, max_update_tokens=1, kept_tokens=40)
     small = replace(config, max_seq_len=3 * checkpoint.model.tokens_per_frame + 420, reserved_seq_len=120)
     outputs = list(Streamer(checkpoint, small).run(make_frames(checkpoint, 16), TASK))

@@ -27,6 +27,8 @@ _MASK: Final = "***"
 _MAX_SHOWN: Final = 200
 MAX_BYTES: Final = 2**22
 """Maximum size of a response in bytes, after it is decompressed."""
+MAX_CHARS: Final = 100_000
+"""Maximum length of an answer."""
 
 
 class ServedModelError(EngineError):
@@ -226,4 +228,11 @@ def _read_answer(response: httpx.Response) -> str:
         ) from error
     if not isinstance(content, str | None):
         raise ServedModelError("the endpoint answers with a content that is no text")
-    return replace_surrogates(mask_key(content or ""))
+    return read_text_answer(content or "")
+
+
+def read_text_answer(text: str) -> str:
+    """Return an answer without the key and lone surrogates. Raises ``ServedModelError`` for one that is too long."""
+    if len(text) > MAX_CHARS:
+        raise ServedModelError(f"the endpoint answers with more than {MAX_CHARS} characters")
+    return replace_surrogates(mask_key(text))

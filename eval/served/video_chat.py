@@ -15,22 +15,22 @@ from urllib.parse import urlsplit
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.served.chat import (
     MAX_BYTES,
+    MAX_CHARS,
     RETRIED_STATUSES,
     Endpoint,
     RequestPace,
     ServedModelError,
     backoff_s,
     hide_key,
-    mask_key,
     read_authorization,
+    read_text_answer,
 )
 from stepscope.eval.served.prompts import to_base64
 
 PATH: Final = "/v1/video/chat/stream"
-_MAX_CHARS: Final = 100_000
+_CLOSE_TIMEOUT_S: Final = 1.0
 _LOGGER: Final = logging.getLogger(f"{__name__}.websockets")
 _LOGGER.setLevel(logging.INFO)  # at the level DEBUG the library logs the headers of a request, which hold the key
 
@@ -53,20 +53,18 @@ class VideoChat:
         """Return the answer to a text about the frames so far."""
         self._pace.wait_for_turn()
         self._send({"type": "video.query", "text": text})
-        parts: list[str] = []
+        answer = ""
         until_s = time.monotonic() + self._timeout_s
         while True:
-            event = self._receive(until_s - time.monotonic())
+            event = self._receive(until_s)
             kind = event.get("type")
             if kind == "response.text.delta" and isinstance(event.get("delta"), str):
-                parts.append(event["delta"])
+                answer = (answer + event["delta"])[: MAX_CHARS + 1]  # one more, so that ``done`` refuses it
             elif kind == "response.text.done":
                 whole = event.get("text")
-                return replace_surrogates(mask_key(whole if isinstance(whole, str) else "".join(parts)))
+                return read_text_answer(whole if isinstance(whole, str) else answer)
             elif kind == "error":
                 raise ServedModelError(f"the endpoint refuses a query: {hide_key(json.dumps(event))}")
-            if sum(map(len, parts)) > _MAX_CHARS:
-                raise ServedModelError(f"the endpoint answers with more than {_MAX_CHARS} characters")
 
     def close(self) -> None:
         """End the session."""
@@ -76,9 +74,11 @@ class VideoChat:
         with _translated():
             self._connection.send(json.dumps(event))
 
-    def _receive(self, timeout_s: float) -> dict[str, Any]:
+    def _receive(self, until_s: float) -> dict[str, Any]:
         with _translated():
-            content = self._connection.recv(timeout=max(timeout_s, 0.0))
+            if (left_s := until_s - time.monotonic()) <= 0:  # ``recv`` returns a waiting event at any timeout
+                raise TimeoutError
+            content = self._connection.recv(timeout=left_s)
         try:
             event = json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -90,9 +90,9 @@ class VideoChat:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except TimeoutError as error:
-        raise ServedModelError("the endpoint gives no answer in time; raise --timeout-s") from error
     except (WebSocketException, OSError) as error:
+        if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
+            raise ServedModelError("the endpoint gives no answer in time; raise --timeout-s") from error
         raise ServedModelError(f"the connection to the endpoint fails: {hide_key(str(error))}") from error
 
 
@@ -117,12 +117,17 @@ def _connect(endpoint: Endpoint, sleep: Callable[[float], None]) -> ClientConnec
     """Return a connection, after the retries of the endpoint."""
     url = endpoint.url if urlsplit(endpoint.url).path.strip("/") else f"{endpoint.url.rstrip('/')}{PATH}"
     headers = read_authorization()
-    limits: dict[str, Any] = {"open_timeout": endpoint.timeout_s, "max_size": MAX_BYTES}
+    limits: dict[str, Any] = {
+        "open_timeout": endpoint.timeout_s,
+        "close_timeout": _CLOSE_TIMEOUT_S,
+        "max_size": MAX_BYTES,
+    }
     attempt = 0
     with _translated():
         while True:
             try:
                 connection: ClientConnection = connect(url, additional_headers=headers, logger=_LOGGER, **limits)
+                connection.socket.settimeout(endpoint.timeout_s)  # a server that reads nothing blocks ``send``
                 return connection
             except (OSError, InvalidStatus) as error:
                 is_final = isinstance(error, InvalidStatus) and error.response.status_code not in RETRIED_STATUSES

@@ -34,25 +34,33 @@ class VideoRecorder:
         self._held: tuple[int, np.ndarray] | None = None
         self._size = (0, 0)
         self._is_closed = False
+        self._problem: VideoError | None = None
 
     def write(self, index: int, image: np.ndarray) -> None:
         """Add the picture of instant ``index``, uint8 [H, W, 3] RGB; earlier ones stay on display until then.
 
-        Pictures take the size of the first one. Raises ``VideoError`` if the file cannot be written.
+        Pictures take the size of the first one. Raises ``VideoError`` if the file cannot be written, or could not be
+        before: FFmpeg crashes if it writes after a header that it could not write.
         """
         with self._lock:
             if self._is_closed:
                 return
+            if self._problem is not None:
+                raise self._problem
             encoder = self._open(image)
             try:
                 self._flush(encoder, until=index)
             except (av.error.FFmpegError, OSError) as error:
-                reason = reason_of(error)
-                raise VideoError(f"{self.path}: cannot be written ({reason}); check its free space") from error
+                self._held, reason = None, reason_of(error)
+                self._problem = VideoError(f"{self.path}: cannot be written ({reason}); check its free space")
+                raise self._problem from error
             self._held = index, cv2.resize(image, self._size, interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
 
     def close(self) -> None:
-        """Finish the file, with its index at the front. Nothing is written without a picture."""
+        """Finish the file, with its index at the front. Nothing is written without a picture.
+
+        Raises ``VideoError`` and ``OSError`` if the file cannot be written.
+        """
         with self._lock:
             if self._is_closed:
                 return

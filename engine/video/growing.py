@@ -4,18 +4,16 @@ Each picture is a fragment of its own, written at once. ``finish_growing`` rewri
 front, as ``engine.video.writer`` writes it; the pictures are copied, not encoded again.
 """
 
-import shutil
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import av
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.io.files import atomic_write, is_disk_full
 from stepscope.engine.video.track import open_media, reason_of
 from stepscope.engine.video.writer import Encoder, add_h264
 
@@ -43,21 +41,27 @@ def open_growing_encoder(path: Path, *, height: int, width: int, fps: Fraction) 
 def finish_growing(path: Path) -> None:
     """Rewrite a video of ``open_growing_encoder`` with its index at the front, also one whose process was killed.
 
-    Raises ``VideoError`` if it has no whole picture, or the disk is full; the file is then unchanged.
+    Raises ``VideoError`` if it has no whole picture, and ``OSError`` with its name, such as for a full disk. The file
+    is then unchanged.
     """
+    part = path.with_name(f".{path.name}.part")
     try:
-        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            part = Path(folder, "video.mp4")
-            _copy_pictures(path, part)
-            with part.open("rb") as whole, atomic_write(path, binary=True) as file:
-                shutil.copyfileobj(whole, file)
-    except (av.error.FFmpegError, OSError, IndexError) as error:
-        if is_disk_full(error):
-            raise VideoError(f"{path}: cannot be completed ({reason_of(error)}); free some space") from error
+        if _copy_pictures(path, part) == 0:
+            raise VideoError(f"{path}: has no whole picture")
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    except (av.error.FFmpegError, IndexError) as error:
         raise VideoError(f"{path}: has no whole picture ({reason_of(error)})") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
-def _copy_pictures(source: Path, target: Path) -> None:
+def _copy_pictures(source: Path, target: Path) -> int:
+    """Copy the pictures into a file with the index at its front, and return their number."""
+    number = 0
     with (
         open_media(source) as grown,
         av.open(f"file:{target}", "w", format="mp4", options={"movflags": "+faststart"}) as whole,
@@ -67,3 +71,5 @@ def _copy_pictures(source: Path, target: Path) -> None:
             if packet.dts is not None:  # the last packet only flushes
                 packet.stream = stream
                 whole.mux(packet)
+                number += 1
+    return number

@@ -14,7 +14,7 @@ from typing import Any, Final
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError, VideoError, first_line
-from stepscope.engine.io.files import check_regular, to_json
+from stepscope.engine.io.files import append_whole, check_regular, to_json
 from stepscope.engine.io.json_records import parse_record, reading
 from stepscope.engine.live.output_log import OutputLog
 from stepscope.engine.live.recorder import VideoRecorder
@@ -30,6 +30,10 @@ from stepscope.eval.runs.provenance import describe_questions
 VIDEO_NAME: Final = "video.mp4"
 SESSION_NAME: Final = "session.unfinished"
 """The mark of an unfinished recording: the task, and a line for each question. No file of a video has this ending."""
+
+
+MAX_LOST: Final = 2
+"""Last pictures that the video of a killed process may lack."""
 
 
 class RecordingError(EngineError):
@@ -77,7 +81,7 @@ class LiveRecording:
             files.enter_context(RunFolder.open(path, settings))
             self.outputs = OutputLog(output_path(path, _video_id(path)))
             self.video = VideoRecorder(path / VIDEO_NAME, fps=config.fps)
-            self._session = files.enter_context((path / SESSION_NAME).open("w", encoding="utf-8", newline="\n"))
+            self._session = files.enter_context((path / SESSION_NAME).open("wb", buffering=0))
             self._write(asdict(task))
             self._files = files.pop_all()
 
@@ -92,42 +96,64 @@ class LiveRecording:
     def finish(self) -> Sample | None:
         """Close the files, complete the recording and release the folder.
 
-        Returns the sample; None if there was no frame, and the run folder is then without a video. Raises
-        ``RecordingError`` if the folder cannot be written; the recording is then still marked as unfinished.
+        Returns the sample; None if there was no frame, and the folder is then removed. Raises ``RecordingError`` if
+        the folder cannot be written; the recording is then still marked as unfinished.
         """
         try:
             with self._files:
                 with ExitStack() as closed:  # each is closed, also after an error of another
                     for file in (self._session, self.outputs, self.video):
                         closed.callback(file.close)
-                return _complete(self._path)
+                sample = _complete(self._path)
         except (OSError, VideoError) as error:
+            reason = getattr(error, "strerror", None) or first_line(error)
             raise RecordingError(
-                f"the recording {self._path.name} cannot be completed: {first_line(error)}; free some space, then run "
+                f"the recording {self._path.name} cannot be completed ({reason}); free some space, then run "
                 "`stepscope recover` with its folder, or start the page again"
             ) from error
+        if sample is None:
+            _remove(self._path)
+        return sample
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        self._session.write(to_json(content) + "\n")
-        self._session.flush()  # a killed process loses no question
+        append_whole(self._session, (to_json(content) + "\n").encode())  # a killed process loses no question
 
 
 def recover_recording(path: Path) -> Sample | None:
-    """Complete the recording of a process that was killed; return its sample, or None if no frame was decided.
+    """Complete the recording of a process that was killed; return its sample.
 
-    Outputs and questions are complete up to the end; the video lacks the last one or two pictures at most.
+    Outputs and questions are complete up to the end; the video lacks the last ``MAX_LOST`` pictures at most. Without a
+    frame that was decided and has a picture, the folder is removed, and None is returned.
 
     Raises:
         FolderRefusedError: The session still runs.
         ValueError: A file of the folder is invalid; no file is changed then.
+        VideoError: The video cannot be read, though it had more pictures.
+        OSError: A file cannot be written, such as on a full disk; the recording is still marked as unfinished.
     """
     with lock_folder(path):
         _check_session(path)
         _drop_half_line(output_path(path, _video_id(path)))
         _drop_half_line(path / SESSION_NAME)
-        with suppress(VideoError):  # it was killed before the first picture
-            finish_growing(path / VIDEO_NAME)
-        return _complete(path)
+        if (path / VIDEO_NAME).exists():
+            try:
+                finish_growing(path / VIDEO_NAME)
+            except VideoError:  # it was killed before the first whole picture
+                if len(read_outputs(output_path(path, _video_id(path)))) > MAX_LOST:
+                    raise
+                (path / VIDEO_NAME).unlink()
+        sample = _complete(path)
+    if sample is None:
+        _remove(path)
+    return sample
+
+
+def _remove(path: Path) -> None:
+    """Remove the files of a recording without a frame, which would be listed as a run, and their folder."""
+    for file in (output_path(path, _video_id(path)), path / VIDEO_NAME, path / "run.json"):
+        file.unlink(missing_ok=True)
+    with suppress(OSError):  # it holds something else
+        path.rmdir()
 
 
 def _video_id(path: Path) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Generator
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, Final
 
 import gradio as gr
@@ -164,8 +163,6 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
         if is_recorded:
             add_recorded(batches.splits, folder)
             window.run_name = folder.name
-        else:
-            rmtree(folder)  # settings without a frame would be listed as a run
     status = session.status
     where = f" Recorded as {folder.name}." if is_recorded else ""
     end = "Stopped, because others wait for the model." if has_yielded else "Stopped."

@@ -4,6 +4,7 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
+from stepscope.engine.errors import EngineError
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
 from stepscope.eval.runs.folder import OWN_SPLIT
@@ -26,7 +27,7 @@ def read_recorded(splits: MutableMapping[str, Split], runs: Path) -> list[str]:
         try:
             with suppress(FolderRefusedError):  # another program records it
                 recover_recording(path.parent)
-        except (ValueError, OSError) as error:
+        except (EngineError, ValueError, OSError) as error:
             problems.append(f"The recorded session {path.parent.name} cannot be completed: {error}.")
     for path in sorted(runs.glob(f"*/{OWN_SPLIT}")):
         try:

@@ -184,7 +184,7 @@ def test_a_recording_on_a_full_disk_is_completed_once_there_is_space(tiny_folder
         add_forever(recording, replace(outputs[10], response="x" * 4000))
     number = len(recording.outputs)
     with pytest.raises(
-        RecordingError, match=r"live-1 cannot be completed: .*No space left on device.*stepscope recover"
+        RecordingError, match=r"live-1 cannot be completed \(No space left on device\).*stepscope recover"
     ):
         recording.finish()
     assert (path / SESSION_NAME).exists()
@@ -195,15 +195,86 @@ def test_a_recording_on_a_full_disk_is_completed_once_there_is_space(tiny_folder
     assert not (path / SESSION_NAME).exists()
 
 
-def test_pictures_on_a_full_disk_are_one_sentence(tiny_disk: Path) -> None:
+def test_pictures_on_a_full_disk_are_one_sentence_and_complete_once_there_is_space(tiny_disk: Path) -> None:
     recorder, image = VideoRecorder(tiny_disk / "video.mp4", fps=2), np.zeros((48, 64, 3), np.uint8)
     recorder.write(0, image)
     recorder.write(1, image)
     fill_disk(tiny_disk)
     with pytest.raises(VideoError, match=r"video\.mp4: cannot be written \(No space left on device\)"):
         write_forever(recorder)
-    with suppress(VideoError):
+    with pytest.raises(OSError, match="No space left on device"):
         recorder.close()
+    assert sorted(path.name for path in tiny_disk.iterdir()) == ["ballast", "video.mp4"]
+    with pytest.raises(OSError, match="No space left on device"):
+        finish_growing(tiny_disk / "video.mp4")
+    (tiny_disk / "ballast").unlink()
+    finish_growing(tiny_disk / "video.mp4")
+    assert len(list(read_frames(tiny_disk / "video.mp4", fps=2))) >= 1
+
+
+def record(path: Path, tiny_folder: Path) -> LiveRecording:
+    return LiveRecording(
+        path, task=Task(), config=StreamConfig(), checkpoint=load_model(tiny_folder, device="cpu"), source="camera"
+    )
+
+
+def test_a_recording_without_a_frame_leaves_no_folder(tiny_folder: Path, tmp_path: Path) -> None:
+    assert record(tmp_path / "live-1", tiny_folder).finish() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("num_outputs", [0, 1])
+def test_a_disk_that_is_full_at_the_first_picture_leaves_no_folder_after_its_recovery(
+    tiny_folder: Path, tiny_disk: Path, num_outputs: int
+) -> None:
+    path = tiny_disk / "live-1"
+    recording = record(path, tiny_folder)
+    for _ in range(num_outputs):
+        recording.add(make_gap(0, fps=2, before=None, initial={}))
+    fill_disk(tiny_disk)
+    with pytest.raises(VideoError, match="No space left on device"):
+        write_forever(recording.video)
+    with pytest.raises(VideoError, match="No space left on device"):
+        write_forever(recording.video)
+    with pytest.raises(RecordingError, match=r"live-1 cannot be completed \("):
+        recording.finish()
+    (tiny_disk / "ballast").unlink()
+    assert recover_recording(path) is None
+    assert list(tiny_disk.iterdir()) == []
+
+
+def test_a_recovery_on_a_full_disk_changes_nothing(tiny_folder: Path, tiny_disk: Path) -> None:
+    path = tiny_disk / "live-1"
+    recording = record(path, tiny_folder)
+    for index in range(4):
+        recording.video.write(index, np.full((480, 640, 3), 60 * index, np.uint8))
+        recording.add(make_gap(index, fps=2, before=None, initial={}))
+    fill_disk(tiny_disk)
+    with pytest.raises(RecordingError, match=r"live-1 cannot be completed \(No space left on device\); free some"):
+        recording.finish()
+    files = {path: path.read_bytes() for path in path.iterdir()}
+    assert read_recorded({}, tiny_disk) == [
+        f"The recorded session live-1 cannot be completed: [Errno 28] No space left on device: '{path / 'video.mp4'}'."
+    ]
+    assert {path: path.read_bytes() for path in path.iterdir()} == files
+    (tiny_disk / "ballast").unlink()
+    sample = recover_recording(path)
+    assert sample is not None
+    assert sample.num_frames == 4
+
+
+def test_a_damaged_video_of_a_long_recording_is_kept(tiny_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "live-1"
+    recording = record(path, tiny_folder)
+    for index in range(5):
+        recording.add(make_gap(index, fps=2, before=None, initial={}))
+    (path / "video.mp4").write_bytes(b"\0\0\0\x20ftypisom")
+    recording.outputs.close()
+    recording._files.close()
+    files = {path: path.read_bytes() for path in path.iterdir()}
+    (problem,) = read_recorded({}, tmp_path)
+    assert "has no whole picture" in problem
+    assert {path: path.read_bytes() for path in path.iterdir()} == files
 
 
 def fill_disk(disk: Path) -> None:

@@ -10,9 +10,13 @@ from typing import Any, Final
 
 import gradio as gr
 
+from stepscope.engine.io.files import replace_surrogates
+
 INVALID: Final = "The page cannot use the values of this request; reload the page and try again."
 _LOG: Final = logging.getLogger(__name__)
 _MAX_CHARS: Final = 200
+_MAX_MESSAGE: Final = 500
+"""Longest message to a client; Gradio's own repeat the value of the request and the list of choices."""
 
 
 def report_failures(page: gr.Blocks) -> None:
@@ -23,6 +27,8 @@ def report_failures(page: gr.Blocks) -> None:
         try:
             return await process(*values, **options)
         except gr.Error as error:
+            message = replace_surrogates(str(error.message))  # the stream of events is UTF-8
+            error.message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]} …"
             error.print_exception = False
             raise
         except Exception as error:

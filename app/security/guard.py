@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import gradio as gr
 from anyio import to_thread
 from gradio import processing_utils
+from gradio.state_holder import SessionState
 from gradio.utils import get_upload_folder
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -35,6 +36,8 @@ MAX_BODY_BYTES: Final = 32 * 2**20
 """Maximum body of a request other than an upload, in bytes."""
 MAX_UPLOADS_BYTES: Final = 16 * 2**30
 """Maximum size of all files that the page keeps for its windows, in bytes; they are removed after a day."""
+MAX_SESSIONS: Final = 1000
+"""Windows and programs whose state is kept, the latest ones; each takes about 0.3 MB."""
 MAX_REQUESTS: Final = (256, 768)
 """Maximum number of simultaneous requests of one address, and of all. An open window keeps up to three."""
 MAX_SOCKETS: Final = (32, 128)
@@ -68,6 +71,18 @@ def refuse_downloads() -> None:
         raise gr.Error("This page fetches no files from other hosts; upload the file.", print_exception=False)
 
     processing_utils.async_ssrf_protected_download = refuse
+
+
+def keep_no_values() -> None:
+    """Stop Gradio from keeping the latest inputs of each session for deep links, which this page does not offer.
+
+    A request can hold ``MAX_BODY_BYTES``, and any client can begin ``MAX_SESSIONS`` sessions.
+    """
+
+    def ignore(*_: object) -> None:
+        """Keep nothing."""
+
+    SessionState._update_value_in_config = ignore
 
 
 class BodyTooLargeError(Exception):

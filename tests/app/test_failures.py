@@ -6,6 +6,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from gradio.state_holder import SessionState
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from stepscope.app.failures import INVALID, report_failures
-from stepscope.app.security.guard import HostRules, RequestGuard
+from stepscope.app.security.guard import HostRules, RequestGuard, keep_no_values
 
 
 def test_a_handler_that_meets_null_is_one_sentence_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -44,3 +45,26 @@ def test_a_route_that_fails_is_one_sentence_and_one_line(caplog: pytest.LogCaptu
     (line,) = [record.message for record in caplog.records if record.name == "stepscope.app.failures"]
     assert "\n" not in line
     assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("value", ["\ud800", "x" * 3_000_000])
+def test_a_choice_that_is_not_in_its_list_is_a_short_sentence(value: str) -> None:
+    with gr.Blocks() as page:
+        box = gr.Dropdown(["a", "b"])
+        box.change(str, box, gr.Textbox())
+    report_failures(page)
+    with pytest.raises(gr.Error) as refused:
+        asyncio.run(page.process_api(0, [value]))
+    assert not refused.value.print_exception
+    assert refused.value.message.encode().startswith(b"Value: ")
+    assert len(refused.value.message) < 600
+
+
+def test_a_session_keeps_no_value_of_its_requests() -> None:
+    keep_no_values()
+    with gr.Blocks() as page:
+        box = gr.Textbox()
+        box.change(str, box, gr.Textbox())
+    state = SessionState(page)
+    asyncio.run(page.process_api(0, ["x" * 10_000], state=state))
+    assert "x" * 10_000 not in str(state.config_values)

@@ -42,7 +42,7 @@ class Clip:
     split: str = ""
     """Name of its split on this page; empty for an upload and for a bundled video."""
     content_digest: str = ""
-    """8 hex digits of the content, which distinguish uploads with equal file names; empty for a video of a split."""
+    """32 hex digits of the content, which distinguish uploads with equal file names; empty for a video of a split."""
     start_s: float | None = None
     """Start of the clip within the file, in seconds; None if the clip is the whole file."""
     cut_s: float | None = None
@@ -150,7 +150,7 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
         )
     cut_s = find_cut(path)
     num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))
-    digest = digest_file(path)[:8]
+    digest = digest_file(path)[:32]
     return Clip(
         name=path.name,
         path=path,

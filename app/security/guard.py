@@ -177,12 +177,37 @@ class Connections:
             self._open += Counter()  # without the addresses that have none
 
 
+class BodySpace:
+    """The bytes that bodies may still take together: one body, or all uploads that arrive at a time."""
+
+    def __init__(self, num_bytes: int = 0) -> None:
+        self._received, self._end = 0, num_bytes
+
+    async def measure(self, folder: Path, limit: int) -> None:
+        """Take the space that the files of a folder leave of a limit."""
+        received = self._received  # what arrives while the folder is measured counts, also if it was measured
+        size = await to_thread.run_sync(_measure_folder, folder)
+        self._end = received + limit - size
+
+    def limit(self, receive: Receive) -> Receive:
+        """Return a ``receive`` that raises ``BodyTooLargeError`` once the space is taken."""
+
+        async def count() -> Message:
+            message = await receive()
+            self._received += len(message.get("body", b""))
+            if self._received > self._end:
+                raise BodyTooLargeError
+            return message
+
+        return count
+
+
 class RequestGuard:
     """ASGI middleware that refuses requests by ``HostRules``, with the reason in the response."""
 
     def __init__(self, app: ASGIApp, *, rules: HostRules) -> None:
         self._app, self._rules = app, rules
-        self._throttle = Throttle()
+        self._throttle, self._uploads = Throttle(), BodySpace()
         self._open = {"http": Connections(MAX_REQUESTS), "websocket": Connections(MAX_SOCKETS)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -233,12 +258,13 @@ class RequestGuard:
                     self._throttle.record_success(address, began=began)
             await send(message)
 
-        limit, reason = MAX_BODY_BYTES, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB"
+        space, reason = BodySpace(MAX_BODY_BYTES), f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB"
         if path.endswith("/upload"):
-            limit = MAX_UPLOADS_BYTES - await to_thread.run_sync(_measure_folder, Path(get_upload_folder()))
+            space = self._uploads
+            await space.measure(Path(get_upload_folder()), MAX_UPLOADS_BYTES)
             reason = f"the uploads on this page would exceed {MAX_UPLOADS_BYTES / 2**30:g} GiB; try again tomorrow"
         try:
-            await self._app(scope, _limit_body(receive, limit), send_safe)
+            await self._app(scope, space.limit(receive), send_safe)
         except BodyTooLargeError:
             if not is_started:
                 await _refuse(413, reason)(scope, receive, send)
@@ -326,21 +352,6 @@ def _measure_folder(folder: Path) -> int:
             with suppress(OSError):  # removed meanwhile
                 size += os.lstat(os.path.join(parent, name)).st_size
     return size
-
-
-def _limit_body(receive: Receive, limit: float) -> Receive:
-    """Return a ``receive`` that raises ``BodyTooLargeError`` once a body exceeds ``limit`` bytes."""
-    received = 0
-
-    async def count() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        if received > limit:
-            raise BodyTooLargeError
-        return message
-
-    return count
 
 
 def _remaining_s(times: Sequence[float], limit: int, now: float) -> float:

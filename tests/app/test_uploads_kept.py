@@ -14,6 +14,14 @@ from stepscope.app.core.unused_uploads import UnusedUploads
 from stepscope.app.security import guard
 from stepscope.app.security.guard import HostRules, RequestGuard
 
+SCOPE = {
+    "type": "http",
+    "method": "POST",
+    "path": "/gradio_api/upload",
+    "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"multipart/form-data; boundary=b")],
+    "client": ("1", 1),
+}
+
 
 async def read_body(scope: Scope, receive: Receive, send: Send) -> None:
     await Request(scope, receive).body()
@@ -24,8 +32,6 @@ async def read_body(scope: Scope, receive: Receive, send: Send) -> None:
 def upload(*messages: dict[str, Any]) -> list[Any]:
     """Return what the guard sends for an upload whose body arrives in ``messages``."""
     sent, waiting = [], list(messages)
-    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"multipart/form-data; boundary=b")]
-    scope = {"type": "http", "method": "POST", "path": "/gradio_api/upload", "headers": headers, "client": ("1", 1)}
 
     async def receive() -> Any:
         return waiting.pop(0)
@@ -34,7 +40,7 @@ def upload(*messages: dict[str, Any]) -> list[Any]:
         sent.append(message)
 
     rules = HostRules.from_options("127.0.0.1", [])
-    asyncio.run(RequestGuard(read_body, rules=rules)(scope, receive, send))
+    asyncio.run(RequestGuard(read_body, rules=rules)(SCOPE, receive, send))
     return sent
 
 
@@ -50,6 +56,45 @@ def test_uploads_beyond_the_total_limit_are_refused_in_a_sentence(
     refused = upload(body, body)
     assert refused[0]["status"] == 413
     assert b"The uploads on this page would exceed" in refused[1]["body"]
+
+
+def test_uploads_at_a_time_do_not_exceed_the_total_limit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    monkeypatch.setattr(guard, "MAX_UPLOADS_BYTES", 1000)
+    num_written, statuses = 0, []
+
+    async def write_body(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal num_written
+        more = True
+        while more:
+            message = await receive()
+            more, num_written = message["more_body"], num_written + len(message["body"])
+        (tmp_path / scope["query_string"].decode()).write_bytes(bytes(600))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status"))
+
+    async def upload_all() -> None:
+        app = RequestGuard(write_body, rules=HostRules.from_options("127.0.0.1", []))
+
+        async def upload_one(number: int) -> None:
+            parts = iter([{"type": "http.request", "body": bytes(60), "more_body": index < 9} for index in range(10)])
+
+            async def receive() -> Any:
+                await asyncio.sleep(0)
+                return next(parts)
+
+            await app({**SCOPE, "query_string": str(number).encode()}, receive, send)
+
+        await asyncio.gather(*map(upload_one, range(4)))
+
+    asyncio.run(upload_all())
+    assert num_written <= 1000
+    assert statuses.count(413) >= 3
 
 
 def test_a_client_that_leaves_during_its_upload_raises_nothing() -> None:

@@ -1,6 +1,7 @@
 """The owner of a question, whose kept caches it may reuse."""
 
 from typing import Any
+from uuid import uuid4
 
 from starlette.requests import HTTPConnection
 
@@ -14,7 +15,9 @@ def owner_of_page(request: Any) -> str:
 
 
 def owner_of_program(connection: HTTPConnection) -> str:
-    """Return the owner of a program's question: the signed-in user; without a login, the address of the client."""
+    """Return the owner of a program's question: the signed-in user; without a login, the connection.
+
+    An address is no owner: behind a proxy, all clients have that of the proxy.
+    """
     user = signed_in(connection)
-    address = connection.client.host if connection.client is not None else ""
-    return f"address {address}" if user is None else f"user {user}"
+    return f"connection {uuid4().hex}" if user is None else f"user {user}"

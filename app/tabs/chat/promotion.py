@@ -5,7 +5,7 @@ from typing import Final
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.tabs.chat.conversation.window import ChatWindow
 from stepscope.engine.dialogue import format_user_turn
-from stepscope.engine.io.files import to_json
+from stepscope.engine.io.files import replace_surrogates, to_json
 from stepscope.engine.records import UserTurn
 
 QUESTION: Final = "user"
@@ -34,7 +34,7 @@ def propose_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> 
 
 def add_user_turn(window: ChatWindow | None, live: LiveRun | None, typed: str | None) -> tuple[str, str]:
     """Add the last question to the user turns of the next run; return them and a status."""
-    time_s, lines = _find_time(window, live), (typed or "").splitlines()
+    time_s, lines = _find_time(window, live), replace_surrogates(typed or "").splitlines()
     if window is None or time_s is None:
         return "\n".join(lines), "Ask a question first."
     line = format_user_turn(UserTurn(time_s=time_s, text=" ".join(window.answered[-1].question.split())))

@@ -62,6 +62,13 @@ def test_a_signed_in_user_reuses_nothing_of_another(pool: WorkerPool[ChatWorker]
     assert cached["ann again"] > 0
 
 
+def test_a_connection_without_a_login_reuses_nothing_of_another(client: TestClient) -> None:
+    for _ in range(2):
+        with client.websocket_connect("/ws/streaming/a", headers={"x-forwarded-for": "192.0.2.1"}) as socket:
+            assert prefill(socket, ASK)["cached_tokens"] == 0
+            generate(socket)
+
+
 def test_pictures_with_other_pixels_share_nothing(client: TestClient) -> None:
     with client.websocket_connect("/ws/streaming/a") as socket:
         cached = []

@@ -104,7 +104,7 @@ def test_uploads_of_one_file_name_share_their_reviews_only_if_they_are_one_video
         assert clip.name == "mine.mp4"
         ids.append(clip.video_id)
     assert ids[0] == ids[2] != ids[1]
-    assert re.fullmatch(r"mine\.mp4 [0-9a-f]{8}", ids[0])
+    assert re.fullmatch(r"mine\.mp4 [0-9a-f]{32}", ids[0])
     assert [clip.video_id for clip in context.bundled_videos.clips] == [
         clip.name for clip in context.bundled_videos.clips
     ]

@@ -130,7 +130,7 @@ class ImportOptions(ScoreOptions):
     """With --threshold: how values become decisions: above, running-sum (the sum since the last decision) or drop (the
     fall since the frame before)."""
 
-    stop_message: ClassVar[str] = "stopped; {0.out} is not complete; remove it and import again"
+    stop_message: ClassVar[str] = "stopped; {0.out} is not complete; the same command imports again"
 
     @property
     def rule(self) -> SignalRule | None:

@@ -23,6 +23,8 @@ from stepscope.engine.io.json_records import read_record
 from stepscope.eval.matching.turns import ZeroCost
 
 _LOCK: Final = ".lock"
+_NOT_RESUMED: Final = ("imported", "source")
+"""Settings of imports and of live recordings, whose commands have no ``--resume``."""
 _WITHOUT_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP)
 """Errors of file systems without locks, such as NFS without its lock daemon. For ``ENOSYS``, filelock has others."""
 
@@ -119,9 +121,9 @@ class OutputFolder(ABC):
         if found is None or not any(any(self.path.glob(pattern)) for pattern in self.result_files):
             return
         if not resume:
-            raise FolderRefusedError(
-                f"{self.path} holds a {self.kind} already; continue it with --resume, or name a new folder"
-            )
+            can_resume = not any(settings.get(name) for name in _NOT_RESUMED)
+            cure = f"{'continue it with --resume, or ' * can_resume}name a new folder"
+            raise FolderRefusedError(f"{self.path} holds a {self.kind} already; {cure}")
         if changed := find_changed_settings(found, settings, self.identity):
             changes = describe_changes(changed, found, settings)
             raise FolderRefusedError(f"{self.path} holds a {self.kind} with {changes}; name a new folder")

@@ -92,6 +92,8 @@ def import_into(
 ) -> Mapping[str, str]:
     """Write the results of files into a new run folder, with further settings; see ``import_results``.
 
+    The folder of an import of the same files that was killed, and so has no scores yet, is written again.
+
     Raises ``ValueError`` before anything is written if no file matches, or if no file holds the signal of the rule, and
     ``FolderRefusedError`` for a folder in use.
     """
@@ -99,9 +101,16 @@ def import_into(
     results = _read_all(found, split)
     described = _describe(results.values(), rule)
     of_run = {"split": str(split.path.resolve()), "imported": [str(path.resolve()) for path in files], **settings}
-    with RunFolder.open(out, of_run) as folder:
+    with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
         _write(results, split, folder, described)
     return found.problems
+
+
+def _is_unfinished(out: Path, settings: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds an import of the same files without scores."""
+    if not out.is_dir() or (out / "metrics.json").exists():
+        return False
+    return bool((RunFolder(out).settings() or {}).get("imported") == settings["imported"])
 
 
 def import_results(

@@ -17,7 +17,7 @@ from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import analyze_video, score_counts
 from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, import_results
+from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, import_into, import_results
 from tests.support.data.batches import SCORING, no_java, write_split
 from tests.support.data.shared_data import shared
 from tests.support.streams.fakes import count_letters
@@ -234,6 +234,22 @@ def test_the_command_line_imports_scores_and_names_what_is_missing(
         assert line in complaints
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["imported"] == files
     assert main(["import", *files, "--split", str(split), "--out", str(tmp_path / "run")]) == 2
+    assert capfd.readouterr().err == f"error: {tmp_path / 'run'} holds a run already; name a new folder\n"
+
+
+def test_an_import_that_was_killed_before_its_scores_is_written_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
+    split, run = write_split(tmp_path, video("boat")), tmp_path / "run"
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(videollm()))
+    import_into(run, [tmp_path / "a.json"], read_split(split), {"text_encoder": "none"})  # and killed
+    options = ["--split", str(split), "--out", str(run)]
+    assert main(["import", str(tmp_path / "b.json"), *options]) == 2
+    assert "holds a run already; name a new folder" in capfd.readouterr().err
+    assert main(["import", str(tmp_path / "a.json"), *options]) == 0
+    assert (run / "metrics.json").exists()
 
 
 def test_an_import_that_is_stopped_is_begun_again(
@@ -245,7 +261,7 @@ def test_an_import_that_is_stopped_is_begun_again(
     monkeypatch.setattr("stepscope.eval.cli.finished_runs.import_into", stop)
     split, out = write_split(tmp_path, video("boat")), tmp_path / "run"
     assert main(["import", "a.json", "--split", str(split), "--out", str(out)]) == 130
-    assert capfd.readouterr().err == f"stopped; {out} is not complete; remove it and import again\n"
+    assert capfd.readouterr().err == f"stopped; {out} is not complete; the same command imports again\n"
 
 
 def test_a_split_of_many_days_is_not_filled_with_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

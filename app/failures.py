@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.io.files import is_disk_full, replace_surrogates
 
 INVALID: Final = "The page cannot use the values of this request; reload the page and try again."
+FULL: Final = "The disk of this page is full; free some space, and try again."
 _LOG: Final = logging.getLogger(__name__)
 _MAX_CHARS: Final = 200
 _MAX_MESSAGE: Final = 500
@@ -33,9 +34,14 @@ def report_failures(page: gr.Blocks) -> None:
             raise
         except Exception as error:
             log_failure(error)
-            raise gr.Error(INVALID, print_exception=False) from None
+            raise gr.Error(describe_failure(error), print_exception=False) from None
 
     vars(page)["process_api"] = process_reported
+
+
+def describe_failure(error: Exception) -> str:
+    """Return the sentence of an unexpected error for the client."""
+    return FULL if is_disk_full(error) else INVALID
 
 
 def log_failure(error: Exception) -> None:

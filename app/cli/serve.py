@@ -31,7 +31,14 @@ from stepscope.app.exports.options import STORE
 from stepscope.app.opening.clips import choose_bundled
 from stepscope.app.page import build_page
 from stepscope.app.reviews.store import check_store_location, open_store
-from stepscope.app.security.guard import MAX_SESSIONS, HostRules, RequestGuard, keep_no_values, refuse_downloads
+from stepscope.app.security.guard import (
+    MAX_SESSIONS,
+    HostRules,
+    RequestGuard,
+    keep_no_values,
+    refuse_downloads,
+    remove_failed_uploads,
+)
 from stepscope.app.security.identity import read_users
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
@@ -136,6 +143,7 @@ def serve(options: PageOptions) -> None:
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
         refuse_downloads()
         keep_no_values()
+        remove_failed_uploads()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         routes = [*plotly_routes(), *speech_routes(), *_chat_routes(context)]
         page.launch(

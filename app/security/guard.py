@@ -20,15 +20,17 @@ from urllib.parse import urlsplit
 import gradio as gr
 from anyio import to_thread
 from gradio import processing_utils
+from gradio.route_utils import GradioMultiPartParser
 from gradio.state_holder import SessionState
 from gradio.utils import get_upload_folder
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import FormData, Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from stepscope.app.failures import INVALID, log_failure
+from stepscope.app.failures import describe_failure, log_failure
+from stepscope.engine.io.files import is_disk_full
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -83,6 +85,27 @@ def keep_no_values() -> None:
         """Keep nothing."""
 
     SessionState._update_value_in_config = ignore
+
+
+def remove_failed_uploads() -> None:
+    """Let Gradio remove the files of an upload that is refused, that its client leaves, or that fills the disk.
+
+    They would count as uploads, and keep the disk full, for a day.
+    """
+    parse = GradioMultiPartParser.parse
+
+    async def parse_or_remove(parser: GradioMultiPartParser) -> FormData:
+        try:
+            form: FormData = await parse(parser)
+        except BaseException:
+            for file in parser._files_to_close_on_error:
+                with suppress(OSError):  # a full disk does not take the rest of the file
+                    file.close()
+                Path(file.name).unlink(missing_ok=True)
+            raise
+        return form
+
+    setattr(GradioMultiPartParser, "parse", parse_or_remove)  # noqa: B010 - mypy refuses the assignment
 
 
 class BodyTooLargeError(Exception):
@@ -273,7 +296,8 @@ class RequestGuard:
         except Exception as error:  # values that a route does not expect
             log_failure(error)
             if not is_started:
-                await _refuse(400, INVALID.removesuffix("."))(scope, receive, send)
+                status = 507 if is_disk_full(error) else 400
+                await _refuse(status, describe_failure(error).removesuffix("."))(scope, receive, send)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a WebSocket to the app, or refuse it before it opens; browsers always name the page it comes from."""

@@ -1,18 +1,22 @@
 """Uploads have a total limit, and a window that closes during its upload leaves no traceback."""
 
 import asyncio
+import errno
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.requests import Request
+from gradio.route_utils import GradioMultiPartParser
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from stepscope.app.core import unused_uploads
 from stepscope.app.core.unused_uploads import UnusedUploads
 from stepscope.app.security import guard
-from stepscope.app.security.guard import HostRules, RequestGuard
+from stepscope.app.security.guard import HostRules, RequestGuard, remove_failed_uploads
 
 SCOPE = {
     "type": "http",
@@ -95,6 +99,42 @@ def test_uploads_at_a_time_do_not_exceed_the_total_limit_together(
     asyncio.run(upload_all())
     assert num_written <= 1000
     assert statuses.count(413) >= 3
+
+
+@pytest.mark.parametrize("failure", [ClientDisconnect(), OSError(errno.ENOSPC, "No space left on device")])
+def test_an_upload_that_fails_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    monkeypatch.setattr(GradioMultiPartParser, "parse", GradioMultiPartParser.parse)
+    remove_failed_uploads()
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.mp4"\r\n\r\n' + bytes(10_000)
+        assert len(list(tmp_path.iterdir())) == 1
+        raise failure
+
+    headers = Headers({"content-type": "multipart/form-data; boundary=b"})
+    parser = GradioMultiPartParser(headers, stream(), upload_dir=tmp_path, max_file_size=2**30)
+    with pytest.raises(type(failure)):
+        asyncio.run(parser.parse())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_named_to_the_client() -> None:
+    async def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    asyncio.run(RequestGuard(fail, rules=HostRules.from_options("127.0.0.1", []))(SCOPE, receive, send))
+    assert sent[0]["status"] == 507
+    assert b"The disk of this page is full" in sent[1]["body"]
 
 
 def test_a_client_that_leaves_during_its_upload_raises_nothing() -> None:

@@ -57,10 +57,13 @@ def queue_session(
     speak: object,
     update: object,
     strategy: object = None,
+    *,
+    can_connect: bool,
 ) -> LiveView:
     """Prepare a session, which may wait for the model. An invalid input is refused and changes nothing.
 
-    ``browser`` is the session hash of the browser window.
+    ``browser`` is the session hash of the browser window; ``can_connect`` is whether the page opens addresses, which
+    may lead to hosts that only this machine can reach.
     """
     try:
         config = replace(
@@ -73,6 +76,8 @@ def queue_session(
         check_task_text(goal or "", steps or "")
         task = Task(goal=strip_text(replace_surrogates(goal or "")), steps=parse_steps(replace_surrogates(steps or "")))
         Streamer(context.checkpoint, config)  # refuses settings that the model cannot have
+        if kind == URL and not can_connect:
+            raise ValueError("this page opens no network streams, since others than its own machine may use it")
         source = _open_source(context, kind, bundled=bundled, upload=upload, url=url, fps=config.fps)
     except (EngineError, ValueError, OSError) as error:
         return show_message(as_sentence(error), is_problem=True)

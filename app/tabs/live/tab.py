@@ -167,7 +167,8 @@ def _wire_session(
     window = view.window
 
     def queue(request: gr.Request, *entries: Any) -> Any:
-        return handlers.queue_session(context, windows, request.session_hash or "", *entries)
+        browser = request.session_hash or ""
+        return handlers.queue_session(context, windows, browser, *entries, can_connect=batches.takes_paths)
 
     wire(view.start.click, queue, [window, *inputs], view, **AT_ONCE)
 

@@ -48,13 +48,23 @@ def batches(tmp_path: Path) -> BatchContext:
     )
 
 
-def queue(context: AppContext, windows: LiveWindows, kind: str, **changes: Any) -> LiveView:
+def queue(
+    context: AppContext, windows: LiveWindows, kind: str, *, can_connect: bool = True, **changes: Any
+) -> LiveView:
     boxes = {"bundled": "truck-1", "upload": None, "url": "", "goal": "build", "steps": STEPS, "speak": 1, "update": 1}
-    return handlers.queue_session(context, windows, "browser", None, kind, *({**boxes, **changes}).values())
+    entries = ({**boxes, **changes}).values()
+    return handlers.queue_session(context, windows, "browser", None, kind, *entries, can_connect=can_connect)
 
 
 def text_of(view: LiveView) -> str:
     return str(view.status.value)
+
+
+def test_a_page_for_others_opens_no_address(context: AppContext) -> None:
+    windows = LiveWindows(ModelUse())
+    view = queue(context, windows, handlers.URL, url="http://127.0.0.1:9/stream", can_connect=False)
+    assert "opens no network streams" in text_of(view)
+    assert "Waiting" in text_of(queue(context, windows, handlers.FILE, can_connect=False))
 
 
 def jpeg(value: int) -> str:

@@ -12,6 +12,7 @@ PUBLIC = {
     "stepscope": [
         "FrameOutput",
         "LiveTurn",
+        "PROTOCOLS",
         "Recording",
         "RunRecorder",
         "SignalSpec",
@@ -30,6 +31,7 @@ PUBLIC = {
         "parse_steps",
         "read_frames",
         "read_samples",
+        "score_protocol",
         "score_text",
     ],
     "stepscope.engine": [
@@ -48,6 +50,7 @@ PUBLIC = {
     "stepscope.eval.data": ["read_samples"],
     "stepscope.eval.recorder": ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"],
     "stepscope.eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
+    "stepscope.eval.protocols": ["PROTOCOLS", "score_protocol"],
 }
 HEAVY = {"torch", "transformers", "gradio"}
 
@@ -65,9 +68,11 @@ def test_public_names_import_from_their_package(package: str, names: list[str]) 
     assert sorted(module.__all__) == names
     for name in names:
         value = getattr(module, name)
+        assert name in dir(module)
+        if name.isupper():  # a constant
+            continue
         assert value.__name__ == name
         assert value is getattr(import_module(value.__module__), name)
-        assert name in dir(module)
 
 
 @pytest.mark.parametrize("package", PUBLIC)
@@ -92,6 +97,7 @@ def test_submodules_still_import_from_the_package() -> None:
         "from stepscope.eval.data import read_samples",
         "from stepscope.eval.recorder import RunRecorder",
         "from stepscope.eval.metrics import LiveTurn, corpus_metrics, find_match, live_metrics, score_text",
+        "from stepscope import PROTOCOLS, score_protocol",
     ],
 )
 def test_public_records_data_and_metrics_load_without_torch(statements: str) -> None:
@@ -118,6 +124,7 @@ def test_the_model_loads_torch_on_first_use() -> None:
         ("stepscope.eval.metrics", "corpus_metrics", ["videos"], {"fps", "encode", "match_window"}),
         ("stepscope.eval.metrics", "score_text", ["references", "hypotheses"], set()),
         ("stepscope.eval.metrics", "live_metrics", ["turns"], {"threshold"}),
+        ("stepscope.eval.protocols", "score_protocol", ["name", "references", "replies"], {"durations_s"}),
     ],
 )
 def test_public_functions_keep_their_parameters(

@@ -38,16 +38,18 @@ class ResponseTimingCounts(Counts):
     """Per video with a decision, the time of its first response or update."""
 
 
-def match_ovo(truth_s: Sequence[float], detected_s: Sequence[float]) -> int:
-    """Return the number of hits: each true time in order uses up the first listed detection within 2 s."""
+def match_ovo(
+    truth_s: Sequence[float], detected_s: Sequence[float], *, tolerance_s: float = OVO_TOLERANCE_S
+) -> list[bool]:
+    """Return whether each true time is hit: in order of time, each uses up the first listed detection in reach."""
     left = list(detected_s)
-    hits = 0
-    for time_s in sorted(truth_s):
-        found = next((one for one in left if abs(one - time_s) <= OVO_TOLERANCE_S + _ROUNDING), None)
+    is_hit = [False] * len(truth_s)
+    for number in sorted(range(len(truth_s)), key=lambda one: truth_s[one]):
+        found = next((one for one in left if abs(one - truth_s[number]) <= tolerance_s + _ROUNDING), None)
         if found is not None:
             left.remove(found)
-            hits += 1
-    return hits
+            is_hit[number] = True
+    return is_hit
 
 
 def _count(video: MatchedVideo) -> ResponseTimingCounts:
@@ -55,7 +57,7 @@ def _count(video: MatchedVideo) -> ResponseTimingCounts:
     frames = sorted(spoken_texts(video.outputs))
     turns = [turn for turn in sample.turns if turn.role == "assistant"]
     truth_s = [turn.time_s + (0.0 if turn.end_s is None else OVO_CLUE_DELAY_S) for turn in turns]
-    hits = match_ovo(truth_s, [frame / sample.fps for frame in frames])
+    hits = sum(match_ovo(truth_s, [frame / sample.fps for frame in frames]))
     is_quiet = _quiet_frames(sample, video.outputs[-1].frame_index + 1 if video.outputs else 0)
     decisions = [output.frame_index for output in video.outputs if output.response or output.updates]
     return ResponseTimingCounts(

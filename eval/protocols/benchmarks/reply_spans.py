@@ -1,0 +1,86 @@
+"""Two rules of times inside reply spans, without contents: LiveStar's and OmniMMI's.
+
+``eval.metrics.replies.reply_spans`` has similar scores in whole frames; here they are in seconds.
+
+**Source**: LiveStar (0aa5b8e); ``evaluations/evaluate.py`` in OmniMMI (036d2ca).
+"""
+
+import math
+from typing import Final
+
+from stepscope.eval.protocols.protocol import ROUNDING, Counted, Protocol, Sums, Video, measure_delay
+
+
+def _count_livestar(video: Video) -> Counted:
+    sums = dict.fromkeys(("covered", "redundancy", "time_diff_s", "spans"), 0.0)
+    is_covered = []
+    for span in video.references:
+        inside = [time_s for time_s in video.times_s if abs(measure_delay(time_s, span)) <= ROUNDING]
+        is_covered.append(bool(inside))
+        sums["covered"] += is_covered[-1]
+        sums["redundancy"] += abs(1 - len(inside))
+        sums["time_diff_s"] += (inside[0] if inside else span.end_s) - span.start_s
+        sums["spans"] += 1
+    return Counted(sums, tuple(map(float, is_covered)))
+
+
+def _summarize_livestar(sums: Sums) -> dict[str, float]:
+    num_spans = sums["spans"]
+    names = {"coverage": "covered", "redundancy": "redundancy", "time_diff_s": "time_diff_s"}
+    return {name: sums[part] / num_spans if num_spans else math.nan for name, part in names.items()}
+
+
+def _count_omnimmi(video: Video) -> Counted:
+    sums = dict.fromkeys(("first_inside", "inside_share", "iou", "videos"), 0.0)
+    if not video.references:
+        return Counted(sums, ())
+    sums["videos"] = 1.0
+    if video.times_s:
+        (span,) = video.references
+        is_inside = [abs(measure_delay(time_s, span)) <= ROUNDING for time_s in video.times_s]
+        first_s, last_s = video.times_s[0], video.times_s[-1]
+        union_s = max(span.end_s, last_s) - min(span.start_s, first_s)
+        overlap_s = max(min(span.end_s, last_s) - max(span.start_s, first_s), 0.0)
+        sums["first_inside"] = float(is_inside[0])
+        sums["inside_share"] = sum(is_inside) / len(is_inside)
+        sums["iou"] = overlap_s / union_s if union_s else 1.0
+    return Counted(sums, (sums["first_inside"],))
+
+
+def _summarize_omnimmi(sums: Sums) -> dict[str, float]:
+    num_videos = sums["videos"]
+    names = ("first_inside", "inside_share", "iou")
+    return {name: sums[name] / num_videos if num_videos else math.nan for name in names}
+
+
+PROTOCOLS: Final = (
+    Protocol(
+        name="livestar",
+        windows="from start to end of the reference's span",
+        matching="all replies inside a span",
+        judge="none",
+        aggregation=(
+            "means over the spans of all videos: share with a reply, |1 - replies|, and time to the first reply (the "
+            "length of a span without one)"
+        ),
+        source="LiveStar (0aa5b8e)",
+        main="coverage",
+        count=_count_livestar,
+        summarize=_summarize_livestar,
+    ),
+    Protocol(
+        name="omnimmi",
+        windows="from start to end of the reference's span",
+        matching="all replies and the only span",
+        judge="none",
+        aggregation=(
+            "means over videos: whether the first reply is inside, the share of replies inside, and the overlap of the "
+            "span with the time from first to last reply"
+        ),
+        source="evaluations/evaluate.py in OmniMMI (036d2ca)",
+        main="first_inside",
+        count=_count_omnimmi,
+        summarize=_summarize_omnimmi,
+        has_one_reference=True,
+    ),
+)

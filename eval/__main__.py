@@ -40,6 +40,11 @@ COMMANDS = {
         "stepscope.eval.cli.options:LeaderboardOptions",
         "stepscope.eval.cli.leaderboard:leaderboard",
     ),
+    "protocols": Command(
+        "score runs under published protocols",
+        "stepscope.eval.cli.options:ProtocolsOptions",
+        "stepscope.eval.cli.protocols:protocols",
+    ),
     "score": Command(
         "score a run folder again",
         "stepscope.eval.cli.options:RescoreOptions",

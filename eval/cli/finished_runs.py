@@ -1,23 +1,30 @@
 """The commands on finished runs, which need no checkpoint: ``score`` one again, ``compare`` two, ``import`` results."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stepscope.engine.io.files import replace_nan, to_json, write_csv, write_json
 from stepscope.engine.plurals import format_count
+from stepscope.eval.cli.judge import open_judge
 from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
+from stepscope.eval.cli.protocols import choose_rules
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
-from stepscope.eval.matching.grading import NamedJudge
 from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.score import list_references
 from stepscope.eval.metrics.text import TextScorer
+from stepscope.eval.protocols.rules import Rule
 from stepscope.eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs, find_common_split
+from stepscope.eval.reports.protocol_table import (
+    compare_protocols,
+    format_protocol_differences,
+    tabulate_protocol_differences,
+)
 from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring, score_run, write_tables
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.reports.tables import format_differences, tabulate_differences
@@ -25,8 +32,6 @@ from stepscope.eval.runs.folder import RunFolder, relative_split
 from stepscope.eval.runs.imports.import_results import import_into, list_missing
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.traces import read_provenance
-from stepscope.eval.served.chat import ChatClient, Endpoint
-from stepscope.eval.served.judge import CACHE_NAME, EndpointJudge
 
 
 def score(options: RescoreOptions) -> int:
@@ -46,7 +51,11 @@ def score(options: RescoreOptions) -> int:
     )
     _check_videos(run, split)
     references = list_references(split.samples)
-    with lock_folder(options.run), TextScorer(references=references) as scorer, _open_judge(options) as judge:
+    with (
+        lock_folder(options.run),
+        TextScorer(references=references) as scorer,
+        open_judge(options, options.run) as judge,
+    ):
         encoder = import_encoder(scoring.text_encoder)  # while METEOR starts
         scored = score_run(options.run, split, scoring, encode=encoder.encode, scorer=scorer, judge=judge)
         if scored.text_problem is not None and _has_text_scores(options.run):
@@ -66,27 +75,16 @@ def score(options: RescoreOptions) -> int:
     return 1 if scored.errors else 0
 
 
-@contextmanager
-def _open_judge(options: RescoreOptions) -> Iterator[NamedJudge | None]:
-    """Open the served judge; None for the default one."""
-    if not options.judge:
-        yield None
-        return
-    if not options.judge_model.strip():
-        raise ValueError("--judge-model is missing; name the model that grades")
-    endpoint = Endpoint(url=options.judge, model=options.judge_model)
-    if endpoint.is_stream:
-        raise ValueError(f"a judge must be an http:// or https:// endpoint; got {options.judge}")
-    with ChatClient(endpoint) as client:
-        judge = EndpointJudge(client, options.run / CACHE_NAME)
-        yield NamedJudge(name=judge.name, grade=judge)
-
-
 def compare(options: CompareOptions) -> int:
     """Print the differences of two runs; return 1 if a video is left out."""
+    if options.latex and not options.protocol:
+        raise ValueError("--latex needs --protocol")
+    rules = choose_rules(options.protocol)
     runs = RunFolder(options.run_a), RunFolder(options.run_b)
     split, scoring = read_split(find_common_split(*runs, given=options.split)), read_run_scoring(runs[0])
     encode = import_encoder(scoring.text_encoder).encode
+    if rules:
+        return _compare_protocols(options, rules, split, encode, scoring.text_encoder)
     found = compare_runs(options.run_a, options.run_b, split, scoring, encode=encode)
     rows = tabulate_differences(found.differences)
     if options.out is not None:
@@ -102,6 +100,21 @@ def compare(options: CompareOptions) -> int:
     for video_id, reason in found.left_out.items():
         print(f"left out: {video_id}: {reason}", file=sys.stderr)
     return 1 if found.left_out else 0
+
+
+def _compare_protocols(
+    options: CompareOptions, rules: Sequence[Rule], split: Split, encode: Encode, text_encoder: str
+) -> int:
+    found = compare_protocols(options.run_a, options.run_b, split, rules, encode=encode)
+    rows = tabulate_protocol_differences(found, text_encoder)
+    if options.out is not None:
+        write_csv(options.out, rows)
+    if options.json:
+        print(to_json(replace_nan({"a": str(options.run_a), "b": str(options.run_b), "differences": rows}), indent=1))
+    else:
+        print(f"{'% ' if options.latex else ''}A is {options.run_a}, B is {options.run_b}\n")
+        print(format_protocol_differences(found, text_encoder, latex=options.latex), end="")
+    return 0
 
 
 def import_files(options: ImportOptions) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from stepscope.engine.io.files import atomic_write
@@ -26,13 +27,11 @@ def leaderboard(options: LeaderboardOptions) -> int:
     check_leaderboard_metrics(metrics)
     if options.sort and options.sort not in metrics:
         raise ValueError(f"--sort {options.sort} must be one of the columns, {', '.join(metrics)}")
-    runs = _name_runs(options.runs)
-    paths = {name: RunFolder(path).split_path() for name, path in runs.items()} if options.split is None else {}
-    if len(set(paths.values())) > 1:
-        raise ValueError(f"the runs are of different splits, {', '.join(map(str, paths.values()))}; give --split")
-    split = read_split(options.split or next(iter(paths.values())))
+    runs = name_runs(options.runs)
+    split = read_split(options.split or find_split(runs.values()))
     scoring = read_run_scoring(RunFolder(options.runs[0]))
-    board = build_leaderboard(runs, split, scoring, metrics=metrics, encode=import_encoder(scoring.text_encoder).encode)
+    encode = import_encoder(scoring.text_encoder).encode
+    board = build_leaderboard(runs, split, scoring, metrics=metrics, encode=encode, baselines=options.baselines)
     text = format_leaderboard(sort_leaderboard(board, options.sort), options.format)
     if options.out is None:
         sys.stdout.write(text)
@@ -45,7 +44,15 @@ def leaderboard(options: LeaderboardOptions) -> int:
     return 1 if board.left_out else 0
 
 
-def _name_runs(paths: tuple[Path, ...]) -> dict[str, Path]:
+def find_split(runs: Iterable[Path]) -> Path:
+    """Return the split of runs. Raise ``ValueError`` if they are of different splits."""
+    paths = [RunFolder(path).split_path() for path in runs]
+    if len(set(paths)) > 1:
+        raise ValueError(f"the runs are of different splits, {', '.join(map(str, paths))}; give --split")
+    return paths[0]
+
+
+def name_runs(paths: tuple[Path, ...]) -> dict[str, Path]:
     """Return the runs by the name of their folder; by their path below a common folder if names repeat."""
     whole = [path.resolve() for path in paths]
     if len(set(whole)) < len(whole):

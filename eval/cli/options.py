@@ -143,7 +143,18 @@ class ImportOptions(ScoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RescoreOptions(Options):
+class JudgeOptions(Options):
+    """The judge of contents."""
+
+    judge: str = ""
+    """OpenAI-compatible endpoint that grades replies, such as http://localhost:8000/v1 (default: cosine bands,
+    offline). The key is read from $STEPSCOPE_API_KEY or $OPENAI_API_KEY; answers are kept in the first run folder."""
+    judge_model: str = ""
+    """Name of the model that grades."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RescoreOptions(JudgeOptions):
     """Score a run folder again, without a model, and replace its tables; settings that are not given stay."""
 
     run: Positional[Path]
@@ -156,11 +167,6 @@ class RescoreOptions(Options):
     """Name that chooses the match window (default: that of the run)."""
     zero_cost: ZeroCost | None = None
     """Keep or drop a match of cost 0 (default: as in the run)."""
-    judge: str = ""
-    """OpenAI-compatible endpoint that grades replies in reply spans, such as http://localhost:8000/v1 (default: cosine
-    bands, offline). The key is read from $STEPSCOPE_API_KEY or $OPENAI_API_KEY; answers are kept in the run folder."""
-    judge_model: str = ""
-    """Name of the model that grades."""
 
     stop_message: ClassVar[str] = "stopped; score {0.run} again, if its tables were being written"
 
@@ -175,15 +181,42 @@ class LeaderboardOptions(Options):
     runs: Positional[tuple[Path, ...]]
     """Run folders: own, recorded or imported."""
     metric: tuple[str, ...] = ()
-    """Scores in the columns; see docs/metrics.md (default: those of eval/reports/leaderboard.py)."""
+    """Scores in the columns; see docs/metrics.md (default: those of eval/reports/leaderboard.py). A protocol, such as
+    spot-pnr:k=1, stands for its main score; see docs/protocols.md."""
     sort: str = ""
     """Column that sorts the rows, best first (default: the order of the runs)."""
     format: TableFormat = "markdown"
     """markdown, csv or latex."""
+    baselines: bool = False
+    """Add rows of assistants without a model: always silent, always speaking, the reference 1 s late, and random at the
+    rate of each run."""
     split: Path | None = None
     """Manifest of the references (default: the split of the runs)."""
     out: Path | None = None
     """File to write (default: print)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolsOptions(JudgeOptions):
+    """Print the scores of runs of one split under published protocols, side by side; without a run the definitions.
+
+    All runs are scored with the text encoder of the first one, over the videos that are finished in all of them.
+    """
+
+    runs: Positional[tuple[Path, ...]] = ()
+    """Run folders: own, recorded or imported."""
+    protocol: tuple[str, ...] = ()
+    """Protocols, with own parameters after a colon: omnipro spot-pnr:k=1 (default: all with the published ones)."""
+    baselines: bool = False
+    """Add columns of assistants without a model, as in the leaderboard."""
+    turns: bool = False
+    """Print the reference turns that are met under some protocols and missed under others."""
+    latex: bool = False
+    """Print LaTeX, with a footnote per protocol that states its rule, instead of Markdown."""
+    split: Path | None = None
+    """Manifest of the references (default: the split of the runs)."""
+    out: Path | None = None
+    """CSV file to write as well: each number with protocol, parameters, judge and text encoder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +234,10 @@ class CompareOptions(Options):
     """Manifest of the references (default: the split of the runs)."""
     out: Path | None = None
     """CSV file to write as well."""
+    protocol: tuple[str, ...] = ()
+    """Compare the scores of these published protocols instead: omnipro spot-pnr:k=1; see docs/protocols.md."""
+    latex: bool = False
+    """With --protocol: print LaTeX, with a footnote per protocol that states its rule."""
     json: bool = False
     """Print JSON instead of a table."""
 

@@ -121,16 +121,17 @@ def has_direction(name: str) -> bool:
     return find_metric(name).better != "neither"
 
 
-def compute_loss(name: str, value: Value) -> Value:
+def compute_loss(score: str | Metric, value: Value) -> Value:
     """Return the loss of a value, or of an array of values; a lower loss is better.
 
     For a score whose best value is a number, it is the distance from it: a delay of -1 s and one of 1 s have loss 1.
     """
-    if not has_direction(name):
+    metric = find_metric(score) if isinstance(score, str) else score
+    if metric.better == "neither":
         return value * math.nan
-    if name in BEST_VALUES:
-        return abs(value - BEST_VALUES[name])
-    return -value if find_metric(name).better == "higher" else value
+    if metric.name in BEST_VALUES:
+        return abs(value - BEST_VALUES[metric.name])
+    return -value if metric.better == "higher" else value
 
 
 _OTHER_TOLERANCE: Final = re.compile(r"_event_\w+_(0|0\.5|2|5)s$")

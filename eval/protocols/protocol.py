@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 ROUNDING: Final = 1e-9
 """Slack of a comparison of times, in seconds: 10.2 - 9.2 is not exactly 1."""
-Reads = Literal["replies", "completions"]
+Reads = Literal["replies", "replies in spans", "completions", "mistakes"]
 Sums = Mapping[str, float]
 """Counts by name, which add up over videos."""
 
@@ -85,7 +85,8 @@ class Protocol:
     silence: frozenset[str] = frozenset()
     """Replies that count as silence, in lower case."""
     reads: Reads = "replies"
-    """The turns of a run that are scored: replies of the assistant, or completions of steps."""
+    """The turns of a run that are scored: all replies, or those of references with a reply span, or completions of
+    steps. Runs have no mistakes."""
     grades_joined: bool = False
     """Whether a reply is graded together with all earlier ones of its span."""
     has_one_reference: bool = False

@@ -1,7 +1,8 @@
 """A leaderboard: runs of one split in rows, scores with intervals in columns, as Markdown, CSV or LaTeX.
 
 All runs are scored with the same settings, over the videos that are finished in all of them. A best score is marked
-only if a paired permutation test separates it from that of every other run.
+only if a paired permutation test separates it from that of every other run. A column may be the main score of a
+protocol, such as ``spot-pnr:k=1``; a note below the table then states its rule.
 """
 
 import csv
@@ -9,22 +10,28 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.io.files import escape_formula
 from stepscope.engine.plurals import format_count
-from stepscope.eval.data.samples import Split
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.matching.grading import COSINE_JUDGE, CosineBands
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
 from stepscope.eval.metrics.counts import Counts, Pool
 from stepscope.eval.metrics.definitions import BEST_VALUES, METRICS, Metric, compute_loss, find_metric
 from stepscope.eval.metrics.measures import Measure
-from stepscope.eval.metrics.score import MEASURES
+from stepscope.eval.metrics.score import MEASURES, VideoAnalysis, analyze_video
+from stepscope.eval.protocols.registry import PROTOCOLS
+from stepscope.eval.protocols.rules import Rule, RuleCounts, parse_rule
+from stepscope.eval.reports.baselines import ABOUT as BASELINES
+from stepscope.eval.reports.entries import Entries, Entry, open_entries
 from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
 from stepscope.eval.reports.statistics import compare_scores
-from stepscope.eval.reports.table_formats import TableFormat
-from stepscope.eval.runs.folder import RunFolder, explain_unscored
+from stepscope.eval.reports.table_formats import TableFormat, add_latex_notes, escape_latex
+from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.traces import read_provenance
 
 DEFAULT_METRICS: Final = (
@@ -41,9 +48,6 @@ MAX_P_VALUE: Final = 0.05
 """Largest p-value of a difference that separates two runs."""
 MIN_TESTED_VIDEOS: Final = 6
 """With fewer videos the smallest possible p-value, ``2 / 2**videos``, exceeds ``MAX_P_VALUE``."""
-_SAFE_LATEX: Final = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    sign: f"\\{sign}" for sign in "&%$#_{}"
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,8 @@ class Leaderboard:
     """Remark on each run in which a user asked; see ``Provenance.asked_label``."""
     left_out: Mapping[str, tuple[str, ...]]
     """Videos that are not finished in all runs, each with the runs that have not finished it."""
+    notes: tuple[str, ...] = ()
+    """Sentences on the baselines and on the rules of the protocols."""
 
 
 def list_leaderboard_metrics() -> list[str]:
@@ -81,8 +87,13 @@ def check_leaderboard_metrics(names: Sequence[str]) -> None:
     """Raise ``ValueError`` for a score that does not exist, or that needs the texts of a whole corpus."""
     known = list_leaderboard_metrics()
     for name in names:
-        if name not in known:
-            raise ValueError(f"{name!r} is no score of a leaderboard; see `stepscope metrics`, without the text scores")
+        if is_rule(name):
+            parse_rule(name)
+        elif name not in known:
+            raise ValueError(
+                f"{name!r} is no score of a leaderboard; see `stepscope metrics`, without the text scores, and "
+                "`stepscope protocols`"
+            )
 
 
 def build_leaderboard(
@@ -93,34 +104,24 @@ def build_leaderboard(
     metrics: Sequence[str] = DEFAULT_METRICS,
     encode: Encode,
     num_resamples: int = 1000,
+    baselines: bool = False,
 ) -> Leaderboard:
-    """Score run folders, given by name, over their common videos of a split.
+    """Score run folders, given by name, over their common videos of a split; see ``eval.reports.baselines``.
 
     Raises ``ValueError`` if they have no finished video in common, or for an invalid metric.
     """
     check_leaderboard_metrics(metrics)
-    folders = {name: RunFolder(path) for name, path in runs.items()}
-    analyzers = {name: make_analyzer(folder, settings, encode=encode) for name, folder in folders.items()}
-    kind = _make_counts(metrics)
-    counts: dict[str, list[Counts]] = {name: [] for name in runs}
-    finished = {name: find_finished(folder, split) for name, folder in folders.items()}
-    if unfinished := [name for name, videos in finished.items() if not videos]:
-        raise ValueError(f"{unfinished[0]} has no finished video of the split; leave this run out")
-    lacking = {
-        sample.video_id: tuple(name for name, videos in finished.items() if sample.video_id not in videos)
-        for sample in split.samples
+    entries = open_entries(runs, split, baselines=baselines)
+    rules = {name: parse_rule(name) for name in metrics if is_rule(name)}
+    kind = _make_counts(metrics, rules)
+    counts = {
+        name: _count_entry(entry, name, runs, entries.samples, settings, kind=kind, rules=rules, encode=encode)
+        for name, entry in entries.rows.items()
     }
-    for sample in split.samples:
-        if lacking[sample.video_id]:
-            continue
-        for name, analyze in analyzers.items():
-            found = analyze(sample).counts
-            counts[name].append(kind(**{part.name: getattr(found, part.name) for part in fields(kind)}))
-    if not all(counts.values()) or not counts:
-        raise ValueError("the runs have no finished video in common, so there is nothing to rank")
-
-    score = _make_score(metrics)
-    best = _find_best(counts, kind, score, metrics, num_resamples)
+    score = _make_score(metrics, rules)
+    compared = {name: counts[name] for name in runs}
+    columns = {name: make_metric(rules[name]) if name in rules else find_metric(name) for name in metrics}
+    best = _find_best(compared, kind, score, columns, num_resamples)
     rows: dict[str, tuple[Cell, ...]] = {}
     for name, of_run in counts.items():
         pool = Pool(of_run, kind)
@@ -129,20 +130,86 @@ def build_leaderboard(
             Cell(value=values[one], interval=intervals.get(one, NO_INTERVAL), is_best=best.get(one) == name)
             for one in metrics
         )
-    num_videos = len(next(iter(counts.values())))
+    remarks = {name: read_provenance(RunFolder(path)).asked_label for name, path in runs.items()}
     return Leaderboard(
-        metrics=tuple(map(find_metric, metrics)),
+        metrics=tuple(columns.values()),
         rows=rows,
-        remarks={name: label for name, folder in folders.items() if (label := read_provenance(folder).asked_label)},
-        num_videos=num_videos,
-        left_out={video_id: names for video_id, names in lacking.items() if names},
+        remarks={name: label for name, label in remarks.items() if label},
+        num_videos=len(entries.samples),
+        left_out=entries.left_out,
+        notes=_list_notes(rules, entries, settings),
     )
 
 
-def find_finished(folder: RunFolder, split: Split) -> set[str]:
-    """Return the ids of the videos of a split that a run has finished and that have a reference."""
-    found = ((sample, folder.record(sample.video_id)) for sample in split.samples)
-    return {sample.video_id for sample, record in found if not explain_unscored(sample, record)}
+def is_rule(name: str) -> bool:
+    """Return whether a score is named as that of a protocol."""
+    return name.partition(":")[0] in PROTOCOLS
+
+
+def make_metric(rule: Rule) -> Metric:
+    """Return the main score of a protocol as an entry of a table."""
+    return Metric(
+        name=rule.name,
+        label=rule.name,
+        definition=rule.describe(),
+        range="0 to 100" if rule.protocol.main == "pauc" else "0 to 1",
+        better="higher",
+        source=rule.protocol.source,
+    )
+
+
+def _list_notes(rules: Mapping[str, Rule], entries: Entries, settings: ScoreSettings) -> tuple[str, ...]:
+    has_baselines = any(entry.is_baseline for entry in entries.rows.values())
+    notes = [BASELINES] if has_baselines else []
+    if rules:
+        notes.append(f"Contents are judged by {COSINE_JUDGE} of the text encoder {settings.text_encoder}.")
+    for rule in rules.values():
+        reasons = {entry.explain_undefined(rule, entries.samples) for entry in entries.rows.values()} - {""}
+        notes.append(" ".join([rule.describe(), *(f"Undefined (-): {reason}." for reason in sorted(reasons))]))
+    return tuple(notes)
+
+
+def _count_entry(
+    entry: Entry,
+    name: str,
+    runs: Mapping[str, Path],
+    samples: Sequence[Sample],
+    settings: ScoreSettings,
+    *,
+    kind: type[Counts],
+    rules: Mapping[str, Rule],
+    encode: Encode,
+) -> list[Counts]:
+    """Return the counts of a row, one record for each video."""
+    of_rules = {field: entry.count(rule, samples, grade=CosineBands(encode)) for field, rule in _name_fields(rules)}
+    names = [part.name for part in fields(kind) if part.name not in of_rules]
+    analyze: Callable[[Sample], VideoAnalysis]
+    if entry.is_baseline:
+        analyze = partial(_analyze_baseline, entry=entry, settings=settings, encode=encode)
+    else:
+        analyze = make_analyzer(RunFolder(runs[name]), settings, encode=encode)
+    counts = []
+    for number, sample in enumerate(samples):
+        found = analyze(sample).counts if names else None
+        parts = {part: getattr(found, part) for part in names}
+        counts.append(kind(**parts, **{field: rows[number] for field, rows in of_rules.items()}))
+    return counts
+
+
+def _analyze_baseline(sample: Sample, *, entry: Entry, settings: ScoreSettings, encode: Encode) -> VideoAnalysis:
+    return analyze_video(
+        sample,
+        entry.outputs(sample),
+        encode=encode,
+        dataset=settings.dataset,
+        zero_cost=settings.zero_cost,
+        has_states=False,
+    )
+
+
+def _name_fields(rules: Mapping[str, Rule]) -> list[tuple[str, Rule]]:
+    """Return the field of the counts of each rule."""
+    return [(f"rule_{number}", rule) for number, rule in enumerate(rules.values())]
 
 
 def _needed(metrics: Sequence[str]) -> tuple[Measure[Any], ...]:
@@ -150,21 +217,25 @@ def _needed(metrics: Sequence[str]) -> tuple[Measure[Any], ...]:
     return tuple(measure for measure in MEASURES if not set(metrics).isdisjoint(measure.summarize(measure.kind())))
 
 
-def _make_score(metrics: Sequence[str]) -> Callable[[Counts], dict[str, float]]:
+def _make_score(metrics: Sequence[str], rules: Mapping[str, Rule]) -> Callable[[Counts], dict[str, float]]:
     measures = _needed(metrics)
+    named = list(zip(rules, _name_fields(rules), strict=True))
 
     def score(total: Counts) -> dict[str, float]:
         found: dict[str, float] = {}
         for measure in measures:
             found.update(measure.summarize(getattr(total, measure.name)))
+        for name, (part, rule) in named:
+            found[name] = rule.summarize(getattr(total, part))[rule.protocol.main]
         return {name: found[name] for name in metrics}
 
     return score
 
 
-def _make_counts(metrics: Sequence[str]) -> type[Counts]:
-    """Return a type of counts with the needed measures alone, which are fast to resample."""
-    parts = [(one.name, one.kind, field(default_factory=one.kind)) for one in _needed(metrics)]
+def _make_counts(metrics: Sequence[str], rules: Mapping[str, Rule]) -> type[Counts]:
+    """Return a type of counts with the needed measures and rules alone, which are fast to resample."""
+    kinds = {one.name: one.kind for one in _needed(metrics)} | {part: RuleCounts for part, _ in _name_fields(rules)}
+    parts = [(name, kind, field(default_factory=kind)) for name, kind in kinds.items()]
     return make_dataclass("LeaderboardCounts", parts, bases=(Counts,), frozen=True, kw_only=True)
 
 
@@ -172,14 +243,14 @@ def _find_best(
     counts: Mapping[str, Sequence[Counts]],
     kind: type[Counts],
     score: Callable[[Counts], dict[str, float]],
-    metrics: Sequence[str],
+    columns: Mapping[str, Metric],
     num_resamples: int,
 ) -> dict[str, str]:
     """Return, per metric with a separated best run, the name of that run."""
     values = {name: score(Pool(of_run, kind).total()) for name, of_run in counts.items()}
     leaders: dict[str, str] = {}
-    for metric in metrics:
-        losses = {name: compute_loss(metric, found[metric]) for name, found in values.items()}
+    for metric, column in columns.items():
+        losses = {name: compute_loss(column, found[metric]) for name, found in values.items()}
         if len(counts) > 1 and not any(map(math.isnan, losses.values())):
             leaders[metric] = min(losses, key=lambda name, losses=losses: losses[name])  # type: ignore[misc]
     best = dict(leaders)
@@ -202,7 +273,7 @@ def sort_leaderboard(board: Leaderboard, by: str) -> Leaderboard:
         return board
 
     def key(row: tuple[str, tuple[Cell, ...]]) -> tuple[bool, float]:
-        loss = compute_loss(by, row[1][column].value)
+        loss = compute_loss(board.metrics[column], row[1][column].value)
         return math.isnan(loss), 0.0 if math.isnan(loss) else loss
 
     return replace(board, rows=dict(sorted(board.rows.items(), key=key)))
@@ -219,21 +290,24 @@ def _to_markdown(board: Leaderboard) -> str:
     for name in board.rows:
         lines.append([_label(board, name).replace("|", "\\|"), *describe_row(board, name, "**{}**")])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{table}\n\n{_note(board, '**bold**')}\n"
+    notes = "".join(f"- {note}\n" for note in board.notes)
+    return f"{table}\n\n{_note(board, '**bold**')}\n" + (f"\n{notes}" if notes else "")
 
 
 def _to_csv(board: Leaderboard) -> str:
     box = io.StringIO()
     writer = csv.writer(box, lineterminator="\n")
     parts = ("", "_low", "_high", "_best")
-    writer.writerow(["run", *(f"{metric.name}{part}" for metric in board.metrics for part in parts), "remark"])
+    basis = ["basis"] if board.notes else []
+    writer.writerow(["run", *(f"{metric.name}{part}" for metric in board.metrics for part in parts), "remark", *basis])
     for name, cells in board.rows.items():
         values = [
             text
             for cell in cells
             for text in (*map(_number, (cell.value, cell.interval.low, cell.interval.high)), int(cell.is_best))
         ]
-        writer.writerow([escape_formula(name), *values, board.remarks.get(name, "")])
+        row = [escape_formula(name), *values, board.remarks.get(name, "")]
+        writer.writerow([*row, " ".join(board.notes)] if basis else row)
     return box.getvalue()
 
 
@@ -243,17 +317,18 @@ def _to_latex(board: Leaderboard) -> str:
         *(f"{metric.name} {direction_of(metric, up='UP', down='DOWN', to='TO')}".strip() for metric in board.metrics),
     ]
     arrows = {"UP": r"$\uparrow$", "DOWN": r"$\downarrow$", "TO": r"$\to$"}
-    shown = [_latex(head) for head in heads]
+    shown = [escape_latex(head) for head in heads]
     for word, sign in arrows.items():
         shown = [head.replace(f" {word}", f" {sign}") for head in shown]
     rows = [
-        " & ".join([_latex(_label(board, name)), *describe_row(board, name, r"\textbf{{{}}}")]) for name in board.rows
+        " & ".join([escape_latex(_label(board, name)), *describe_row(board, name, r"\textbf{{{}}}")])
+        for name in board.rows
     ]
     body = "".join(f"{row} \\\\\n" for row in rows)
     return (
         f"% {_note(board, 'bold')}\n\\begin{{tabular}}{{l{'r' * len(board.metrics)}}}\n\\hline\n"
         f"{' & '.join(shown)} \\\\\n\\hline\n{body}\\hline\n\\end{{tabular}}\n"
-    )
+    ) + add_latex_notes(board.notes)
 
 
 def _note(board: Leaderboard, mark: str) -> str:
@@ -291,7 +366,3 @@ def _number(value: float) -> str:
 def _label(board: Leaderboard, name: str) -> str:
     remark = f" ({board.remarks[name]})" if name in board.remarks else ""
     return " ".join(f"{name}{remark}".split())
-
-
-def _latex(text: str) -> str:
-    return "".join(_SAFE_LATEX.get(sign, sign) for sign in text)

@@ -46,10 +46,10 @@ def _summarize(sums: Sums) -> dict[str, float]:
 PROTOCOLS: Final = (
     Protocol(
         name="egoproactive",
-        windows="the chunk of 8 s that holds the reference's start",
+        windows="the chunk of chunk_s that holds the start",
         matching="chunk by chunk: interrupt if it holds a reply, else silent",
         judge="none",
-        aggregation="F1 of both labels over the chunks of all videos, 0 if undefined; their mean and geometric mean",
+        aggregation="F1 of both labels over the chunks, 0 if undefined; their mean and geometric mean",
         source="EgoProactive (arXiv 2606.04970), scorer of the starter kit",
         main="macro_f1",
         count=_count,

@@ -38,7 +38,7 @@ def _summarize_mistakes(sums: Sums) -> dict[str, float]:
 
 
 _SHARED: Final[dict[str, Any]] = {
-    "windows": "within 15 s of the reference",
+    "windows": "within tolerance_s of the start",
     "matching": "by time; each reference takes the first right reply that is left",
     "source": "Qualcomm Interactive Cooking (arXiv 2511.21998), 5.1",
     "count": _count,
@@ -48,7 +48,7 @@ PROTOCOLS: Final = (
     Protocol(
         name="interactive-cooking",
         judge="the right instruction; in a run the step of the update",
-        aggregation="share of the instructions of all videos whose completion is recognised",
+        aggregation="share of the instructions whose completion is recognised",
         main="ic_acc",
         summarize=_summarize_instructions,
         reads="completions",
@@ -57,9 +57,10 @@ PROTOCOLS: Final = (
     Protocol(
         name="interactive-cooking-mistakes",
         judge="the right mistake",
-        aggregation="precision and recall over the replies and mistakes of all videos",
+        aggregation="precision over replies, recall over mistakes",
         main="f1",
         summarize=_summarize_mistakes,
+        reads="mistakes",
         **_SHARED,
     ),
 )

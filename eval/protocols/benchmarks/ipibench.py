@@ -41,9 +41,9 @@ def summarize_samples(sums: Sums) -> dict[str, float]:
 
 
 _SHARED: Final[dict[str, Any]] = {
-    "windows": "within 1 s of the reference's start",
+    "windows": "within tolerance_s of the start",
     "judge": "the reference's text, by rules of the task",
-    "aggregation": "share of the videos with references that are right; time_accuracy without contents",
+    "aggregation": "share of the videos that are right; time_accuracy without contents",
     "main": "accuracy",
     "summarize": summarize_samples,
     "parameters": {"tolerance_s": Parameter(default=1.0), "right_accuracy": Parameter(default=1.0, maximum=1.0)},
@@ -59,7 +59,7 @@ PROTOCOLS: Final = (
     ),
     Protocol(
         name="ipibench-repeated",
-        matching="as many replies as references, each within the window, in order; else the video is wrong",
+        matching="as many replies as references, each in its window, in order; else the video is wrong",
         source="IPIBench, repeated proactiveness (31bdb5a)",
         count=_count_repeated,
         **_SHARED,

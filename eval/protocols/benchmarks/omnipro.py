@@ -45,10 +45,10 @@ def _summarize(sums: Sums) -> dict[str, float]:
 PROTOCOLS: Final = (
     Protocol(
         name="omnipro",
-        windows="within 3 s of the reference's start",
+        windows="within tolerance_s of the start",
         matching="one to one, the nearest pair of a video first",
         judge="by task: none, rules, or LLM, 3 of 1 to 5",
-        aggregation="precision, recall and F1 over all videos; a pair with a wrong content counts in time_f1 alone",
+        aggregation="precision over replies, recall over references; pairs with a wrong content count in time_f1 alone",
         source="OmniPro (arXiv 2605.18577), metrics/online/scorer.py (16d0cc3)",
         main="f1",
         count=_count,

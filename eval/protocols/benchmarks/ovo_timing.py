@@ -31,10 +31,10 @@ def _summarize(sums: Sums) -> dict[str, float]:
 PROTOCOLS: Final = (
     Protocol(
         name="ovo-timing",
-        windows="within 2 s of the true time: 2 s after the start of a span, or the instant",
+        windows="within tolerance_s of the true time: delay_s after the start of a span, or the instant",
         matching="by true time; each takes the first reply in reach that is left",
         judge="none",
-        aggregation="precision and recall of each video with references, their means, and the F1 of the means",
+        aggregation="means of precision and recall over videos, and their F1",
         source="ovo_timing.py in VideoChat3 (189754e)",
         main="f1",
         count=_count,

@@ -12,7 +12,8 @@ from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Prot
 
 
 def _count(video: Video, *, w: float) -> Counted:
-    areas = [0.0] * len(video.references)
+    area = 0.0
+    credits = [0.0] * len(video.references)
     for number, span in enumerate(video.references):
         if span.end_s > span.start_s:  # an instant has no area
             graded = [
@@ -20,9 +21,11 @@ def _count(video: Video, *, w: float) -> Counted:
                 for time_s, accuracies in zip(video.times_s, video.accuracies, strict=True)
                 if abs(measure_delay(time_s, span)) <= ROUNDING and not math.isnan(accuracies[number])
             ]
-            areas[number] = span_area(graded, start_s=span.start_s, end_s=span.end_s, weight=w)
+            area_of_span = span_area(graded, start_s=span.start_s, end_s=span.end_s, weight=w)
+            area += area_of_span
+            credits[number] = area_of_span if graded else 0.0  # silence has an area too
     num_spans = sum(span.end_s > span.start_s for span in video.references)
-    return Counted({"area": sum(areas), "spans": num_spans}, tuple(areas))
+    return Counted({"area": area, "spans": num_spans}, tuple(credits))
 
 
 def _summarize(sums: Sums) -> dict[str, float]:
@@ -32,15 +35,16 @@ def _summarize(sums: Sums) -> dict[str, float]:
 PROTOCOLS: Final = (
     Protocol(
         name="pauc",
-        windows="from start to end of the reference's reply span",
-        matching="all replies inside a span, each graded together with the earlier ones",
+        windows="the reply span",
+        matching="all replies inside a span, each graded with the earlier ones",
         judge="LLM, 1 to 3",
-        aggregation="area under the grade over a span's time, as a share of the largest; mean over spans, times 100",
+        aggregation="area under the grade over a span's time, delays x (1 - w), as % of the largest; mean over spans",
         source="ProactiveVideoQA (arXiv 2507.09313), proactive_videoqa.py in VideoChat3 (189754e)",
         main="pauc",
         count=_count,
         summarize=_summarize,
         parameters={"w": Parameter(default=0.5, maximum=1.0)},
+        reads="replies in spans",
         grades_joined=True,
     ),
 )

@@ -46,11 +46,11 @@ def _summarize(sums: Sums) -> dict[str, float]:
 PROTOCOLS: Final = (
     Protocol(
         name="qevd-tf",
-        windows="less than 1.5 s from the reference's start",
-        matching="the nearest reply of each reference for recall, and the reverse for precision; in order, each once",
+        windows="less than max_distance_s from the start",
+        matching="recall: the nearest reply of each reference; precision: the reverse; in order, each once",
         judge="none",
-        aggregation="precision and recall over the replies and references of all videos",
-        source="QEVD (arXiv 2407.08101), evaluation of FitCoach; papers write tolerance 3 s, the code halves it",
+        aggregation="precision over replies, recall over references",
+        source="QEVD (arXiv 2407.08101), evaluation of FitCoach, which halves its tolerance of 3 s",
         main="f1",
         count=_count,
         summarize=_summarize,

@@ -15,6 +15,9 @@ def _count_livestar(video: Video) -> Counted:
     sums = dict.fromkeys(("covered", "redundancy", "time_diff_s", "spans"), 0.0)
     is_covered = []
     for span in video.references:
+        if span.end_s == span.start_s:  # an instant has no inside
+            is_covered.append(False)
+            continue
         inside = [time_s for time_s in video.times_s if abs(measure_delay(time_s, span)) <= ROUNDING]
         is_covered.append(bool(inside))
         sums["covered"] += is_covered[-1]
@@ -32,8 +35,8 @@ def _summarize_livestar(sums: Sums) -> dict[str, float]:
 
 def _count_omnimmi(video: Video) -> Counted:
     sums = dict.fromkeys(("first_inside", "inside_share", "iou", "videos"), 0.0)
-    if not video.references:
-        return Counted(sums, ())
+    if not any(span.end_s > span.start_s for span in video.references):
+        return Counted(sums, (0.0,) * len(video.references))
     sums["videos"] = 1.0
     if video.times_s:
         (span,) = video.references
@@ -43,7 +46,7 @@ def _count_omnimmi(video: Video) -> Counted:
         overlap_s = max(min(span.end_s, last_s) - max(span.start_s, first_s), 0.0)
         sums["first_inside"] = float(is_inside[0])
         sums["inside_share"] = sum(is_inside) / len(is_inside)
-        sums["iou"] = overlap_s / union_s if union_s else 1.0
+        sums["iou"] = overlap_s / union_s
     return Counted(sums, (sums["first_inside"],))
 
 
@@ -56,31 +59,33 @@ def _summarize_omnimmi(sums: Sums) -> dict[str, float]:
 PROTOCOLS: Final = (
     Protocol(
         name="livestar",
-        windows="from start to end of the reference's span",
+        windows="the reply span",
         matching="all replies inside a span",
         judge="none",
         aggregation=(
-            "means over the spans of all videos: share with a reply, |1 - replies|, and time to the first reply (the "
-            "length of a span without one)"
+            "means over spans: whether it has a reply, |1 - replies|, and time to the first reply (the length of a "
+            "span without one)"
         ),
         source="LiveStar (0aa5b8e)",
         main="coverage",
         count=_count_livestar,
         summarize=_summarize_livestar,
+        reads="replies in spans",
     ),
     Protocol(
         name="omnimmi",
-        windows="from start to end of the reference's span",
+        windows="the reply span",
         matching="all replies and the only span",
         judge="none",
         aggregation=(
-            "means over videos: whether the first reply is inside, the share of replies inside, and the overlap of the "
-            "span with the time from first to last reply"
+            "means over videos: whether the first reply is inside, the share inside, and the IoU of the span and the "
+            "time from first to last reply"
         ),
         source="evaluations/evaluate.py in OmniMMI (036d2ca)",
         main="first_inside",
         count=_count_omnimmi,
         summarize=_summarize_omnimmi,
+        reads="replies in spans",
         has_one_reference=True,
     ),
 )

@@ -83,12 +83,12 @@ def _summarize(sums: Sums) -> dict[str, float]:
 def _make(name: str, task: _Task) -> Protocol:
     return Protocol(
         name=f"spot-{name}",
-        windows=f"T = 1 within {task.offset_s:g} s of the reference's start, then a Gaussian fall, to at least 0.05",
+        windows="T = 1 within offset_s of the start, then a Gaussian fall; at least least_timeliness",
         matching="by time; a reply may enter several references; each takes up to k right replies and keeps the best T",
         judge=task.judge,
         aggregation=(
             "precision = sum of T / (matched references + unmatched replies), recall = T-Score = sum of T / "
-            "references, over all videos with references"
+            "references; videos without references do not count"
         ),
         source="SPOT (arXiv 2604.24317), evals/ in SPOT-Bench (035eea2)",
         main="f1",

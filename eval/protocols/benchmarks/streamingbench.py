@@ -23,10 +23,10 @@ def _count(video: Video, *, tolerance_s: float, wait_s: float, right_accuracy: f
 PROTOCOLS: Final = (
     Protocol(
         name="streamingbench-po",
-        windows="within 2 s of the reference's start; asked until 4 s after it",
+        windows="within tolerance_s of the start; asked until wait_s after it",
         matching="the first reply and the only reference; without a reply the end of the wait",
         judge="the reply contains the reference's text",
-        aggregation="share of the videos with references that are right; time_accuracy without contents",
+        aggregation="share of the videos that are right; time_accuracy without contents",
         source="StreamingBench (arXiv 2411.03628), StreamingBenchProactive.py, count.py",
         main="accuracy",
         count=_count,

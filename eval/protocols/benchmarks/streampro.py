@@ -61,15 +61,13 @@ def _summarize(sums: Sums) -> dict[str, float]:
 
 
 def _make(name: str, task: _Task) -> Protocol:
-    shifted = f", moved by {task.shift_s:g} s" if task.shift_s else ""
     return Protocol(
         name=f"streampro-{name}",
-        windows=f"from {task.early_s:g} s before to {task.late_s:g} s after the reference{shifted}",
+        windows="early_s before to late_s after the reference, which is moved by shift_s",
         matching="each reply goes to the first reference whose window holds it; a reference keeps its best reply",
         judge="accuracy in [0, 1]",
         aggregation=(
-            "S = max(0, 1 - distance / tau) x accuracy; precision = sum of S / replies, recall = sum of S / "
-            "references, over all videos"
+            "S = max(0, 1 - distance / tau) x accuracy; precision = sum of S / replies, recall = sum of S / references"
         ),
         source="StreamPro (arXiv 2605.16381), A.2.2",
         main="f1",

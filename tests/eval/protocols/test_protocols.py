@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from stepscope.eval.protocols import PROTOCOLS, score_protocol
+from stepscope.eval.protocols.document import to_markdown
+from tests.support.paths import ROOT
 
 SPANS = {"pauc", "livestar", "omnimmi"}
 EVERY_SECOND = [(float(second), 1.0) for second in range(40)]
@@ -258,3 +260,9 @@ def test_a_protocol_states_its_rule(protocol: Any) -> None:
     assert {name: one.check(name, one.default) for name, one in protocol.parameters.items()} == {
         name: one.default for name, one in protocol.parameters.items()
     }
+
+
+def test_the_document_has_the_tables_of_the_rules() -> None:
+    text = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
+    assert to_markdown() in text
+    assert len(text.replace("|", " ").replace("---", " ").split()) <= 1200

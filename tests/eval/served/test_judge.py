@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.eval.cli.finished_runs import score
-from stepscope.eval.cli.options import RescoreOptions
+from stepscope.eval.cli.options import ProtocolsOptions, RescoreOptions
+from stepscope.eval.cli.protocols import protocols
 from stepscope.eval.matching.grading import Reply
 from stepscope.eval.recorder import RunRecorder, Turn
 from stepscope.eval.runs.folder import RunFolder
@@ -54,3 +55,17 @@ def test_the_command_scores_with_the_judge_and_names_it(tmp_path: Path, monkeypa
     assert content["judge"] == f"m at {server.url}"
     assert content["scores"]["PAUC_w1"] == 0.0  # wrong; by cosine it is right
     assert RunFolder(tmp_path / "run").count_videos() == 1
+
+
+def test_protocols_are_scored_with_the_judge(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    turn = Turn(time_s=2.0, role="assistant", text="Now.")
+    with RunRecorder(tmp_path / "run", model="m") as run, run.video("v", fps=2, turns=[turn]) as video:
+        for index in range(8):
+            video.frame(index / 2, response="Now." if index == 4 else None)
+    with serve_chat(ModelServer(answers=["1"])) as server:
+        options = ProtocolsOptions(runs=(tmp_path / "run",), protocol=("omnipro",), judge=server.url, judge_model="m")
+        assert protocols(options) == 0
+    shown = capfd.readouterr().out
+    assert "| omnipro | tolerance_s 3, right_accuracy 0.5 | f1 | 0.000 |" in shown  # wrong; by cosine it is right
+    assert "| time_f1 | 1.000 |" in shown
+    assert f"contents are judged by m at {server.url}" in shown

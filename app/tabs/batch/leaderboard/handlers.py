@@ -18,13 +18,13 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.web.views import status_line
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import Metric, find_metric
+from stepscope.eval.reports.entries import find_finished
 from stepscope.eval.reports.leaderboard import (
     MIN_TESTED_VIDEOS,
     Leaderboard,
     build_leaderboard,
     describe_row,
     direction_of,
-    find_finished,
     format_leaderboard,
     sort_leaderboard,
 )

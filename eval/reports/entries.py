@@ -1,0 +1,72 @@
+"""The rows of a table of runs: run folders of one split, and baselines, each with its outputs and counts per video."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.matching.grading import Grade, RememberedGrades
+from stepscope.eval.protocols.rules import Rule, RuleCounts
+from stepscope.eval.reports.baselines import Outputs, list_baselines
+from stepscope.eval.runs.folder import RunFolder, explain_unscored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row: a run, or a baseline."""
+
+    outputs: Outputs
+    has_states: bool
+    is_baseline: bool = False
+
+    def explain_undefined(self, rule: Rule, samples: Sequence[Sample]) -> str:
+        """Return the reason why it has no scores under a rule; empty if it has."""
+        return rule.explain_undefined(samples, has_states=self.has_states)
+
+    def count(self, rule: Rule, samples: Sequence[Sample], *, grade: Grade) -> list[RuleCounts]:
+        """Return the counts of each video under a rule; all are 0, so that scores are nan, if they are undefined."""
+        if self.explain_undefined(rule, samples):
+            return [RuleCounts(sums=(0.0,) * len(rule.sum_names)) for _ in samples]
+        remembered = RememberedGrades(grade)
+        return [rule.count_outputs(sample, self.outputs(sample), grade=remembered) for sample in samples]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """The rows of a table by name, and the videos that all runs have finished."""
+
+    rows: Mapping[str, Entry]
+    samples: tuple[Sample, ...]
+    left_out: Mapping[str, tuple[str, ...]]
+    """Videos that are not finished in all runs, each with the runs that have not finished it."""
+
+
+def find_finished(folder: RunFolder, split: Split) -> set[str]:
+    """Return the ids of the videos of a split that a run has finished and that have a reference."""
+    found = ((sample, folder.record(sample.video_id)) for sample in split.samples)
+    return {sample.video_id for sample, record in found if not explain_unscored(sample, record)}
+
+
+def open_entries(runs: Mapping[str, Path], split: Split, *, baselines: bool = False) -> Entries:
+    """Return the rows of runs, and of the baselines if asked for.
+
+    Raises ``ValueError`` if the runs have no finished video in common.
+    """
+    folders = {name: RunFolder(path) for name, path in runs.items()}
+    finished = {name: find_finished(folder, split) for name, folder in folders.items()}
+    if unfinished := [name for name, videos in finished.items() if not videos]:
+        raise ValueError(f"{unfinished[0]} has no finished video of the split; leave this run out")
+    lacking = {
+        sample.video_id: tuple(name for name, videos in finished.items() if sample.video_id not in videos)
+        for sample in split.samples
+    }
+    samples = tuple(sample for sample in split.samples if not lacking[sample.video_id])
+    if not samples or not runs:
+        raise ValueError("the runs have no finished video in common, so there is nothing to rank")
+    rows = {name: Entry(outputs=folder.outputs, has_states=folder.has_states()) for name, folder in folders.items()}
+    if baselines:
+        made = list_baselines({name: row.outputs for name, row in rows.items()})
+        rows |= {name: Entry(outputs=one, has_states=False, is_baseline=True) for name, one in made.items()}
+    return Entries(
+        rows=rows, samples=samples, left_out={video_id: names for video_id, names in lacking.items() if names}
+    )

@@ -1,0 +1,161 @@
+"""Runs under a protocol: which turns are read, and how contents become accuracies."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pytest
+
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.grading import Reply
+from stepscope.eval.protocols.rules import Rule, parse_rule, read_video
+from tests.support.data.replies import grade as fixed_grade
+from tests.support.data.replies import scores as metric_scores
+from tests.support.data.replies import spans
+
+
+def make_sample(*turns: Turn) -> Sample:
+    """Return a sample of 60 s at 2 frames/s."""
+    return Sample(
+        video_id="v", video_path=None, fps=2.0, num_frames=120, goal="", steps=(), turns=turns, initial_state={}
+    )
+
+
+def make_outputs(
+    texts: Mapping[int, str], *, num_frames: int = 120, updates: Mapping[int, tuple[str, ...]] = MappingProxyType({})
+) -> list[FrameOutput]:
+    """Return outputs with these responses and updates by frame."""
+    return [
+        FrameOutput(
+            frame_index=index,
+            time_s=index / 2,
+            speak_prob=0.5,
+            update_prob=0.5,
+            response=texts.get(index),
+            updates=updates.get(index, ()),
+            dst_state={},
+            cache_tokens=0,
+            refreshed=False,
+            latency_ms=1.0,
+        )
+        for index in range(num_frames)
+    ]
+
+
+def grade(replies: Sequence[Reply]) -> list[int]:
+    """Grade by the first letter: right if it is that of the reference, partly right for the next letter."""
+    return [max(0, 2 - abs(ord(reply.text[0]) - ord(reply.gold[0]))) for reply in replies]
+
+
+def spoken(*turns: tuple[float, str], end_s: float | None = None) -> Sample:
+    """Return a sample of 60 s at 2 frames/s with these references."""
+    return make_sample(*(Turn(time_s=time_s, role="assistant", text=text, end_s=end_s) for time_s, text in turns))
+
+
+def test_a_rule_is_named_by_its_protocol_and_its_own_parameters() -> None:
+    rule = parse_rule("spot-pnr:k=1,offset_s=0.5")
+    assert rule.name == "spot-pnr:k=1"
+    assert parse_rule(rule.name) == rule
+    assert "k 1, offset_s 0.5" in rule.describe()
+    assert "SPOT (arXiv 2604.24317)" in rule.describe()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("spot", "there is no protocol 'spot'"),
+        ("spot-pnr:k", "write parameters as NAME=NUMBER, such as spot-pnr:k=1; got 'k'"),
+        ("spot-pnr:k=0", "k must be a whole number from 1 to 1000; got 0"),
+        ("omnipro:tolerance_s=nan", "tolerance_s must be a number from 0 to 60; got nan"),
+    ],
+)
+def test_a_wrong_rule_is_named(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_rule(text)
+
+
+def test_a_reply_has_the_time_of_its_frame_and_an_accuracy_for_each_reference_in_reach() -> None:
+    sample = spoken((10.2, "b"), (20.0, "c"), (50.0, "b"))
+    outputs = make_outputs({20: "b", 41: "a"}, num_frames=100)
+    video, positions = read_video(parse_rule("omnipro"), sample, outputs, grade=grade)
+    assert video.times_s == (10.0, 20.5)
+    assert video.accuracies == ((1.0, 0.5, 0.0), (0.5, 0.0, 0.0))  # 50 s is out of reach
+    assert video.duration_s == 50.0
+    assert positions == (0, 1, 2)
+
+
+def test_texts_are_not_graded_where_the_protocol_reads_none() -> None:
+    def refuse(_: Sequence[Reply]) -> list[int]:
+        raise AssertionError
+
+    video, _ = read_video(parse_rule("qevd-tf"), spoken((10.0, "b")), make_outputs({20: "x"}), grade=refuse)
+    assert video.accuracies == ((1.0,),)
+
+
+def test_words_that_spot_counts_as_silence_are_no_replies() -> None:
+    outputs = make_outputs({20: "No response.", 30: "none", 40: "no idea"})
+    sample = spoken((10.0, "n"))
+    assert read_video(parse_rule("spot-sqa"), sample, outputs, grade=grade).video.times_s == (20.0,)
+    assert read_video(parse_rule("omnipro"), sample, outputs, grade=grade).video.times_s == (10.0, 15.0, 20.0)
+
+
+def test_pauc_of_a_run_grades_all_replies_of_a_span_together() -> None:
+    rule, sample = parse_rule("pauc:w=0"), spoken((10.0, "b"), end_s=20.0)
+    # At 15 s the joined text "a b" begins with a, which is partly right: the grade stays 1.
+    # (5 * 1 + 5 * 1) / 20 = 0.5
+    outputs = make_outputs({20: "a", 30: "b", 60: "b"})
+    assert rule.summarize(rule.count_outputs(sample, outputs, grade=grade)) == {"pauc": 50.0}
+    assert rule.summarize(rule.count_outputs(sample, make_outputs({}), grade=grade)) == {"pauc": 25.0}
+
+
+def test_interactive_cooking_reads_the_completions_of_a_run() -> None:
+    rule = parse_rule("interactive-cooking")
+    turns = (
+        Turn(time_s=5.0, role="update", text="S1->start"),
+        Turn(time_s=20.0, role="update", text="S1->complete"),
+        Turn(time_s=40.0, role="update", text="S2->complete"),
+    )
+    sample = make_sample(*turns)
+    updates = {70: ("S1->complete",), 90: ("S2->start", "S1->complete")}  # at 35 s, and the wrong step at 45 s
+    outputs = make_outputs({}, updates=updates)
+    assert rule.summarize(rule.count_outputs(sample, outputs, grade=grade)) == {"ic_acc": 0.5}
+    assert read_video(rule, sample, outputs, grade=grade).positions == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("omnipro", ""),
+        ("ipibench-single", "it has one reference for each video; a video of the split has 2"),
+        ("pauc", "the split has no references for replies in spans"),
+        ("interactive-cooking", "the run has no states of the steps"),
+        ("interactive-cooking-mistakes", "the split has no references for mistakes"),
+    ],
+)
+def test_a_rule_that_does_not_fit_a_split_says_why(name: str, reason: str) -> None:
+    samples = [spoken((10.0, "a"), (20.0, "b"))]
+    assert parse_rule(name).explain_undefined(samples, has_states=False) == reason
+
+
+def test_counts_of_a_silent_run_without_outputs_are_zeros() -> None:
+    rule: Rule = parse_rule("egoproactive")
+    outputs: tuple[FrameOutput, ...] = ()
+    assert sum(rule.count_outputs(spoken((10.0, "a")), outputs, grade=grade).sums) == 0
+
+
+def test_rules_that_are_metrics_too_have_the_scores_of_the_metrics() -> None:
+    sample = spans((10.0, 20.0), (30.0, 45.0))
+    said = ((12.0, "half"), (17.0, "right"), (31.0, "wrong"), (32.0, "gold"), (50.0, "gold"))
+    scores = metric_scores(sample, *said)
+    outputs = make_outputs({int(time_s): text for time_s, text in said}, num_frames=60)
+    for name, metric in (("pauc", "PAUC_w0.5"), ("pauc:w=0", "PAUC_w0"), ("ovo-timing", "OVO_timing_F1_2s")):
+        rule = parse_rule(name)
+        found = rule.summarize(rule.count_outputs(sample, outputs, grade=fixed_grade))[rule.protocol.main]
+        assert found == pytest.approx(scores[metric])
+    rule = parse_rule("livestar")
+    livestar = rule.summarize(rule.count_outputs(sample, outputs, grade=fixed_grade))
+    assert livestar == {
+        "coverage": scores["span_coverage"],
+        "redundancy": scores["span_redundancy"],
+        "time_diff_s": scores["span_first_reply_delay_s"],
+    }

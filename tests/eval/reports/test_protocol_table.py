@@ -1,0 +1,235 @@
+"""Runs of one split under several protocols: side by side, beside baselines, and compared."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.cli.stepscope import main
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.protocols import PROTOCOLS
+from stepscope.eval.protocols.rules import parse_rule
+from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.reports.baselines import list_baselines
+from stepscope.eval.reports.entries import open_entries
+from stepscope.eval.reports.leaderboard import build_leaderboard, format_leaderboard
+from stepscope.eval.reports.protocol_table import (
+    build_protocol_table,
+    compare_protocols,
+    format_protocols,
+    list_differing_turns,
+    tabulate_protocols,
+)
+from stepscope.eval.reports.scoring import ScoreSettings
+from tests.support.data.batches import SCORING
+from tests.support.streams.fakes import count_letters
+
+WORDS = "Hang the sail."
+NUM_VIDEOS = 8
+SCORES = ("streampro-ou", "ovo-timing", "ipibench-single")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of eight videos with one reference at 10 s: one is 2 s late, one is exact and talks again at 20 s."""
+    folder = tmp_path_factory.mktemp("protocols")
+    turns = [{"time_s": 10.0, "role": "assistant", "text": WORDS}]
+    video = {"fps": 2.0, "num_frames": 80, "goal": "", "steps": [], "initial_state": {}, "turns": turns}
+    videos = [{"video_id": f"v{number}", **video} for number in range(NUM_VIDEOS)]
+    (folder / "split.json").write_text(json.dumps({"videos": videos}))
+    for name, frames in (("late", {24}), ("chatty", {20, 40})):
+        with RunRecorder(folder / name, model="m", split=folder / "split.json") as run:
+            for number in range(NUM_VIDEOS):
+                with run.video(f"v{number}") as recorder:
+                    for index in range(80):
+                        recorder.frame(index / 2, response=WORDS if index in frames else None)
+    return folder
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("protocols", "finished_runs", "leaderboard"):
+        monkeypatch.setattr(
+            f"stepscope.eval.cli.{module}.import_encoder", lambda name: TextEncoder(name=name, encode=count_letters)
+        )
+
+
+def values(folder: Path, *names: str, baselines: bool = False) -> dict[str, dict[str, float]]:
+    """Return the main score of each protocol and row."""
+    rules = [parse_rule(name) for name in names]
+    table = build_protocol_table(
+        {name: folder / name for name in ("late", "chatty")},
+        read_split(folder / "split.json"),
+        rules,
+        encode=count_letters,
+        text_encoder="letters",
+        baselines=baselines,
+        num_resamples=10,
+    )
+    return {
+        row.rule.name: {name: one.value for name, one in row.runs.items()}
+        for row in table.rows
+        if row.score == row.rule.protocol.main
+    }
+
+
+def test_the_rank_of_two_runs_changes_with_the_protocol(folder: Path) -> None:
+    found = values(folder, *SCORES)
+    # Late: S = 1 - 2/4 with one reply. Chatty: S = 1 with two, P = 1/2.
+    assert found["streampro-ou"] == pytest.approx({"late": 0.5, "chatty": 2 / 3})
+    assert found["ovo-timing"] == pytest.approx({"late": 1.0, "chatty": 2 / 3})
+    assert found["ipibench-single"] == {"late": 0.0, "chatty": 1.0}
+
+
+def test_each_row_names_protocol_parameters_judge_and_encoder(folder: Path) -> None:
+    runs = {"late": folder / "late"}
+    rules = [parse_rule(name) for name in ("spot-pnr:k=1", "qevd-tf", "pauc")]
+    table = build_protocol_table(
+        runs,
+        read_split(folder / "split.json"),
+        rules,
+        encode=count_letters,
+        text_encoder="letters",
+        num_resamples=10,
+    )
+    rows = tabulate_protocols(table)
+    first, last = rows[0], rows[-1]
+    assert (first["protocol"], first["judge"], first["text_encoder"]) == ("spot-pnr", "cosine bands 0.5/0.8", "letters")
+    assert str(first["parameters"]).startswith("k 1, offset_s 0.5")
+    assert {row["judge"] for row in rows if row["protocol"] == "qevd-tf"} == {"none"}
+    assert last["problem"] == "the split has no references for replies in spans"
+    assert math.isnan(float(last["value"]))
+    latex = format_protocols(table, latex=True)
+    assert "spot-pnr & k 1, offset\\_s 0.5" in latex
+    assert "\\par\\footnotesize qevd-tf (f1): window: less than max\\_distance\\_s from the start; " in latex
+    assert "pauc is undefined: the split has no references for replies in spans." in latex
+    assert "| spot-pnr |" in format_protocols(table, latex=False)
+
+
+def test_a_turn_that_counts_under_some_protocols_only_is_listed(folder: Path) -> None:
+    rules = [parse_rule(name) for name in SCORES]
+    split = read_split(folder / "split.json")
+    (first, *others) = list_differing_turns(folder / "late", split, rules, encode=count_letters)
+    assert (first.video_id, first.time_s, first.met) == ("v0", 10.0, ("streampro-ou", "ovo-timing"))
+    assert first.missed == ("ipibench-single",)
+    assert len(others) == NUM_VIDEOS - 1
+    assert list_differing_turns(folder / "chatty", split, rules, encode=count_letters) == []
+
+
+def test_two_runs_are_compared_under_each_protocol(folder: Path) -> None:
+    split = read_split(folder / "split.json")
+    rules = [parse_rule(name) for name in ("streampro-ou", "ovo-timing")]
+    found = compare_protocols(folder / "late", folder / "chatty", split, rules, encode=count_letters)
+    main = {rule.name: one for rule, score, one in found if score == "f1"}
+    assert main["streampro-ou"].difference == pytest.approx(2 / 3 - 0.5)
+    assert main["ovo-timing"].difference == pytest.approx(2 / 3 - 1)
+    assert main["ovo-timing"].p_value == pytest.approx(2 / 2**NUM_VIDEOS)
+
+
+def test_baselines_need_no_model(folder: Path) -> None:
+    found = values(folder, "streampro-ou", "egoproactive", baselines=True)
+    # Speaking: S = 1 in one of 80 replies. 1 s late: S = 1 - 1/4.
+    assert found["streampro-ou"] == {
+        "late": 0.5,
+        "chatty": pytest.approx(2 / 3),
+        "always silent": 0.0,
+        "always speaking": pytest.approx(2 / 81),
+        "reference 1 s late": 0.75,
+        "random at the rate of late": pytest.approx(found["streampro-ou"]["random at the rate of late"]),
+        "random at the rate of chatty": pytest.approx(found["streampro-ou"]["random at the rate of chatty"]),
+    }
+    # 5 chunks of 8 s, one of them an interrupt: F1 of silent 8 / 9, and F1 of interrupt 2 / 6.
+    assert found["egoproactive"]["always silent"] == pytest.approx(8 / 9 / 2)
+    assert found["egoproactive"]["always speaking"] == pytest.approx(2 / 6 / 2)
+
+
+def test_a_random_baseline_speaks_as_often_as_its_run_and_the_same_each_time(folder: Path) -> None:
+    entries = open_entries({"chatty": folder / "chatty"}, read_split(folder / "split.json"))
+    speak = list_baselines({"chatty": entries.rows["chatty"].outputs})["random at the rate of chatty"]
+    drawn = [[one.frame_index for one in speak(sample) if one.response] for sample in entries.samples]
+    assert [len(frames) for frames in drawn] == [2] * NUM_VIDEOS
+    assert len({tuple(frames) for frames in drawn}) > 1
+    assert drawn == [[one.frame_index for one in speak(sample) if one.response] for sample in entries.samples]
+
+
+def test_a_leaderboard_has_columns_of_protocols_baselines_and_footnotes(folder: Path) -> None:
+    board = build_leaderboard(
+        {name: folder / name for name in ("late", "chatty")},
+        read_split(folder / "split.json"),
+        SCORING,
+        metrics=("F1", "streampro-ou", "spot-pnr:k=1", "pauc"),
+        encode=count_letters,
+        num_resamples=255,
+        baselines=True,
+    )
+    cells = {name: [cell.value for cell in row] for name, row in board.rows.items()}
+    assert cells["chatty"][:3] == pytest.approx([2 / 3] * 3)
+    assert cells["always silent"][:3] == [0.0] * 3
+    assert board.rows["chatty"][1].is_best
+    assert not any(cell.is_best for name in board.rows if name not in ("late", "chatty") for cell in board.rows[name])
+    markdown = format_leaderboard(board, "markdown")
+    assert "| run | F1 ↑ | streampro-ou ↑ | spot-pnr:k=1 ↑ | pauc ↑ |" in markdown
+    assert "- Contents are judged by cosine bands 0.5/0.8 of the text encoder letters." in markdown
+    assert "Undefined (-): the split has no references for replies in spans." in markdown
+    latex = format_leaderboard(board, "latex")
+    assert "\\par\\footnotesize streampro-ou (f1): window: early\\_s before to late\\_s after the reference, " in latex
+    row = next(csv.DictReader(format_leaderboard(board, "csv").splitlines()))
+    assert row["streampro-ou"] == "0.5"
+    assert "spot-pnr:k=1 (f1)" in row["basis"]
+
+
+def test_an_unknown_column_of_a_leaderboard_is_refused(folder: Path) -> None:
+    for name, message in (("spot-pnr:k=0", "k must be a whole number"), ("spot", "'spot' is no score")):
+        with pytest.raises(ValueError, match=message):
+            build_leaderboard(
+                {"late": folder / "late"},
+                read_split(folder / "split.json"),
+                ScoreSettings(text_encoder="letters"),
+                metrics=[name],
+                encode=count_letters,
+            )
+
+
+@pytest.mark.usefixtures("letters")
+def test_the_commands_show_runs_under_protocols(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = [str(folder / name) for name in ("late", "chatty")]
+    table = tmp_path / "table.csv"
+    assert main(["protocols", *runs, "--protocol", *SCORES, "--turns", "--out", str(table)]) == 0
+    shown = capfd.readouterr().out
+    assert "| ovo-timing | tolerance_s 2, delay_s 2 | f1 | 1.000 [1.000, 1.000] | 0.667 [0.667, 0.667] |" in shown
+    assert "Turns of late that count differently:" in shown
+    rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+    assert {row["run"] for row in rows} == {"late", "chatty"}
+
+    assert main(["compare", *runs, "--protocol", "ovo-timing", "--latex"]) == 0
+    shown = capfd.readouterr().out
+    assert "ovo-timing & f1 & 1.000 & 0.667 & -0.333 & [-0.333, -0.333] & 0.008" in shown
+    assert "\\par\\footnotesize ovo-timing (f1): window: within tolerance\\_s of the true time" in shown
+    assert main(["compare", *runs, "--protocol", "ovo-timing", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["differences"][0]["protocol"] == "ovo-timing"
+    assert main(["leaderboard", *runs, "--metric", "ovo-timing", "--baselines"]) == 0
+    assert "| always silent | 0.000 [0.000, 0.000] |" in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("letters")
+def test_wrong_options_of_the_commands_are_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = str(folder / "late")
+    for arguments, message in (
+        (["protocols", run, "--protocol", "omni"], "there is no protocol 'omni'"),
+        (["protocols", run, "--protocol", "omnipro", "omnipro:tolerance_s=3"], "a protocol is given twice"),
+        (["protocols", run, run], "a run is given twice"),
+        (["compare", run, str(folder / "chatty"), "--latex"], "--latex needs --protocol"),
+    ):
+        assert main(arguments) == 2
+        assert message in capfd.readouterr().err
+
+
+def test_the_definitions_are_printed_without_a_run(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocols"]) == 0
+    shown = capfd.readouterr().out
+    assert [name for name in PROTOCOLS if shown.count(f"`{name}`") != 2] == []

@@ -115,8 +115,9 @@ class ImportOptions(ScoreOptions):
     """Import result files of other systems into a run folder and score it."""
 
     files: Positional[tuple[Path, ...]]
-    """Results of ProAssist, VideoLLM-online, MMDuet, ProactiveVideoQA, MiniCPM-o-Demo (recording.json), Streamo,
-    JoyAI-VL or Omni-DuplexEval; the form is recognised by content."""
+    """Results of ProAssist, VideoLLM-online, MMDuet, ProactiveVideoQA, MiniCPM-o-Demo, Streamo, JoyAI-VL, Em-Garde,
+    Omni-DuplexEval, Qualcomm Interactive Cooking, QEVD, EgoProactive, OmniPro, SPOT-Bench or StreamingVLM, also WebVTT;
+    the form is recognised by content."""
     split: Path
     """Manifest of the references."""
     out: Path

@@ -7,7 +7,7 @@ and the state of the steps stays as it was at the start. Missing frames before t
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,18 +15,30 @@ from typing import Any, Final, NamedTuple
 
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.io.files import load_json, load_json_lines, read_text
+from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.json_fields import MAX_SAMPLE_FRAMES, Fields
 from stepscope.eval.data.samples import Sample, Split, describe_early_end
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
-from stepscope.eval.runs.imports import minicpm, minicpm_stream, mmduet, per_second, proassist, videollm_online
+from stepscope.eval.runs.imports import (
+    egoproactive,
+    em_garde,
+    minicpm,
+    minicpm_stream,
+    mmduet,
+    per_second,
+    proassist,
+    timed_texts,
+    videollm_online,
+)
 from stepscope.eval.runs.imports.signals import SignalRule, describe_signals
 from stepscope.eval.runs.imports.system_output import OtherVideoError, Result, ResultForm, SystemOutput
 
 NO_RESULT_FILE: Final = "no result file was given for it"
 FORMS: Final = (
     proassist.FORM,
+    timed_texts.OMNIPRO,
     videollm_online.FORM,
     mmduet.MMDUET,
     mmduet.PREDICTIONS,
@@ -34,6 +46,12 @@ FORMS: Final = (
     minicpm_stream.FORM,
     per_second.STREAMO_ROUNDS,
     per_second.STREAMO,
+    timed_texts.QUALCOMM,
+    timed_texts.QEVD,
+    timed_texts.SPOT,
+    timed_texts.STREAMING_VLM,
+    egoproactive.FORM,
+    em_garde.FORM,
     per_second.DUPLEX,
 )
 """In the order of recognition: the first that matches a record is its form."""
@@ -236,6 +254,9 @@ def _read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, ob
     except (OSError, ValueError) as error:
         problems[str(path)] = f"{path} cannot be read as JSON: {error}"
         return
+    if text.lstrip("\ufeff").startswith("WEBVTT"):
+        yield str(path), timed_texts.parse_webvtt(text)
+        return
     yield from _group_events(_parse_values(path, text, problems))
 
 
@@ -257,25 +278,37 @@ def _parse_values(path: Path, text: str, problems: dict[str, str]) -> Iterator[t
 
 
 def _group_events(values: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
-    """Yield values, the lines of a recording as one record, at the place of its first line."""
-    first, events = "", []
+    """Yield values, the lines of a recording, or the segments of one, as one record, at the place of the first line."""
+    kinds: tuple[tuple[str, Callable[[object], bool]], ...] = (
+        (minicpm_stream.EVENTS, minicpm_stream.is_event),
+        (timed_texts.SEGMENTS, timed_texts.is_segment),
+    )
+    grouped: dict[str, tuple[str, list[object]]] = {}
     for place, value in values:
-        if minicpm_stream.is_event(value):
-            first = first or place
-            events.append(value)
-        else:
+        name = next((name for name, is_line in kinds if is_line(value)), None)
+        if name is None:
             yield place, value
-    if events:
-        yield first, {minicpm_stream.EVENTS: events}
+        else:
+            grouped.setdefault(name, (place, []))[1].append(value)
+    yield from ((place, {name: lines}) for name, (place, lines) in grouped.items())
 
 
 def _list_records(path: Path, content: object) -> list[tuple[str, object]]:
-    """Return the records of a JSON value: itself, the entries of a list, or a list of chunks or segments as one."""
+    """Return the records of a JSON value: itself, the entries of a list, or a list of chunks or segments as one.
+
+    An object of SPOT-Bench has a record for each video.
+    """
+    if timed_texts.is_events_by_video(content):
+        assert isinstance(content, dict)
+        spot = ({timed_texts.SPOT_VIDEO: video, "events": events} for video, events in content.items())
+        return [(f"{path}, video {short_repr(one[timed_texts.SPOT_VIDEO])}", one) for one in spot]
     if not isinstance(content, list) or not content:
         return [(str(path), content)]
     entries = [entry for entry in content if isinstance(entry, dict)]
     if entries and all("result" in entry for entry in entries):
         return [(str(path), {"chunks": content})]
+    if entries and all(map(timed_texts.is_segment, entries)):
+        return [(str(path), {timed_texts.SEGMENTS: content})]
     if entries and all(map(per_second.is_segment, entries)):
         return [(str(path), {"sentences": content})]
     return [(f"{path}, entry {number}", value) for number, value in enumerate(content)]

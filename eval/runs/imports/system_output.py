@@ -127,6 +127,11 @@ def find_frame(time_s: float, fps: float) -> int:
     return nearest if abs(nearest / fps - time_s) <= _ROUNDING_S + 1e-9 else frame_at(time_s, fps)
 
 
+def end_frame(time_s: float, sample: Sample) -> int:
+    """Return the first frame after an interval that ends at a time, at most the number of frames of the sample."""
+    return min(math.ceil(time_s * sample.fps - _ROUNDING_S), sample.num_frames)
+
+
 def add_text(texts: dict[int, str], frame: int, text: str) -> None:
     """Add a message at a frame; several messages at one frame are joined with a space."""
     if text.strip():

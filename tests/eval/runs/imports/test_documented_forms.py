@@ -24,6 +24,13 @@ EXPECTED = {
     "MiniCPM-o-Demo stream": (4, {1.0: "The kettle boils now."}),
     "Streamo": (20, {4.0: "The kettle boils now."}),
     "Streamo or JoyAI-VL": (10, {4.0: "The kettle boils now."}),
+    "Qualcomm Interactive Cooking": (20, {1.0: "Fill the kettle.", 5.0: "Well done."}),
+    "QEVD": (20, {1.0: "Nice."}),
+    "EgoProactive": (16, {4.0: "The kettle boils now."}),
+    "OmniPro": (20, {4.0: "The kettle boils now."}),
+    "SPOT-Bench": (20, {4.0: "The kettle boils now."}),
+    "StreamingVLM": (4, {1.0: "The kettle boils now."}),
+    "Em-Garde": (9, {4.0: "The kettle boils now."}),
     "Omni-DuplexEval": (20, {1.0: "Water is poured.", 5.0: "The kettle boils now."}),
 }
 """Per form, the number of frames of its example, and the messages by time."""

@@ -24,6 +24,21 @@ ROUNDS: dict[str, Any] = {"video_path": "./demo/kettle.mp4", "target_fps": 1.0, 
 }
 
 
+INTERVALS = {"video_path": "kettle.mp4", "video_intervals": [[0, 4], [4.0, 10.0]]} | {
+    "answers": ["$silent$", "$interrupt$It boils."]
+}
+EM_GARDE = {
+    "id": 7,
+    "video_path": "videos/kettle.mp4",
+    "similarities": [
+        {"curr_time": float(second), "similarities": [[0.1, second / 10]], "processing_time": 0.25}
+        for second in range(1, 11)
+    ],
+    "detections": [4.0, 6],
+    "checked_detections": [{"time": 4.0, "response": "It boils."}],
+}
+
+
 def read(tmp_path: Path, content: object, sample: Sample = KETTLE, name: str = "a.json") -> tuple[FrameOutput, ...]:
     path = tmp_path / name
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
@@ -229,7 +244,92 @@ SOURCES: list[object] = [
     [{"content": "It boils.", "time": 4.0}],
     {"chunks": [{"index": 0, "result": {"mode": "SPEAK", "text": "a", "timing": {"n_tokens": 1, "all_ms": 1.0}}}]},
     {"question_id": "kettle", "model_response_list": [], "debug_data": [{"time": 1.0, "informative_score": 0.5}]},
+    {"video_id": "kettle", "pred_texts": ["It boils."], "pred_timestamps": [4.0]},
+    {"mini_episode_id": "kettle", "pred_feedbacks": ["It boils."], "pred_feedback_timestamps": [4.0]},
+    INTERVALS,
+    {"id": "kettle", "task": "t", "predictions": [{"t_sec": 4.0, "raw": "It boils."}], "ground_truth": []},
+    {"kettle": [{"time": 4.0, "type": "response", "value": "It boils.", "latency": 0.5}]},
+    [{"type": "segment", "start": 4.0, "end": 5.0, "text": "It boils."}],
+    EM_GARDE,
 ]
+
+
+@pytest.mark.parametrize(("fps", "num_frames"), [(1.0, 10), (2.0, 20), (29.97, 299)])
+def test_a_decision_per_interval_holds_for_its_frames(tmp_path: Path, fps: float, num_frames: int) -> None:
+    outputs = read(tmp_path, INTERVALS, replace(KETTLE, fps=fps, num_frames=num_frames))
+    assert list(messages(outputs).values()) == ["It boils."]
+    assert len(outputs) == num_frames
+    states = [output.state for output in outputs]
+    assert states.index("interrupt") == next(iter(messages(outputs)))
+    assert set(states) == {"silent", "interrupt"}
+
+
+def test_lists_of_answers_and_intervals_are_read_up_to_the_shorter_one(tmp_path: Path) -> None:
+    outputs = read(tmp_path, {**INTERVALS, "answers": ["$silent$"]})
+    assert [output.state for output in outputs] == ["silent"] * 4
+    with pytest.raises(
+        ValueError, match=r"answers\[0\].answer must begin with \$interrupt\$ or \$silent\$; got 'Stop'"
+    ):
+        read(tmp_path, {**INTERVALS, "answers": ["Stop"]})
+
+
+def test_the_signal_of_em_garde_is_the_largest_similarity(tmp_path: Path) -> None:
+    outputs = read(tmp_path, EM_GARDE)
+    assert [output.signals.get("similarity") for output in outputs][1:5] == [0.1, 0.2, 0.3, 0.4]
+    assert [output.frame_index for output in outputs if output.state == "detected"] == [4, 6]
+    assert messages(outputs) == {4: "It boils."}
+    assert outputs[3].latency_ms == 250.0
+    assert len(outputs) == 10
+    assert outputs[9].signals == {"similarity": 1.0}, "the last step is at the end of the video"
+
+
+def test_a_file_of_spot_has_the_events_of_many_videos(tmp_path: Path) -> None:
+    events = [
+        {"time": 0.0, "type": "question", "value": "When does it boil?", "turn_id": "T1"},
+        {"time": 3.0, "type": "response", "value": "No.", "turn_id": "T1"},
+        {"time": 4.0, "type": "response", "value": "Now!", "latency": 0.5},
+    ]
+    content = {"other.mp4": [], "kettle": events}
+    outputs = read(tmp_path, content)
+    assert messages(outputs) == {4: "Now!"}
+    assert outputs[4].signals == {"latency_s": 0.5}
+    with pytest.raises(ValueError, match=r"is of the video other\.mp4, not of kettle\.mp4"):
+        read(tmp_path, {"other.mp4": events}, KETTLE)
+
+
+def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
+    captions = (
+        "WEBVTT\n\nNOTE by StreamingVLM\n\n1\n00:00:00.000 --> 00:00:01.000\n...\n\n"
+        "00:01.000 --> 00:02.000 align:start\nWater is\npoured.\n\n00:00:04.500 --> 00:00:05.000\nIt boils.\n"
+    )
+    for text in (captions, captions.replace("\n", "\r\n"), f"\ufeff{captions}"):
+        outputs = read(tmp_path, text, name="kettle.vtt")
+        assert messages(outputs) == {1: "Water is poured.", 4: "It boils."}
+        assert len(outputs) == 5
+    lines = [
+        {"type": "segment", "start": float(at), "end": at + 1.0, "text": " ..." if at else "Go"} for at in range(3)
+    ]
+    assert messages(read(tmp_path, to_lines(lines), name="kettle.jsonl")) == {0: "Go"}
+    with pytest.raises(ValueError, match="holds no frames"):
+        read(tmp_path, "WEBVTT\n", name="kettle.vtt")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"video_id": "kettle", "pred_texts": ["a"], "pred_timestamps": []}, "a time for each of pred_texts"),
+        ({"video_id": "kettle", "pred_texts": [3], "pred_timestamps": [1.0]}, r"pred_texts\[0\].text must be text"),
+        ({**EM_GARDE, "detections": 3}, "detections must be a list of times; got 3"),
+        (
+            {**EM_GARDE, "similarities": [{"curr_time": 1.0, "similarities": ["a"]}]},
+            r"similarities\[0\].similarities\[0\] must be a number",
+        ),
+        ({**INTERVALS, "video_intervals": [[3, 1]]}, r"video_intervals\[0\] must end after its start"),
+    ],
+)
+def test_a_wrong_value_of_a_form_is_named(tmp_path: Path, content: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, content)
 
 
 @given(st.data(), st.sampled_from(SOURCES))

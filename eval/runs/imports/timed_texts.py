@@ -1,0 +1,180 @@
+"""Forms with the times and texts of replies: Qualcomm Interactive Cooking, QEVD, OmniPro, SPOT-Bench, StreamingVLM.
+
+Qualcomm: ``video_id``, ``pred_texts`` and ``pred_timestamps``, an object per video. **Source**: arXiv 2511.21998.
+
+QEVD: ``mini_episode_id``, the name of the video file, ``pred_feedbacks`` and ``pred_feedback_timestamps``. **Source**:
+the challenge on QEVD (arXiv 2407.08101), evaluation of FitCoach.
+
+OmniPro: ``id``, ``video_id`` and ``predictions`` with ``t_sec`` and ``raw``. **Source**: OmniPro (16d0cc3),
+``evaluators/online_evaluator.py``.
+
+SPOT-Bench: an object with a list of events for each video; an event has ``time``, ``type`` (``question`` or
+``response``), ``value`` and perhaps ``latency`` in seconds. Words such as ``no answer`` are silence. **Source**:
+SPOT-Bench (035eea2), ``model_wrappers/base_model.py`` and ``evals/config.py``.
+
+StreamingVLM: WebVTT, or JSON lines of ``--emit_json``, a segment per second with ``start``, ``end`` and ``text``, which
+is empty, or ``...``, for silence. The file is named like its video. **Source**: StreamingVLM (a940d8c),
+``inference.py``.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.imports.system_output import (
+    Result,
+    ResultForm,
+    SystemOutput,
+    add_text,
+    end_frame,
+    find_by_file,
+    find_by_names,
+    read_frame,
+)
+
+SPOT_VIDEO: Final = "spot_video"
+"""Name under which the key of a video of SPOT-Bench is in the record that the reader makes of it."""
+SEGMENTS: Final = "segments"
+"""Name of the list in the record that the reader makes of the segments of StreamingVLM."""
+_SILENCE: Final = frozenset({"no", "none", "nothing", "no answer", "no response", "no reply"})
+_MISSING: Final = "probabilities, states of the steps, latencies, cache lengths, the last frame that was run"
+_CUE: Final = re.compile(r"^\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}\.\d{1,6})\s*-->\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}\.\d{1,6})")
+
+
+def is_segment(value: object) -> bool:
+    """Whether a line is a segment of StreamingVLM."""
+    return isinstance(value, dict) and value.get("type") == "segment" and "start" in value
+
+
+def is_events_by_video(content: object) -> bool:
+    """Whether a JSON value is a result file of SPOT-Bench: lists of events by video."""
+    return (
+        isinstance(content, dict)
+        and bool(content)
+        and all(isinstance(events, list) and all(map(_is_event, events)) for events in content.values())
+        and any(content.values())
+    )
+
+
+def parse_webvtt(text: str) -> dict[str, Any]:
+    """Return the record of a WebVTT file: its cues as segments."""
+    segments: list[dict[str, Any]] = []
+    for block in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n").replace("\r", "\n")):
+        lines = block.strip("\n").split("\n")
+        place = next((number for number, line in enumerate(lines) if _CUE.match(line)), None)
+        if place is not None:
+            found = _CUE.match(lines[place])
+            assert found is not None
+            words = " ".join(lines[place + 1 :])
+            segments.append({"start": _read_clock(found[1]), "end": _read_clock(found[2]), "text": words})
+    return {SEGMENTS: segments}
+
+
+def _read_clock(clock: str) -> float:
+    """Return the seconds of ``01:02:03.500`` or ``02:03.500``."""
+    seconds = 0.0
+    for part in clock.split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds
+
+
+def _is_event(event: object) -> bool:
+    return isinstance(event, dict) and {"time", "type", "value"} <= event.keys()
+
+
+def _finish(texts: dict[int, str], sample: Sample, **parts: Any) -> SystemOutput:
+    """Return the messages of a form that does not name its last frame: the run is taken to reach the sample's end."""
+    return SystemOutput(num_frames=max([sample.num_frames - 1, *texts]) + 1, texts=texts, **parts)
+
+
+def _read_lists(content: Fields, texts_name: str, times_name: str, sample: Sample) -> SystemOutput:
+    times, words = content.record[times_name], content.record[texts_name]
+    if not isinstance(times, list) or not isinstance(words, list) or len(times) != len(words):
+        raise content.error(times_name, f"must be a list with a time for each of {texts_name}")
+    texts: dict[int, str] = {}
+    for number, (time_s, text) in enumerate(zip(times, words, strict=True)):
+        one = Fields(record={"time": time_s, "text": text}, path_prefix=f"{texts_name}[{number}].")
+        add_text(texts, read_frame(one, "time", sample), one.read_text("text", may_be_blank=True))
+    return _finish(texts, sample)
+
+
+def _read_omnipro(content: Fields, sample: Sample) -> SystemOutput:
+    texts: dict[int, str] = {}
+    for one in content.read_objects("predictions"):
+        add_text(texts, read_frame(one, "t_sec", sample), one.read_text("raw", may_be_blank=True))
+    return _finish(texts, sample)
+
+
+def _read_spot(content: Fields, sample: Sample) -> SystemOutput:
+    texts: dict[int, str] = {}
+    signals: dict[int, dict[str, float]] = {}
+    for event in content.read_objects("events"):
+        if event.read_text("type") != "response":
+            continue
+        frame, text = read_frame(event, "time", sample), event.read_text("value", may_be_blank=True)
+        if text.strip().strip(".,!?").lower() not in _SILENCE:
+            add_text(texts, frame, text)
+        if event.has("latency"):
+            signals[frame] = {"latency_s": event.read_number("latency", minimum=0)}
+    return _finish(texts, sample, signals=signals)
+
+
+def _read_segments(content: Fields, sample: Sample) -> SystemOutput:
+    texts: dict[int, str] = {}
+    num_frames = 0
+    for segment in content.read_objects(SEGMENTS):
+        frame = read_frame(segment, "start", sample)
+        num_frames = max(num_frames, frame + 1, end_frame(segment.read_number("end", minimum=0), sample))
+        text = segment.read_text("text", may_be_blank=True).strip()
+        if text.strip(". …"):
+            add_text(texts, frame, text)
+    return SystemOutput(num_frames=num_frames, texts=texts)
+
+
+def _find_by(*names: str, also: Sequence[str] = ()) -> Any:
+    """Return a function that finds the sample of a record by the first of its fields, or by others."""
+
+    def find_sample(result: Result, split: Split) -> Sample:
+        found: Iterable[object] = (result.fields.record.get(name) for name in (*names, *also))
+        return find_by_names([str(one) for one in found if isinstance(one, str | int) and str(one).strip()], split)
+
+    return find_sample
+
+
+QUALCOMM: Final = ResultForm(
+    name="Qualcomm Interactive Cooking",
+    missing=_MISSING,
+    matches=lambda fields: fields.has("pred_texts") and fields.has("pred_timestamps"),
+    find_sample=_find_by("video_id"),
+    read=lambda content, sample: _read_lists(content, "pred_texts", "pred_timestamps", sample),
+)
+QEVD: Final = ResultForm(
+    name="QEVD",
+    missing=_MISSING,
+    matches=lambda fields: fields.has("pred_feedbacks") and fields.has("pred_feedback_timestamps"),
+    find_sample=_find_by("mini_episode_id"),
+    read=lambda content, sample: _read_lists(content, "pred_feedbacks", "pred_feedback_timestamps", sample),
+)
+OMNIPRO: Final = ResultForm(
+    name="OmniPro",
+    missing=_MISSING,
+    matches=lambda fields: fields.has_list("predictions") and fields.has("task") and fields.has("id"),
+    find_sample=_find_by("id", also=("video_id",)),
+    read=_read_omnipro,
+)
+SPOT: Final = ResultForm(
+    name="SPOT-Bench",
+    missing=_MISSING,
+    matches=lambda fields: fields.has(SPOT_VIDEO),
+    find_sample=_find_by(SPOT_VIDEO),
+    read=_read_spot,
+)
+STREAMING_VLM: Final = ResultForm(
+    name="StreamingVLM",
+    missing="probabilities, states of the steps, latencies, cache lengths",
+    matches=lambda fields: fields.has_list(SEGMENTS),
+    find_sample=lambda result, split: find_by_file([result.path.name], split),
+    read=_read_segments,
+)

@@ -1,7 +1,7 @@
 """The commands on finished runs, which need no checkpoint: ``score`` one again, ``compare`` two, ``import`` results."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,7 @@ from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring, scor
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.reports.tables import format_differences, tabulate_differences
 from stepscope.eval.runs.folder import RunFolder, relative_split
-from stepscope.eval.runs.imports.import_results import import_into, list_missing
+from stepscope.eval.runs.imports.import_results import import_into, import_without_split, list_missing
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.traces import read_provenance
 
@@ -119,18 +119,29 @@ def _compare_protocols(
 
 def import_files(options: ImportOptions) -> int:
     """Import result files into a run folder and score it; return 1 if a file or a video of the split is unmatched."""
-    split = read_split(options.split)
     scoring = make_score_settings(options)
-    problems = import_into(options.out, options.files, split, asdict(scoring), rule=options.rule)
-    with TextScorer(references=list_references(split.samples)) as scorer:
-        encoder = import_encoder(scoring.text_encoder)
-        scored = score_run(options.out, split, scoring, encode=encoder.encode, scorer=scorer)
-        write_scores(options.out, scored, encoder)
+    errors: Mapping[str, str] = {}
+    if options.split is None:
+        if options.fps is not None and not 0.001 <= options.fps <= 1000:
+            raise ValueError(f"--fps must be a number from 0.001 to 1000; got {options.fps:g}")
+        problems = import_without_split(options.out, options.files, asdict(scoring), fps=options.fps, rule=options.rule)
+        number = format_count(RunFolder(options.out).count_videos(), "video")
+        print(f"{number} in {options.out}, without references and scores; give them with `stepscope score --split`")
+    else:
+        if options.fps is not None:
+            raise ValueError("--fps is that of --split; leave one out")
+        split = read_split(options.split)
+        problems = import_into(options.out, options.files, split, asdict(scoring), rule=options.rule)
+        with TextScorer(references=list_references(split.samples)) as scorer:
+            encoder = import_encoder(scoring.text_encoder)
+            scored = score_run(options.out, split, scoring, encode=encoder.encode, scorer=scorer)
+            write_scores(options.out, scored, encoder)
+        errors = scored.errors
     for line in list_missing(RunFolder(options.out).settings() or {}):
         print(line)
     for problem in problems.values():
         print(f"failed: {problem}", file=sys.stderr)
-    return 1 if scored.errors or problems else 0
+    return 1 if errors or problems else 0
 
 
 def _check_videos(run: RunFolder, split: Split) -> None:

@@ -118,8 +118,10 @@ class ImportOptions(ScoreOptions):
     """Results of ProAssist, VideoLLM-online, MMDuet, ProactiveVideoQA, MiniCPM-o-Demo, Streamo, JoyAI-VL, Em-Garde,
     Omni-DuplexEval, Qualcomm Interactive Cooking, QEVD, EgoProactive, OmniPro, SPOT-Bench or StreamingVLM, also WebVTT;
     the form is recognised by content."""
-    split: Path
-    """Manifest of the references."""
+    split: Path | None = None
+    """Manifest of the references; without it, the run has no references and no scores."""
+    fps: float | None = None
+    """Without --split: frames per second of the files (default: the rate that they name, else 2)."""
     out: Path
     """Run folder to write; it must be new or empty."""
     threshold: float | None = None

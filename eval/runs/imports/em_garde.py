@@ -22,6 +22,7 @@ from stepscope.eval.runs.imports.system_output import (
     file_name,
     find_by_names,
     read_frame,
+    read_names,
     read_optional,
 )
 
@@ -29,8 +30,7 @@ SIGNAL: Final = "similarity"
 
 
 def _find_sample(result: Result, split: Split) -> Sample:
-    named = [result.fields.record.get("id"), file_name(result.fields.read_text("video_path"))]
-    return find_by_names([str(one) for one in named if isinstance(one, str | int) and str(one).strip()], split)
+    return find_by_names([file_name(name) for name in read_names(result.fields, "id", "video_path")], split)
 
 
 def _flatten(name: str, value: object, depth: int = 0) -> Iterator[float]:

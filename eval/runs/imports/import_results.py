@@ -9,8 +9,8 @@ and the state of the steps stays as it was at the start. Missing frames before t
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from stepscope.engine.dialogue import initial_state
@@ -18,9 +18,12 @@ from stepscope.engine.io.files import load_json, load_json_lines, read_text
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
-from stepscope.eval.data.json_fields import MAX_SAMPLE_FRAMES, Fields
+from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES, Fields
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.own_samples import make_own_sample
 from stepscope.eval.data.samples import Sample, Split, describe_early_end
-from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample
 from stepscope.eval.runs.imports import (
     egoproactive,
     em_garde,
@@ -33,8 +36,16 @@ from stepscope.eval.runs.imports import (
     videollm_online,
 )
 from stepscope.eval.runs.imports.signals import SignalRule, describe_signals
-from stepscope.eval.runs.imports.system_output import OtherVideoError, Result, ResultForm, SystemOutput
+from stepscope.eval.runs.imports.system_output import (
+    OtherVideoError,
+    Result,
+    ResultForm,
+    SystemOutput,
+    file_name,
+)
 
+DEFAULT_FPS: Final = 2.0
+"""Frames per second of files without a split that name no rate."""
 NO_RESULT_FILE: Final = "no result file was given for it"
 FORMS: Final = (
     proassist.FORM,
@@ -88,13 +99,17 @@ class _Read(NamedTuple):
 
 def find_results(files: Sequence[Path], split: Split) -> FoundResults:
     """Return the records of result files by the video of a split. Raises ``ValueError`` if none matches."""
+    return _find_results(files, lambda result, form: form.find_sample(result, split).video_id)
+
+
+def _find_results(files: Sequence[Path], name_video: Callable[[Result, ResultForm], str]) -> FoundResults:
     problems: dict[str, str] = {}
     found: dict[str, tuple[Result, ResultForm]] = {}
     for path in files:
         for place, value in _read_values(path, problems):
             try:
                 result, form = recognize(path, value)
-                video_id = form.find_sample(result, split).video_id
+                video_id = name_video(result, form)
                 if video_id in found:
                     raise ValueError(f"is a second result for {video_id}; give one")
                 found[video_id] = (result, form)
@@ -129,6 +144,83 @@ def _is_unfinished(out: Path, settings: Mapping[str, Any]) -> bool:
     if not out.is_dir() or (out / "metrics.json").exists():
         return False
     return bool((RunFolder(out).settings() or {}).get("imported") == settings["imported"])
+
+
+def import_without_split(
+    out: Path,
+    files: Sequence[Path],
+    settings: Mapping[str, Any],
+    *,
+    fps: float | None = None,
+    rule: SignalRule | None = None,
+) -> Mapping[str, str]:
+    """Write the results of files into a new run folder that has a split of its own, without references.
+
+    A video has the name that its record has, and the frames of its results. ``fps`` is the rate of the files; by
+    default the one that they name, else ``DEFAULT_FPS``. Returns and raises as ``import_into``.
+    """
+    found = _find_results(files, _name_video)
+    samples: list[Sample] = []
+    errors: dict[str, str] = {}
+    for video_id, (result, form) in found.by_video.items():
+        try:
+            samples.append(_measure_sample(video_id, result, form, fps))
+        except ValueError as error:
+            errors[f"{result.path}, {video_id}"] = f"{result.path}: {error}"
+    if not samples:
+        raise ValueError(next(iter(errors.values())))
+    path = out.resolve() / OWN_SPLIT
+    results = _read_all(found, Split(path=path, entries=tuple(samples)))
+    described = _describe(results.values(), rule)
+    of_run = {"split": str(path), "imported": [str(file.resolve()) for file in files], **settings}
+    with RunFolder.open(out, of_run) as folder:
+        write_samples(path, samples, file_format="manifest")
+        _write(results, read_split(path), folder, described)
+    return {**found.problems, **errors}
+
+
+def _name_video(result: Result, form: ResultForm) -> str:
+    """Return the name of a record's video, without the ending of a file."""
+    try:
+        return form.find_sample(result, Split(path=result.path, entries=())).video_id
+    except OtherVideoError as error:
+        return PurePosixPath(file_name(error.names[0])).stem or error.names[0]
+
+
+def _measure_sample(video_id: str, result: Result, form: ResultForm, fps: float | None) -> Sample:
+    """Return the sample of results without references, as long as they are."""
+    rate = fps or _find_rate(result.fields) or DEFAULT_FPS
+    longest = int(min(MAX_DURATION_S * rate, MAX_SAMPLE_FRAMES))
+    sample = replace(make_own_sample(video_id, rate, _find_file(result), "", (), None), num_frames=longest)
+    output = form.read(result.fields, sample)
+    parts: tuple[Mapping[int, object], ...] = (output.texts, output.costs_s, output.signals, output.states)
+    # A form that does not name its last frame fills the sample; then its last entry is the end.
+    last = max((frame for part in parts for frame in part), default=-1)
+    num_frames = last + 1 if output.num_frames >= longest else output.num_frames
+    if not num_frames:
+        raise ValueError(f"has no entry of {video_id}, so that its length is not known; give a split")
+    if num_frames > longest:
+        raise ValueError(f"has a time of {video_id} after {longest / rate:g} s; give times in seconds")
+    return replace(sample, num_frames=num_frames)
+
+
+def _find_rate(fields: Fields) -> float | None:
+    """Return the frame rate that a record names."""
+    metadata = fields.read_object("metadata", may_be_missing=True) if fields.has("metadata") else fields
+    for one, name in ((fields, "frame_fps"), (metadata, "fps")):
+        if one.has(name):
+            return one.read_number(name, minimum=0.001, maximum=1000)
+    return None
+
+
+def _find_file(result: Result) -> Path | None:
+    """Return the video file that a record names, if it exists beside the file of the results."""
+    for name in ("video_path", "video"):
+        value = result.fields.record.get(name)
+        if isinstance(value, str) and value.strip() and "\0" not in value:
+            path = result.path.parent / value
+            return path if path.is_file() else None
+    return None
 
 
 def import_results(

@@ -26,7 +26,7 @@ def _find_sample(result: Result, split: Split) -> Sample:
         place = metadata.read_index("sample_idx")
         at_place = split.entries[place : place + 1]
         fits = [sample for sample in fits if sample in at_place]
-    return check_fit(fits, name, split)
+    return check_fit(fits, [name], split)
 
 
 def _is_of(sample: Sample, name: str) -> bool:

@@ -66,10 +66,11 @@ class ResultForm:
 class OtherVideoError(ValueError):
     """A record names a video that is not the only one that fits."""
 
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"is of the video {name}, {reason}")
-        self.name = name
-        """The name in the record."""
+    def __init__(self, names: Sequence[str], reason: str) -> None:
+        self.name = " or ".join(names)
+        """The name in the record, or its names."""
+        self.names = tuple(names)
+        super().__init__(f"is of the video {self.name}, {reason}")
 
 
 def file_name(path: str) -> str:
@@ -95,7 +96,16 @@ def find_by_names(names: Iterable[str], split: Split) -> Sample:
         fits = next((found for test in tests if (found := [one for one in split.samples if test(one)])), [])
         if fits:
             break
-    return check_fit(fits, " or ".join(names), split)
+    return check_fit(fits, names, split)
+
+
+def read_names(fields: Fields, *names: str) -> list[str]:
+    """Return the ids and files of a video that a record has under these names. Raises ``ValueError`` without any."""
+    found = [fields.record.get(name) for name in names]
+    texts = [str(one) for one in found if isinstance(one, str | int) and not isinstance(one, bool) and str(one).strip()]
+    if not texts:
+        raise fields.error(names[0], "must be the name of a video")
+    return texts
 
 
 def find_by_file(names: Sequence[str], split: Split) -> Sample:
@@ -106,10 +116,10 @@ def find_by_file(names: Sequence[str], split: Split) -> Sample:
     return split.samples[0] if len(split.entries) == len(split.samples) == 1 else find_by_names(names, split)
 
 
-def check_fit(fits: list[Sample], name: str, split: Split) -> Sample:
-    """Return the only sample that fits a video's name. Raises ``OtherVideoError`` for none or several."""
+def check_fit(fits: list[Sample], names: Sequence[str], split: Split) -> Sample:
+    """Return the only sample that fits a video's names. Raises ``OtherVideoError`` for none or several."""
     if len(fits) != 1:
-        raise OtherVideoError(name, f"which fits {len(fits)} videos of {split.path}; choose the split of that video")
+        raise OtherVideoError(names, f"which fits {len(fits)} videos of {split.path}; choose the split of that video")
     return fits[0]
 
 

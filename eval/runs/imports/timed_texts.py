@@ -18,7 +18,7 @@ is empty, or ``...``, for silence. The file is named like its video. **Source**:
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from stepscope.eval.data.json_fields import Fields
@@ -32,6 +32,7 @@ from stepscope.eval.runs.imports.system_output import (
     find_by_file,
     find_by_names,
     read_frame,
+    read_names,
 )
 
 SPOT_VIDEO: Final = "spot_video"
@@ -133,14 +134,9 @@ def _read_segments(content: Fields, sample: Sample) -> SystemOutput:
     return SystemOutput(num_frames=num_frames, texts=texts)
 
 
-def _find_by(*names: str, also: Sequence[str] = ()) -> Any:
-    """Return a function that finds the sample of a record by the first of its fields, or by others."""
-
-    def find_sample(result: Result, split: Split) -> Sample:
-        found: Iterable[object] = (result.fields.record.get(name) for name in (*names, *also))
-        return find_by_names([str(one) for one in found if isinstance(one, str | int) and str(one).strip()], split)
-
-    return find_sample
+def _find_by(*names: str) -> Callable[[Result, Split], Sample]:
+    """Return a function that finds the sample of a record by one of its fields."""
+    return lambda result, split: find_by_names(read_names(result.fields, *names), split)
 
 
 QUALCOMM: Final = ResultForm(
@@ -161,7 +157,7 @@ OMNIPRO: Final = ResultForm(
     name="OmniPro",
     missing=_MISSING,
     matches=lambda fields: fields.has_list("predictions") and fields.has("task") and fields.has("id"),
-    find_sample=_find_by("id", also=("video_id",)),
+    find_sample=_find_by("id", "video_id"),
     read=_read_omnipro,
 )
 SPOT: Final = ResultForm(

@@ -117,10 +117,19 @@ def compute_f1(precision: float, recall: float) -> float:
     return 2 * precision * recall / total if total else 0.0 * total
 
 
-def compute_scores(*, reply_hits: float, num_replies: float, hits: float, num_references: float) -> dict[str, float]:
-    """Return precision, recall and F1; nan without references, and precision 0 without replies."""
-    if not num_references:
+def score_hits(sums: Sums) -> dict[str, float]:
+    """Return precision, recall and F1 of ``hits``, over ``replies`` and over ``references``.
+
+    All are nan without references, and the precision is 0 without replies. ``reply_hits`` replaces the hits in the
+    precision.
+    """
+    if not sums["references"]:
         return dict.fromkeys(("precision", "recall", "f1"), math.nan)
-    precision = reply_hits / num_replies if num_replies else 0.0
-    recall = hits / num_references
+    precision = sums.get("reply_hits", sums["hits"]) / sums["replies"] if sums["replies"] else 0.0
+    recall = sums["hits"] / sums["references"]
     return {"precision": precision, "recall": recall, "f1": compute_f1(precision, recall)}
+
+
+def divide_by(total: str, **parts: str) -> Callable[[Sums], dict[str, float]]:
+    """Return a function that divides some counts, given by the name of their score, by another; nan if it is 0."""
+    return lambda sums: {name: sums[part] / sums[total] if sums[total] else math.nan for name, part in parts.items()}

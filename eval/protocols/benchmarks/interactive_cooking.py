@@ -3,10 +3,9 @@
 **Source**: arXiv 2511.21998, 5.1.
 """
 
-import math
 from typing import Any, Final
 
-from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Sums, Video, compute_scores
+from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Video, divide_by, score_hits
 
 
 def _count(video: Video, *, tolerance_s: float, right_accuracy: float) -> Counted:
@@ -27,16 +26,6 @@ def _count(video: Video, *, tolerance_s: float, right_accuracy: float) -> Counte
     return Counted(sums, tuple(map(float, is_met)))
 
 
-def _summarize_instructions(sums: Sums) -> dict[str, float]:
-    return {"ic_acc": sums["hits"] / sums["references"] if sums["references"] else math.nan}
-
-
-def _summarize_mistakes(sums: Sums) -> dict[str, float]:
-    return compute_scores(
-        reply_hits=sums["hits"], num_replies=sums["replies"], hits=sums["hits"], num_references=sums["references"]
-    )
-
-
 _SHARED: Final[dict[str, Any]] = {
     "windows": "within tolerance_s of the start",
     "matching": "by time; each reference takes the first right reply that is left",
@@ -50,7 +39,7 @@ PROTOCOLS: Final = (
         judge="the right instruction; in a run the step of the update",
         aggregation="share of the instructions whose completion is recognised",
         main="ic_acc",
-        summarize=_summarize_instructions,
+        summarize=divide_by("references", ic_acc="hits"),
         reads="completions",
         **_SHARED,
     ),
@@ -59,7 +48,7 @@ PROTOCOLS: Final = (
         judge="the right mistake",
         aggregation="precision over replies, recall over mistakes",
         main="f1",
-        summarize=_summarize_mistakes,
+        summarize=score_hits,
         reads="mistakes",
         **_SHARED,
     ),

@@ -3,10 +3,9 @@
 **Source**: IPIBench, ``Evaluate/`` (31bdb5a).
 """
 
-import math
 from typing import Any, Final
 
-from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Sums, Video
+from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Video, divide_by
 
 
 def _count_first(video: Video, *, tolerance_s: float, right_accuracy: float) -> Counted:
@@ -32,14 +31,8 @@ def _rate(video: Video, num_replies: int, tolerance_s: float, right_accuracy: fl
     return Counted(sums, (float(is_right),) * len(video.references))
 
 
-def summarize_samples(sums: Sums) -> dict[str, float]:
-    """Return the shares of the samples that are right, and right in time."""
-    num_samples = sums["samples"]
-    if not num_samples:
-        return {"accuracy": math.nan, "time_accuracy": math.nan}
-    return {"accuracy": sums["right"] / num_samples, "time_accuracy": sums["timed"] / num_samples}
-
-
+summarize_samples: Final = divide_by("samples", accuracy="right", time_accuracy="timed")
+"""Return the shares of the samples that are right, and right in time."""
 _SHARED: Final[dict[str, Any]] = {
     "windows": "within tolerance_s of the start",
     "judge": "the reference's text, by rules of the task",

@@ -6,7 +6,7 @@
 import math
 from typing import Final
 
-from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Sums, Video, compute_scores
+from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Sums, Video, score_hits
 
 
 def _count(video: Video, *, tolerance_s: float, right_accuracy: float) -> Counted:
@@ -24,7 +24,7 @@ def _count(video: Video, *, tolerance_s: float, right_accuracy: float) -> Counte
     num_references = len(video.references)
     sums = {
         "matched": len(is_right),
-        "right": sum(is_right.values()),
+        "hits": sum(is_right.values()),
         "replies": len(video.times_s),
         "references": num_references,
     }
@@ -32,14 +32,9 @@ def _count(video: Video, *, tolerance_s: float, right_accuracy: float) -> Counte
 
 
 def _summarize(sums: Sums) -> dict[str, float]:
-    matched, right = (
-        compute_scores(
-            reply_hits=sums[name], num_replies=sums["replies"], hits=sums[name], num_references=sums["references"]
-        )
-        for name in ("matched", "right")
-    )
-    content = sums["right"] / sums["matched"] if sums["matched"] else math.nan
-    return {**right, "time_f1": matched["f1"], "content_accuracy": content}
+    content = sums["hits"] / sums["matched"] if sums["matched"] else math.nan
+    time_f1 = score_hits({**sums, "hits": sums["matched"]})["f1"]
+    return {**score_hits(sums), "time_f1": time_f1, "content_accuracy": content}
 
 
 PROTOCOLS: Final = (

@@ -3,11 +3,10 @@
 **Source**: ``ovo_timing.py`` in VideoChat3 (189754e). A split counts as one task.
 """
 
-import math
 from typing import Final
 
 from stepscope.eval.metrics.replies.response_timing import OVO_CLUE_DELAY_S, OVO_TOLERANCE_S, match_ovo
-from stepscope.eval.protocols.protocol import Counted, Parameter, Protocol, Sums, Video, compute_f1
+from stepscope.eval.protocols.protocol import Counted, Parameter, Protocol, Sums, Video, compute_f1, divide_by
 
 
 def _count(video: Video, *, tolerance_s: float, delay_s: float) -> Counted:
@@ -23,9 +22,8 @@ def _count(video: Video, *, tolerance_s: float, delay_s: float) -> Counted:
 
 
 def _summarize(sums: Sums) -> dict[str, float]:
-    num_videos = sums["videos"]
-    precision, recall = (sums[name] / num_videos if num_videos else math.nan for name in ("precision", "recall"))
-    return {"precision": precision, "recall": recall, "f1": compute_f1(precision, recall)}
+    means = divide_by("videos", precision="precision", recall="recall")(sums)
+    return {**means, "f1": compute_f1(means["precision"], means["recall"])}
 
 
 PROTOCOLS: Final = (

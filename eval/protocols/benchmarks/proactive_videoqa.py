@@ -8,7 +8,7 @@ from typing import Final
 
 from stepscope.eval.matching.grading import MAX_GRADE
 from stepscope.eval.metrics.replies.reply_spans import GradedReply, span_area
-from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Sums, Video, measure_delay
+from stepscope.eval.protocols.protocol import ROUNDING, Counted, Parameter, Protocol, Video, divide_by, measure_delay
 
 
 def _count(video: Video, *, w: float) -> Counted:
@@ -25,11 +25,7 @@ def _count(video: Video, *, w: float) -> Counted:
             area += area_of_span
             credits[number] = area_of_span if graded else 0.0  # silence has an area too
     num_spans = sum(span.end_s > span.start_s for span in video.references)
-    return Counted({"area": area, "spans": num_spans}, tuple(credits))
-
-
-def _summarize(sums: Sums) -> dict[str, float]:
-    return {"pauc": 100 * sums["area"] / sums["spans"] if sums["spans"] else math.nan}
+    return Counted({"area": 100 * area, "spans": num_spans}, tuple(credits))
 
 
 PROTOCOLS: Final = (
@@ -42,7 +38,7 @@ PROTOCOLS: Final = (
         source="ProactiveVideoQA (arXiv 2507.09313), proactive_videoqa.py in VideoChat3 (189754e)",
         main="pauc",
         count=_count,
-        summarize=_summarize,
+        summarize=divide_by("spans", pauc="area"),
         parameters={"w": Parameter(default=0.5, maximum=1.0)},
         reads="replies in spans",
         grades_joined=True,

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from stepscope.eval.protocols.protocol import Counted, Parameter, Protocol, Sums, Video, compute_scores
+from stepscope.eval.protocols.protocol import Counted, Parameter, Protocol, Video, score_hits
 
 
 def _match(wanted_s: Sequence[float], found_s: Sequence[float], max_distance_s: float) -> list[bool]:
@@ -26,21 +26,12 @@ def _count(video: Video, *, max_distance_s: float) -> Counted:
     starts_s = [span.start_s for span in video.references]
     is_met = _match(starts_s, video.times_s, max_distance_s)
     sums = {
-        "matched_references": sum(is_met),
-        "matched_replies": sum(_match(video.times_s, starts_s, max_distance_s)),
+        "hits": sum(is_met),
+        "reply_hits": sum(_match(video.times_s, starts_s, max_distance_s)),
         "references": len(starts_s),
         "replies": len(video.times_s),
     }
     return Counted(sums, tuple(map(float, is_met)))
-
-
-def _summarize(sums: Sums) -> dict[str, float]:
-    return compute_scores(
-        reply_hits=sums["matched_replies"],
-        num_replies=sums["replies"],
-        hits=sums["matched_references"],
-        num_references=sums["references"],
-    )
 
 
 PROTOCOLS: Final = (
@@ -53,7 +44,7 @@ PROTOCOLS: Final = (
         source="QEVD (arXiv 2407.08101), evaluation of FitCoach, which halves its tolerance of 3 s",
         main="f1",
         count=_count,
-        summarize=_summarize,
+        summarize=score_hits,
         parameters={"max_distance_s": Parameter(default=1.5)},
     ),
 )

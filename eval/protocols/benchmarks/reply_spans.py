@@ -5,10 +5,9 @@
 **Source**: LiveStar (0aa5b8e); ``evaluations/evaluate.py`` in OmniMMI (036d2ca).
 """
 
-import math
 from typing import Final
 
-from stepscope.eval.protocols.protocol import ROUNDING, Counted, Protocol, Sums, Video, measure_delay
+from stepscope.eval.protocols.protocol import ROUNDING, Counted, Protocol, Video, divide_by, measure_delay
 
 
 def _count_livestar(video: Video) -> Counted:
@@ -25,12 +24,6 @@ def _count_livestar(video: Video) -> Counted:
         sums["time_diff_s"] += (inside[0] if inside else span.end_s) - span.start_s
         sums["spans"] += 1
     return Counted(sums, tuple(map(float, is_covered)))
-
-
-def _summarize_livestar(sums: Sums) -> dict[str, float]:
-    num_spans = sums["spans"]
-    names = {"coverage": "covered", "redundancy": "redundancy", "time_diff_s": "time_diff_s"}
-    return {name: sums[part] / num_spans if num_spans else math.nan for name, part in names.items()}
 
 
 def _count_omnimmi(video: Video) -> Counted:
@@ -50,12 +43,6 @@ def _count_omnimmi(video: Video) -> Counted:
     return Counted(sums, (sums["first_inside"],))
 
 
-def _summarize_omnimmi(sums: Sums) -> dict[str, float]:
-    num_videos = sums["videos"]
-    names = ("first_inside", "inside_share", "iou")
-    return {name: sums[name] / num_videos if num_videos else math.nan for name in names}
-
-
 PROTOCOLS: Final = (
     Protocol(
         name="livestar",
@@ -69,7 +56,7 @@ PROTOCOLS: Final = (
         source="LiveStar (0aa5b8e)",
         main="coverage",
         count=_count_livestar,
-        summarize=_summarize_livestar,
+        summarize=divide_by("spans", coverage="covered", redundancy="redundancy", time_diff_s="time_diff_s"),
         reads="replies in spans",
     ),
     Protocol(
@@ -84,7 +71,7 @@ PROTOCOLS: Final = (
         source="evaluations/evaluate.py in OmniMMI (036d2ca)",
         main="first_inside",
         count=_count_omnimmi,
-        summarize=_summarize_omnimmi,
+        summarize=divide_by("videos", first_inside="first_inside", inside_share="inside_share", iou="iou"),
         reads="replies in spans",
         has_one_reference=True,
     ),

@@ -11,10 +11,9 @@ from stepscope.eval.protocols.protocol import (
     Parameter,
     Protocol,
     Span,
-    Sums,
     Video,
-    compute_scores,
     measure_delay,
+    score_hits,
 )
 
 
@@ -48,16 +47,7 @@ def _count(
                 tau_s = tau_early_s if delay_s < 0 else tau_late_s
                 best[number] = max(best[number], max(0.0, 1 - abs(delay_s) / tau_s) * accuracies[number])
                 break  # to the first answer whose window holds it
-    return Counted({"score": sum(best), "replies": len(video.times_s), "references": len(spans)}, tuple(best))
-
-
-def _summarize(sums: Sums) -> dict[str, float]:
-    return compute_scores(
-        reply_hits=sums["score"],
-        num_replies=sums["replies"],
-        hits=sums["score"],
-        num_references=sums["references"],
-    )
+    return Counted({"hits": sum(best), "replies": len(video.times_s), "references": len(spans)}, tuple(best))
 
 
 def _make(name: str, task: _Task) -> Protocol:
@@ -72,7 +62,7 @@ def _make(name: str, task: _Task) -> Protocol:
         source="StreamPro (arXiv 2605.16381), A.2.2",
         main="f1",
         count=_count,
-        summarize=_summarize,
+        summarize=score_hits,
         parameters={
             "tau_early_s": Parameter(default=task.tau_early_s, minimum=0.01),
             "tau_late_s": Parameter(default=task.tau_late_s, minimum=0.01),

@@ -1,11 +1,11 @@
-"""Reads the samples of a split from a file in one of the four formats of docs/data-formats.md, recognised by content.
+"""Reads the samples of a split from a file in one of the formats of docs/data-formats.md, recognised by content.
 
 No record is dropped silently: ``read_samples`` raises ``ValueError`` naming file, record, field and remedy;
 ``read_split`` returns an entry with the reason.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, get_args
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.io.files import digest_file, load_json, load_json_lines, read_text
 from stepscope.engine.records import Step
+from stepscope.eval.data.benchmarks import is_egoproactive, is_omnipro, read_egoproactive, read_omnipro
 from stepscope.eval.data.clips import Extent, read_extent
 from stepscope.eval.data.dst_clips import read_clip
 from stepscope.eval.data.json_fields import Fields
@@ -25,8 +26,15 @@ from stepscope.eval.data.video_files import VideoFolder
 
 _FORMATS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips), with "conversation" and '
-    '"metadata" (ProAssist dialogues) or with "question_id" and "answer" (ProactiveVideoQA)'
+    '"metadata" (ProAssist dialogues), with "question_id" and "answer" (ProactiveVideoQA), with "video_intervals" and '
+    '"answers" (EgoProactive), or with "ground_truth" and "duration" (OmniPro)'
 )
+_WHOLE_VIDEOS: tuple[tuple[Callable[[Fields], bool], Callable[[Fields], Sample]], ...] = (
+    (is_gold, read_gold),
+    (is_egoproactive, read_egoproactive),
+    (is_omnipro, read_omnipro),
+)
+"""Published records of whole videos: the test of a form, and its reader."""
 
 
 class SampleWarning(UserWarning):
@@ -34,7 +42,7 @@ class SampleWarning(UserWarning):
 
 
 def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None = None) -> list[Sample]:
-    """Read all samples of a file in any of the four formats, with turns in seconds from the start of the sample.
+    """Read all samples of a file in any of the formats, with turns in seconds from the start of the sample.
 
     Args:
         path: The file.
@@ -53,7 +61,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
     """Read a split with one entry per record: a sample, or the reason why the record is invalid.
 
     ``videos`` is a folder with the videos of records whose ``video_path`` is missing or names a missing file. Raises
-    ``ValueError`` if the file has none of the four formats, or if ``videos`` is not a folder.
+    ``ValueError`` if the file has none of the formats, or if ``videos`` is not a folder.
     """
     source = Path(path)
     file = _SplitFile(source, strict=True, videos=videos)
@@ -197,8 +205,9 @@ def _published(value: object) -> tuple[Sample, Extent | None]:
     if not isinstance(value, dict):
         raise ValueError(f"a record must be a JSON object; {_FORMATS}")
     fields = Fields(record=value)
-    if is_gold(fields):
-        return read_gold(fields), None
+    for is_form, read in _WHOLE_VIDEOS:
+        if is_form(fields):
+            return read(fields), None
     is_clip = fields.has("dst") or fields.has("inferred_goal")
     if not is_clip and not fields.has("conversation"):
         raise ValueError(f"has an unknown format; {_FORMATS}")

@@ -6,10 +6,10 @@ the interval. Lists of unequal length are read up to the shorter one, as the pub
 data set facebook/wearable-ai (EgoProactive, arXiv 2606.04970), ``README.md``.
 """
 
-import re
 from typing import Final
 
-from stepscope.eval.data.json_fields import Fields, check_number
+from stepscope.eval.data.benchmarks import is_egoproactive, list_decisions, read_decision
+from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.imports.system_output import (
     Result,
@@ -21,35 +21,6 @@ from stepscope.eval.runs.imports.system_output import (
     find_by_names,
     read_frame,
 )
-
-_DECISION: Final = re.compile(r"\s*\$(interrupt|silent)\$", re.IGNORECASE)
-
-
-def read_decision(fields: Fields, name: str) -> tuple[str, str]:
-    """Return the decision of an answer, ``interrupt`` or ``silent``, and its words."""
-    answer = fields.read_text(name)
-    found = _DECISION.match(answer)
-    if found is None:
-        raise fields.error(name, "must begin with $interrupt$ or $silent$")
-    return found[1].lower(), answer[found.end() :].strip()
-
-
-def list_decisions(content: Fields) -> list[Fields]:
-    """Return each interval with its answer, as ``start``, ``end`` and ``answer``."""
-    intervals, answers = content.record.get("video_intervals"), content.record.get("answers")
-    if not isinstance(intervals, list) or not isinstance(answers, list):
-        raise content.error("video_intervals", "and answers must be lists")
-    found: list[Fields] = []
-    for number, (interval, answer) in enumerate(zip(intervals, answers, strict=False)):
-        place = f"{content.path_prefix}video_intervals[{number}]"
-        if not isinstance(interval, list) or len(interval) != 2:
-            raise ValueError(f"{place} must be a list of start and end in seconds")
-        start_s, end_s = (check_number(place, value, minimum=0) for value in interval)
-        if end_s < start_s:
-            raise ValueError(f"{place} must end after its start")
-        record = {"start": start_s, "end": end_s, "answer": answer}
-        found.append(Fields(record=record, path_prefix=f"{content.path_prefix}answers[{number}]."))
-    return found
 
 
 def _find_sample(result: Result, split: Split) -> Sample:
@@ -71,7 +42,7 @@ def _read(content: Fields, sample: Sample) -> SystemOutput:
 FORM: Final = ResultForm(
     name="EgoProactive",
     missing="probabilities, states of the steps, latencies, cache lengths",
-    matches=lambda fields: fields.has_list("answers") and fields.has_list("video_intervals"),
+    matches=is_egoproactive,
     find_sample=_find_sample,
     read=_read,
 )

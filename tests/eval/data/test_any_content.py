@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepscope.engine.dialogue import initial_state
 from stepscope.eval.data.loading import SampleWarning, read_samples
-from tests.support.data.published import CLIP, DIALOGUE, MANIFEST, changed, write
+from tests.support.data.published import CLIP, DIALOGUE, EGOPROACTIVE, MANIFEST, OMNIPRO, changed, write
 from tests.support.data.shared_data import shared
 
 anything = st.recursive(
@@ -56,6 +56,8 @@ SOURCES: dict[str, Callable[[], dict[str, Any]]] = {
     "drawn clip": lambda: CLIP,
     "drawn dialogue": lambda: DIALOGUE,
     "manifest": lambda: MANIFEST,
+    "EgoProactive": lambda: EGOPROACTIVE,
+    "OmniPro": lambda: OMNIPRO,
     "real clip": lambda: dict(json.loads(shared("data/dst_clip.json").read_text())),
     "real dialogue": lambda: dict(json.loads(shared("data/proassist_dialogues.jsonl").read_text().splitlines()[1])),
 }

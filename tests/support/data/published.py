@@ -67,6 +67,34 @@ MANIFEST: dict[str, Any] = {
 }
 
 
+EGOPROACTIVE: dict[str, Any] = {
+    "video_path": "sticker.mp4",
+    "duration_in_sec": 23.5,
+    "video_intervals": [[0.0, 8.0], [8.0, 16.0], [16.0, 23.5]],
+    "query": "How do I decorate a cover?",
+    "domain": "Arts and Crafts",
+    "task": "Decorating a cover with stickers",
+    "answers": ["$silent$", "$interrupt$Peel the sticker off.", "$interrupt$"],
+    "dialog": [[], [], []],
+}
+"""A record of the form that the data set of EgoProactive documents."""
+OMNIPRO: dict[str, Any] = {
+    "id": "en_1",
+    "task": "event_narration",
+    "video_id": "x",
+    "video_path": "raw_videos/x.mp4",
+    "duration": 90,
+    "question": "Narrate.",
+    "question_time": "00:02",
+    "ground_truth": [
+        {"trigger_time": "01:05", "response": "A goal."},
+        {"trigger_time_sec": 20.5, "count": 3},
+        {"trigger_time_sec": 30},
+    ],
+}
+"""A record of the form that OmniPro's programs read."""
+
+
 def write(folder: Path, content: object) -> Path:
     (folder / "data.txt").write_text(content if isinstance(content, str) else json.dumps(content))
     return folder / "data.txt"

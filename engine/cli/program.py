@@ -98,7 +98,7 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
         try:
-            options = parse(load_object(command.options), words, prog=prog)
+            options = parse(load_object(command.options), _fetch_files(words), prog=prog)
         except SystemExit as stop:
             return int(stop.code or 0)
         function = load_object(command.function)
@@ -112,6 +112,18 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
     except KeyboardInterrupt as interrupt:
         tqdm.write(options.stop_message.format(options), file=sys.stderr)
         return exit_code(interrupt)
+
+
+def _fetch_files(words: Sequence[str]) -> list[str]:
+    """Return the arguments with the local path of each file of the Hub, which is downloaded now."""
+
+    def fetch(word: str) -> str:
+        option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        if not value.startswith("hf://"):
+            return word
+        return f"{option}{equals}{load_object('stepscope.engine.io.hub_files:fetch')(value)}"
+
+    return list(map(fetch, words))
 
 
 def _list_commands(group: Group, words: Sequence[str], *, prog: str) -> int:

@@ -1,0 +1,145 @@
+"""Addresses of the Hub as arguments of commands, against a local stand-in of the Hub."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from stepscope.app.cli.stepscope import main
+from stepscope.engine.io.hub_files import fetch
+from stepscope.eval.matching.text_encoder import TextEncoder
+from tests.support.paths import ROOT
+from tests.support.streams.fakes import count_letters
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+DEMO = ROOT / "assets" / "demo"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Serves the files of a folder as the repositories ``datasets/own/demo`` and ``own/demo``."""
+
+    folder: Path
+    requests: list[str]
+
+    def do_HEAD(self) -> None:
+        self.answer(has_body=False)
+
+    def do_GET(self) -> None:
+        self.answer(has_body=True)
+
+    def answer(self, *, has_body: bool) -> None:
+        path = unquote(urlparse(self.path).path)
+        self.requests.append(f"{self.command} {path}")
+        _, resolve, name = path.partition("/resolve/")
+        file = self.folder / name.partition("/")[2]
+        if "/own/demo" in path and path.startswith("/api/"):
+            names = [str(one.relative_to(self.folder)) for one in sorted(self.folder.rglob("*")) if one.is_file()]
+            if "/tree/" in path:
+                entries = [
+                    {"type": "file", "path": one, "size": (self.folder / one).stat().st_size, "oid": digest(one)}
+                    for one in names
+                ]
+                self.send(200, json.dumps(entries).encode(), has_body)
+            else:
+                found = {"id": "own/demo", "sha": COMMIT, "siblings": [{"rfilename": one} for one in names]}
+                self.send(200, json.dumps(found).encode(), has_body)
+        elif resolve and "/own/demo/" in path and file.is_file():
+            self.send(200, file.read_bytes(), has_body, digest(str(file)))
+        else:
+            self.send(404, b"{}", has_body, error="EntryNotFound" if "/own/demo/" in path else "RepoNotFound")
+
+    def send(self, code: int, body: bytes, has_body: bool, etag: str = "", error: str = "") -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Repo-Commit", COMMIT)
+        for name, value in (("ETag", f'"{etag}"' if etag else ""), ("X-Error-Code", error)):
+            if value:
+                self.send_header(name, value)
+        self.end_headers()
+        if has_body:
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+def digest(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
+    """Serve a split, and a run folder that names it, until the test ends."""
+
+    class Served(Hub):
+        folder = tmp_path / "repository"
+        requests: list[str] = []  # noqa: RUF012
+
+    (Served.folder / "run").mkdir(parents=True)
+    (Served.folder / "split.json").write_bytes((DEMO / "test.json").read_bytes())
+    for path in (DEMO / "run").iterdir():
+        (Served.folder / "run" / path.name).write_bytes(path.read_bytes())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Served)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    yield Served
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_file_is_downloaded_once_and_found_offline(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fetch("hf://datasets/own/demo/split.json")
+    assert path.read_bytes() == (DEMO / "test.json").read_bytes()
+    assert [one for one in hub.requests if one.startswith("GET")] == ["GET /datasets/own/demo/resolve/main/split.json"]
+    assert fetch("hf://datasets/own/demo/split.json") == path
+    assert len([one for one in hub.requests if one.startswith("GET")]) == 1
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert fetch("hf://datasets/own/demo/split.json") == path
+    with pytest.raises(
+        ValueError, match=r"hf://datasets/own/demo/other\.json is not in the cache, and the Hub cannot be"
+    ):
+        fetch("hf://datasets/own/demo/other.json")
+
+
+def test_a_folder_and_a_whole_repository_are_downloaded(hub: type[Hub]) -> None:
+    folder = fetch("hf://datasets/own/demo/run")
+    assert {path.name for path in folder.iterdir()} == {path.name for path in (DEMO / "run").iterdir()}
+    assert not (folder.parent / "split.json").exists()
+    assert (fetch("hf://own/demo") / "split.json").exists()
+    assert hub.requests
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("hf://datasets/own", "is no address; write hf://datasets/OWNER/NAME/FILE"),
+        ("hf://own/demo/../x", "is no address"),
+        ("hf://datasets/own/demo/none.json", "is not in the repository; it has no such file or folder"),
+        ("hf://datasets/own/other/none.json", "cannot be downloaded from the Hub: "),
+    ],
+)
+def test_a_wrong_address_is_one_sentence(address: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        fetch(address)
+    assert str(caught.value).startswith(address)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("hub")
+def test_commands_take_runs_and_splits_of_the_hub(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    encoder = TextEncoder(name="letters", encode=count_letters)
+    monkeypatch.setattr("stepscope.eval.cli.protocols.import_encoder", lambda _: encoder)
+    command = ["protocols", "hf://datasets/own/demo/run", "--split=hf://datasets/own/demo/split.json"]
+    assert main([*command, "--protocol", "qevd-tf"]) == 0
+    assert "| qevd-tf | max_distance_s 1.5 | f1 | 0.975 " in capfd.readouterr().out
+    assert main(["protocols", "hf://own/none/run"]) == 2
+    assert capfd.readouterr().err.startswith("error: hf://own/none/run cannot be downloaded from the Hub: ")

@@ -5,8 +5,15 @@ from typing import Final, Literal, get_args
 
 TableFormat = Literal["markdown", "csv", "latex"]
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = get_args(TableFormat)
-_SAFE_LATEX: Final = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    sign: f"\\{sign}" for sign in "&%$#_{}"
+_SAFE_LATEX: Final = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    # In the default encoding of fonts these three print as other signs.
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
 

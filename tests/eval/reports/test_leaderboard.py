@@ -123,7 +123,7 @@ def test_each_format_holds_the_scores_and_escapes_names(folder: Path) -> None:
     assert "| a_b & 100 % \\| | **1.000** [1.000, 1.000] | **0.000** [0.000, 0.000] |" in markdown
     assert "| run | F1 ↑ | missing_rate ↓ |" in markdown
     latex = format_leaderboard(found, "latex")
-    assert "a\\_b \\& 100 \\% | & \\textbf{1.000} [1.000, 1.000]" in latex
+    assert "a\\_b \\& 100 \\% \\textbar{} & \\textbf{1.000} [1.000, 1.000]" in latex
     assert "missing\\_rate $\\downarrow$" in latex
     rows = list(csv.DictReader(io.StringIO(format_leaderboard(found, "csv"))))
     assert [(row["run"], row["F1"], row["F1_best"], row["PAUC_w0"]) for row in rows] == [

@@ -23,12 +23,17 @@ class Entry:
         """Return the reason why it has no scores under a rule; empty if it has."""
         return rule.explain_undefined(samples, has_states=self.has_states)
 
-    def count(self, rule: Rule, samples: Sequence[Sample], *, grade: Grade) -> list[RuleCounts]:
-        """Return the counts of each video under a rule; all are 0, so that scores are nan, if they are undefined."""
-        if self.explain_undefined(rule, samples):
-            return [RuleCounts(sums=(0.0,) * len(rule.sum_names)) for _ in samples]
+    def count(self, rules: Sequence[Rule], samples: Sequence[Sample], *, grade: Grade) -> list[list[RuleCounts]]:
+        """Return, per rule, the counts of each video; all are 0, so that scores are nan, where it is undefined."""
         remembered = RememberedGrades(grade)
-        return [rule.count_outputs(sample, self.outputs(sample), grade=remembered) for sample in samples]
+        is_undefined = [bool(self.explain_undefined(rule, samples)) for rule in rules]
+        counts: list[list[RuleCounts]] = [[] for _ in rules]
+        for sample in samples:
+            outputs = self.outputs(sample)  # once for all rules: they are read from a file
+            for rule, is_empty, of_rule in zip(rules, is_undefined, counts, strict=True):
+                zeros = RuleCounts(sums=(0.0,) * len(rule.sum_names))
+                of_rule.append(zeros if is_empty else rule.count_outputs(sample, outputs, grade=remembered))
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

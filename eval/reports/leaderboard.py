@@ -181,7 +181,8 @@ def _count_entry(
     encode: Encode,
 ) -> list[Counts]:
     """Return the counts of a row, one record for each video."""
-    of_rules = {field: entry.count(rule, samples, grade=CosineBands(encode)) for field, rule in _name_fields(rules)}
+    counted = entry.count(list(rules.values()), samples, grade=CosineBands(encode))
+    of_rules = {part: rows for (part, _), rows in zip(_name_fields(rules), counted, strict=True)}
     names = [part.name for part in fields(kind) if part.name not in of_rules]
     analyze: Callable[[Sample], VideoAnalysis]
     if entry.is_baseline:

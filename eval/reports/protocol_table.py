@@ -89,10 +89,11 @@ def build_protocol_table(
     entries = open_entries(runs, split, baselines=baselines)
     judge = judge or NamedJudge(name=COSINE_JUDGE, grade=CosineBands(encode))
     rows: list[ProtocolRow] = []
-    for rule in rules:
+    counts = {name: entry.count(rules, entries.samples, grade=judge.grade) for name, entry in entries.rows.items()}
+    for number, rule in enumerate(rules):
         found: dict[str, dict[str, ProtocolScore]] = {}
-        for name, entry in entries.rows.items():
-            pool = Pool(entry.count(rule, entries.samples, grade=judge.grade), RuleCounts)
+        for name, of_entry in counts.items():
+            pool = Pool(of_entry[number], RuleCounts)
             intervals = bootstrap(pool, rule.summarize, num_resamples=num_resamples)
             for score, value in rule.summarize(pool.total()).items():
                 one = ProtocolScore(value=value, interval=intervals.get(score, NO_INTERVAL))
@@ -151,9 +152,9 @@ def compare_protocols(
     """
     entries = open_entries({"a": a, "b": b}, split)
     found: list[tuple[Rule, str, Difference]] = []
-    for rule in rules:
-        counts = [entry.count(rule, entries.samples, grade=CosineBands(encode)) for entry in entries.rows.values()]
-        differences = compare_scores(*counts, kind=RuleCounts, score=rule.summarize, num_resamples=num_resamples)
+    counts = [entry.count(rules, entries.samples, grade=CosineBands(encode)) for entry in entries.rows.values()]
+    for rule, *of_runs in zip(rules, *counts, strict=True):
+        differences = compare_scores(*of_runs, kind=RuleCounts, score=rule.summarize, num_resamples=num_resamples)
         found += [(rule, score, difference) for score, difference in differences.items()]
     return found
 

@@ -1,6 +1,7 @@
 """IPIBench: a sample is right or wrong as a whole, by the times of its replies, within 1 s.
 
-**Source**: IPIBench, ``Evaluate/`` (31bdb5a).
+**Source**: IPIBench, ``Evaluate/`` (31bdb5a): ``PM`` and ``IRP/RTP.py`` for single replies. The rule of repeated
+replies is known from a summary only: ``PM/RP.py`` rates one time, ``PTM/MTM.py`` two.
 """
 
 from typing import Any, Final
@@ -53,7 +54,7 @@ PROTOCOLS: Final = (
     Protocol(
         name="ipibench-repeated",
         matching="as many replies as references, each in its window, in order; else the video is wrong",
-        source="IPIBench, repeated proactiveness (31bdb5a)",
+        source="IPIBench, by a summary; no scorer with this rule was found in Evaluate/ (31bdb5a)",
         count=_count_repeated,
         **_SHARED,
     ),

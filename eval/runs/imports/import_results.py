@@ -173,7 +173,7 @@ def import_without_split(
     results = _read_all(found, Split(path=path, entries=tuple(samples)))
     described = _describe(results.values(), rule)
     of_run = {"split": str(path), "imported": [str(file.resolve()) for file in files], **settings}
-    with RunFolder.open(out, of_run) as folder:
+    with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
         write_samples(path, samples, file_format="manifest")
         _write(results, read_split(path), folder, described)
     return {**found.problems, **errors}

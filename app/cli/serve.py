@@ -31,14 +31,9 @@ from stepscope.app.exports.options import STORE
 from stepscope.app.opening.clips import choose_bundled
 from stepscope.app.page import build_page
 from stepscope.app.reviews.store import check_store_location, open_store
-from stepscope.app.security.guard import (
-    MAX_SESSIONS,
-    HostRules,
-    RequestGuard,
-    keep_no_values,
-    refuse_downloads,
-    remove_failed_uploads,
-)
+from stepscope.app.security.gradio_patches import MAX_SESSIONS, keep_no_values, refuse_downloads, remove_failed_uploads
+from stepscope.app.security.guard import RequestGuard
+from stepscope.app.security.hosts import HostRules
 from stepscope.app.security.identity import read_users
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme

@@ -17,7 +17,7 @@ from stepscope.app.core.run import TaskText
 from stepscope.app.endpoints.endpoint import endpoint
 from stepscope.app.endpoints.results import export_run, open_run, score_outputs, score_run_folder
 from stepscope.app.endpoints.run import run_video
-from stepscope.app.security.guard import ENDPOINTS
+from stepscope.app.security.routes import ENDPOINTS
 from stepscope.app.tabs.reviews.query import NO_RUN, ReviewQuery, read_visible_review
 
 RESULTS_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "results", "concurrency_limit": 2}

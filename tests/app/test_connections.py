@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app.security import guard
-from stepscope.app.security.guard import HostRules, RequestGuard
+from stepscope.app.security import limits
+from stepscope.app.security.guard import RequestGuard
+from stepscope.app.security.hosts import HostRules
 
 
 def test_requests_beyond_the_limits_are_refused_until_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MAX_REQUESTS", (2, 3))
+    monkeypatch.setattr(limits, "MAX_REQUESTS", (2, 3))
 
     async def try_all() -> list[Any]:
         released = asyncio.Event()

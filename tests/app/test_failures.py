@@ -14,7 +14,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from stepscope.app.failures import INVALID, report_failures
-from stepscope.app.security.guard import HostRules, RequestGuard, keep_no_values
+from stepscope.app.security.gradio_patches import keep_no_values
+from stepscope.app.security.guard import RequestGuard
+from stepscope.app.security.hosts import HostRules
 
 
 def test_a_handler_that_meets_null_is_one_sentence_and_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,8 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from stepscope.app.core import unused_uploads
 from stepscope.app.core.unused_uploads import UnusedUploads
-from stepscope.app.security import guard
-from stepscope.app.security.guard import HostRules, RequestGuard, remove_failed_uploads
+from stepscope.app.security import limits
+from stepscope.app.security.gradio_patches import remove_failed_uploads
+from stepscope.app.security.guard import RequestGuard
+from stepscope.app.security.hosts import HostRules
 
 SCOPE = {
     "type": "http",
@@ -52,7 +54,7 @@ def test_uploads_beyond_the_total_limit_are_refused_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    monkeypatch.setattr(guard, "MAX_UPLOADS_BYTES", 1000)
+    monkeypatch.setattr(limits, "MAX_UPLOADS_BYTES", 1000)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "kept.mp4").write_bytes(bytes(900))
     body = {"type": "http.request", "body": bytes(60), "more_body": True}
@@ -66,7 +68,7 @@ def test_uploads_at_a_time_do_not_exceed_the_total_limit_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    monkeypatch.setattr(guard, "MAX_UPLOADS_BYTES", 1000)
+    monkeypatch.setattr(limits, "MAX_UPLOADS_BYTES", 1000)
     num_written, statuses = 0, []
 
     async def write_body(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from stepscope.app.security.guard import HostRules, RequestGuard
+from stepscope.app.security.guard import RequestGuard
+from stepscope.app.security.hosts import HostRules
 from stepscope.app.tabs.chat.routes import chat_routes
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import ChatService

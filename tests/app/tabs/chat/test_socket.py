@@ -12,7 +12,7 @@ from PIL import Image
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
-from stepscope.app.security import guard
+from stepscope.app.security import limits
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.worker import ChatWorker
@@ -216,7 +216,7 @@ def test_a_page_with_a_login_asks_programs_for_it(pool: WorkerPool[ChatWorker]) 
 def test_a_websocket_beyond_the_limit_is_refused_in_a_sentence(
     pool: WorkerPool[ChatWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "MAX_SOCKETS", (1, 1))
+    monkeypatch.setattr(limits, "MAX_SOCKETS", (1, 1))
     with TestClient(make_app(pool)) as client:
         with client.websocket_connect("/ws/streaming/a"):
             with pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/ws/streaming/b"):

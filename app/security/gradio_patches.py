@@ -1,0 +1,56 @@
+"""Changes of Gradio that keep a public page safe; ``docs/development.md`` lists all uses of its private parts."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NoReturn
+
+import gradio as gr
+from gradio import processing_utils
+from gradio.route_utils import GradioMultiPartParser
+from gradio.state_holder import SessionState
+from starlette.datastructures import FormData
+
+MAX_SESSIONS: Final = 1000
+"""Windows and programs whose state is kept, the latest ones; each takes about 0.3 MB."""
+
+
+def refuse_downloads() -> None:
+    """Stop Gradio from fetching a file whose path is a URL: a download has no size limit."""
+
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        raise gr.Error("This page fetches no files from other hosts; upload the file.", print_exception=False)
+
+    processing_utils.async_ssrf_protected_download = refuse
+
+
+def keep_no_values() -> None:
+    """Stop Gradio from keeping the latest inputs of each session for deep links, which this page does not offer.
+
+    A request can hold 32 MiB, and any client can begin ``MAX_SESSIONS`` sessions.
+    """
+
+    def ignore(*_: object) -> None:
+        """Keep nothing."""
+
+    SessionState._update_value_in_config = ignore
+
+
+def remove_failed_uploads() -> None:
+    """Let Gradio remove the files of an upload that is refused, that its client leaves, or that fills the disk.
+
+    They would count as uploads, and keep the disk full, for a day.
+    """
+    parse = GradioMultiPartParser.parse
+
+    async def parse_or_remove(parser: GradioMultiPartParser) -> FormData:
+        try:
+            form: FormData = await parse(parser)
+        except BaseException:
+            for file in parser._files_to_close_on_error:
+                with suppress(OSError):  # a full disk does not take the rest of the file
+                    file.close()
+                Path(file.name).unlink(missing_ok=True)
+            raise
+        return form
+
+    setattr(GradioMultiPartParser, "parse", parse_or_remove)  # noqa: B010 - mypy refuses the assignment

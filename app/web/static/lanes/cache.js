@@ -51,6 +51,8 @@ export const cache = defineLane({
     );
     pen.setLineDash([]);
   },
+  signs: (timeline, { run }) =>
+    timeline.visibleFrames(run, run.refreshed).length ? [{ word: "context cut", sign: "↻" }] : [],
   describe: (timeline, { run }, x) => {
     if (!run.times.length) return null;
     const frame = frameAt(run, timeline.time(x));

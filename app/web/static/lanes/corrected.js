@@ -6,7 +6,6 @@ import { moveTurn, setSpan } from "../review/corrections.js";
 import { eventByKey } from "../review/opinions.js";
 import { snapSpan } from "../review/spans.js";
 import { clockText } from "../state/data.js";
-import { GUTTER } from "../timeline/axis.js";
 import { cross, diamond, dot, line, triangle } from "../timeline/canvas.js";
 import { requestPaint } from "../timeline/chart.js";
 import { defineLane } from "./lane.js";
@@ -26,7 +25,7 @@ export const corrected = defineLane({
     let before = "";
     for (const turn of row.run.layer) {
       const [from, x, y] = [timeline.x(turn.name.time_s), timeline.x(turn.time), yOf(row, turn)];
-      if (Math.max(x, from) < GUTTER - 8 || Math.min(x, from) > timeline.width) continue;
+      if (Math.max(x, from) < timeline.gutter - 8 || Math.min(x, from) > timeline.width) continue;
       const place = `${Math.round(x)} ${y}${turn.look}`;
       if (place === before) continue; // the difference is below one pixel
       before = place;

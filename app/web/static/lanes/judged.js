@@ -1,6 +1,5 @@
 // The lane of the reviewer's verdicts.
 
-import { GUTTER } from "../timeline/axis.js";
 import { dot, triangle } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 import { nearestOf } from "../timeline/marks.js";
@@ -22,7 +21,7 @@ export const judged = defineLane({
       const x = Math.round(timeline.x(time)),
         kind = verdict === null ? "none" : verdict === "correct" ? "correct" : "other";
       if (
-        x < GUTTER - 8 ||
+        x < timeline.gutter - 8 ||
         x > timeline.width ||
         (order.indexOf(kinds.get(x)) > -1 && order.indexOf(kinds.get(x)) <= order.indexOf(kind))
       )

@@ -1,10 +1,10 @@
 // A lane: one kind of rows on the timeline. `table.js` lists the lanes; each other module of this folder defines some.
 
-import { GUTTER } from "../timeline/axis.js";
 import { fitText } from "../timeline/canvas.js";
 
 // All fields of a lane with their defaults. Functions get the `timeline` with its scale, pen and colours, and a `row`
 // with `run`, `top` and `height`. If two runs are compared, `appliesTo` and `rows` are called for the second one too.
+// The pen is that of a canvas or of a figure (`export/svg_pen.js`).
 const DEFAULTS = {
   kind: "", // its name
   height: 20,
@@ -12,12 +12,16 @@ const DEFAULTS = {
   gap: 0,
   below: 0, // of each row, and free space around and between its rows, in pixels
   legend: [], // its signs: pairs of a sign and the meaning
-  appliesTo: (run, isSecond) => !isSecond,
-  rows: () => [{}], // the rows for (run, isSecond), each with its `label`, its own `height` or more
+  appliesTo: (run, isSecond) => !isSecond, // and the timeline
+  rows: () => [{}], // the rows for (run, timeline), each with its `label`, its own `height` or more
   paintLabel: (timeline, row) => {
-    if (row.label) timeline.pen.fillText(fitText(timeline.pen, row.label, GUTTER - 14), 4, row.top + row.height / 2);
+    if (row.label)
+      timeline.pen.fillText(fitText(timeline.pen, row.label, timeline.gutter - 14), 4, row.top + row.height / 2);
   },
   paint: () => {}, // (timeline, row, settings): with the thresholds and counts that are shown
+  // (timeline, row, settings): the signs in view, for the legend of a figure: a `word`, and the function that draws its
+  // sign at a point, or the sign itself with its `colour`
+  signs: () => [],
   describeLabel: () => null, // (row): the tooltip over the label
   describe: () => null, // (timeline, row, x, y): the tooltip at a point
   markAt: () => null, // (timeline, row, x, y): the keys of the events whose mark is at a point, and their time

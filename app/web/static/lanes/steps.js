@@ -1,8 +1,7 @@
 // The lanes of the steps: a row per step with the reference's state above the model's, hatched where they differ.
 
 import { bandsOf, countUpTo, frameAt, gridFrame, stateAt, timeOf } from "../state/data.js";
-import { GUTTER } from "../timeline/axis.js";
-import { createHatching, fitText } from "../timeline/canvas.js";
+import { createHatching, paintLines, wrapText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
@@ -18,17 +17,24 @@ export const steps = defineLane({
   above: 6,
   below: 6,
   appliesTo: (run, isSecond) => (isSecond ? run.has_states : bandsOf(run).length > 0),
-  rows: ({ steps: listed }) =>
-    listed.map(({ id, name }, step) => ({ label: `${id} ${name}`, step, height: listed.length > 8 ? 14 : 23 })),
-  paintLabel: ({ pen }, row) => {
+  rows: ({ steps: listed }, { isFigure }) =>
+    listed.map(({ id, name }, step) => ({
+      label: `${id} ${name}`,
+      step,
+      height: listed.length > 8 ? 14 : isFigure ? 27 : 23,
+    })),
+  paintLabel: ({ pen, gutter, isFigure }, row) => {
     const names = row.height > 22 && (bandsOf(row.run).length > 1 || !row.run.has_states) ? bandsOf(row.run) : [];
-    pen.fillText(fitText(pen, row.label, GUTTER - (names.length ? 50 : 14)), 4, row.top + row.height / 2);
     const { font } = pen,
-      height = (row.height - 3) / names.length;
+      height = (row.height - 3) / names.length,
+      room = gutter - (names.length ? 50 : 14);
+    const lines = wrapText(pen, row.label, room, isFigure && row.height > 22 ? 2 : 1);
+    if (lines.length > 1) pen.font = font.replace("12px", "10.5px");
+    paintLines(pen, lines, 4, row.top + row.height / 2, 11);
     pen.font = font.replace("12px", "11px");
     pen.textAlign = "right";
     names.forEach((name, place) =>
-      pen.fillText(name === "model" ? name : "ref", GUTTER - 9, row.top + (place + 0.5) * height + 0.5),
+      pen.fillText(name === "model" ? name : "ref", gutter - 9, row.top + (place + 0.5) * height + 0.5),
     );
     pen.font = font;
   },
@@ -38,6 +44,13 @@ export const steps = defineLane({
     bands.forEach((name, place) => paintBand(timeline, row, name, row.top + place * height, height));
     paintDifferences(timeline, row, height);
   },
+  signs: ({ colours }, { run, step }) => [
+    ...run.state_words.map((_, state) => ({
+      word: stateWord(run, state),
+      paint: (pen, x, y) => paintState(pen, colours, state, x, y),
+    })),
+    ...(run.differences[step].length ? [{ word: "model differs", paint: paintHatched }] : []),
+  ],
   describeLabel: (row) => row.label,
   describe: (timeline, row, x) => {
     const { run } = row,
@@ -79,6 +92,11 @@ export const steps = defineLane({
     return wrong ? { keys: [wrong.key].filter(Boolean), time } : null;
   },
 });
+
+// The word of a state without its sign.
+export function stateWord(run, state) {
+  return run.state_words[state].replace(/^\P{L}+/u, "");
+}
 
 function bandOf(row, name) {
   return row.run.bands[name][row.step] ?? [];
@@ -133,4 +151,15 @@ function paintDifferences(timeline, row, height) {
       pen.fillRect(Math.max(left, painted), row.top + height, right - Math.max(left, painted), height);
     painted = Math.max(painted, right);
   }
+}
+
+function paintState(pen, colours, state, x, y) {
+  const [colour, share] = LOOKS[state];
+  pen.fillStyle = colours[colour];
+  pen.fillRect(x - 4.5, y - 4.5 * share, 9, 9 * share);
+}
+
+function paintHatched(pen, x, y) {
+  pen.fillStyle = createHatching(pen, pen.strokeStyle);
+  pen.fillRect(x - 4.5, y - 4.5, 9, 9);
 }

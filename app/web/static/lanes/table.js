@@ -14,8 +14,8 @@ import { assistant, reference, user } from "./turns.js";
 const heading = defineLane({
   kind: "heading",
   height: 18,
-  appliesTo: (run, isSecond) => isSecond,
-  rows: (run) => [{ label: `${run.letter}: ${run.run_name}` }],
+  appliesTo: (run, isSecond, { isFigure }) => isSecond || (isFigure && run.other !== null),
+  rows: (run) => [{ label: `${run.letter}: ${run.run_name || "this run"}` }],
   paintLabel: ({ pen, width }, row) => pen.fillText(fitText(pen, row.label, width - 20), 4, row.top + row.height / 2),
 });
 

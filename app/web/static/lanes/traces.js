@@ -4,12 +4,12 @@
 import { clockText, countText, frameAt, thresholdWords, timeOf } from "../state/data.js";
 import { conditionText, hasSignal } from "../state/policy.js";
 import { visibleSignals } from "../state/signals.js";
+import { colourOf, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
 import { ROLES } from "../signals/hover_text.js";
 import { hasScale, yOf } from "../signals/scale.js";
 import { shown } from "../state/state.js";
-import { GUTTER } from "../timeline/axis.js";
-import { fitText } from "../timeline/canvas.js";
+import { fitText, line } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
@@ -39,17 +39,17 @@ export const traces = defineLane({
       signal,
       ...heightOf(signal, length),
     })),
-  paintLabel: ({ pen, colours }, row, { thresholds, counts }) => {
+  paintLabel: ({ pen, colours, gutter, isFigure }, row, { thresholds, counts }) => {
     const { run, name, signal, top, height } = row,
       lines = [top + 12, top + height / 2 + 1, top + height - 11];
     pen.fillStyle = colours[signal.colour];
     const [title, condition] = labelParts(row, thresholds),
-      room = GUTTER - 28 - (condition ? pen.measureText(` ${condition}`).width : 0);
+      room = gutter - 28 - (condition ? pen.measureText(` ${condition}`).width : 0);
     pen.fillText(`${fitText(pen, title, room)} ${condition}`.trim(), 4, lines[0]);
     pen.fillStyle = colours.ink;
     if (!counts[name]) {
       pen.fillText(signal.decides ? `decides to ${signal.decides}` : "", 4, lines[1]);
-      return void pen.fillText(signal.canMove ? "no threshold: drag one" : "", 4, lines[2]);
+      return void pen.fillText(signal.canMove && !isFigure ? "no threshold: drag one" : "", 4, lines[2]);
     }
     const { hits, alarms, misses } = counts[name];
     if (!run.has_reference)
@@ -59,6 +59,12 @@ export const traces = defineLane({
     pen.fillText("decisions only", 4, lines[1]);
     pen.fillText(signs, 4, lines[2]);
   },
+  signs: (timeline, row, settings) => [
+    ...marksOf(row.run)
+      .filter((mark) => markedFrames(timeline, row, mark, settings.counts).length)
+      .map((mark) => ({ word: mark.label, colour: colourOf(timeline, row, mark), paint: mark.shape })),
+    ...(row.signal.canMove && row.name in settings.thresholds ? [{ word: "threshold", paint: paintDashes }] : []),
+  ],
   describeLabel: (row) => (row.run.named.length ? labelOf(row, shown.thresholds) : null),
   describe: (timeline, { run, label, name }, x) => {
     const frame = frameAt(run, timeline.time(x)),
@@ -81,6 +87,12 @@ export const traces = defineLane({
       : null;
   },
 });
+
+function paintDashes(pen, x, y) {
+  pen.setLineDash([4.5, 3]);
+  line(pen, x - 6, y, x + 6, y);
+  pen.setLineDash([]);
+}
 
 function heightOf(signal, numRows) {
   if (!hasScale({ signal })) return { height: MARKS_ROW };

@@ -2,26 +2,32 @@
 
 import { clockText, countUpTo, signOfTurn } from "../state/data.js";
 import { MARGIN } from "../timeline/axis.js";
-import { fitText } from "../timeline/canvas.js";
+import { paintLines, wrapText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
-const MAX_WIDTH = 260; // of a text, in pixels
+const MAX_WIDTH = 260, // of a text, in pixels
+  LINE_PX = 14,
+  MAX_LINES = 3; // of a text in a figure
 
-// The look of a turn by its lane: colour, sign and whether it is hollow. Figures have the same
-// (app/figures/timeline/turns.py).
+// The look of a turn by its lane: colour, sign, whether it is hollow, and its word in the legend of a figure.
 export const LOOKS = {
   user: (turn, colours) => [colours.user, "▹"],
   reference: (turn, colours) => {
-    if (turn.role === "user") return [colours.reference, "▹", true]; // the run did not have it
-    return turn.is_missed ? [colours.missed, "✕", true] : [colours.reference, "●"];
+    if (turn.role === "user") return [colours.reference, "▹", true, "user turn not given"];
+    return turn.is_missed ? [colours.missed, "✕", true, "missed"] : [colours.reference, "●"];
   },
-  assistant: (turn, colours) => [colours[turn.verdict] ?? colours.speak, signOfTurn(turn) || "●"],
+  assistant: (turn, colours) => [
+    colours[turn.verdict] ?? colours.speak,
+    signOfTurn(turn) || "●",
+    false,
+    turn.failure ?? (turn.verdict && "matched"),
+  ],
 };
 
 export const user = defineTurns({
   kind: "user",
   appliesTo: (run, isSecond) => !isSecond && run.userTurns.length > 0,
-  rows: () => [{ label: "user" }],
+  label: () => "user",
   turns: (run) => run.userTurns,
   look: LOOKS.user,
 });
@@ -29,7 +35,7 @@ export const user = defineTurns({
 export const reference = defineTurns({
   kind: "reference",
   appliesTo: (run, isSecond) => !isSecond && (run.has_reference || run.is_copied),
-  rows: (run) => [{ label: run.has_reference ? "reference" : "copy" }],
+  label: (run) => (run.has_reference ? "reference" : "copy"),
   turns: (run) => run.referenceDialogue,
   look: LOOKS.reference,
 });
@@ -37,16 +43,27 @@ export const reference = defineTurns({
 export const assistant = defineTurns({
   kind: "said",
   appliesTo: (run) => !run.isReferenceAlone,
-  rows: (run) => [{ label: run.letter ? `${run.letter} assistant` : "assistant" }],
+  label: (run) => (run.letter ? `${run.letter} assistant` : "assistant"),
   turns: (run) => (run.progress ? [...run.responses, run.progress] : run.responses),
   look: LOOKS.assistant,
 });
 
-// A lane of turns: `turns(run)` sorted by time, and the `look` of a turn.
-function defineTurns({ turns, look, ...fields }) {
+// A lane of turns: its `label(run)`, `turns(run)` sorted by time, and the `look` of a turn. In the page a text has one
+// line; in a figure the lane is as high as the longest text needs.
+function defineTurns({ turns, look, label, ...fields }) {
+  // a figure is of a range: a turn that begins before it is not in it
+  const listed = (timeline, run) => (timeline.isFigure ? turnsInView(timeline, turns(run)) : turns(run));
   return defineLane({
     ...fields,
-    paint: (timeline, row) => paintTexts(timeline, row, turns(row.run), look),
+    rows: (run, timeline) => [
+      { label: label(run), ...(timeline.isFigure && heightOf(timeline, listed(timeline, run), look)) },
+    ],
+    signs: (timeline, { run }) =>
+      listed(timeline, run).map((turn) => {
+        const [colour, sign, , word] = look(turn, timeline.colours);
+        return { colour, sign, word };
+      }),
+    paint: (timeline, row) => paintTexts(timeline, row, listed(timeline, row.run), look),
     describe: (timeline, row, x) => {
       const turn = turns(row.run)[countUpTo(turns(row.run), timeline.time(x + 2), (item) => item.time) - 1];
       return turn && x - timeline.x(turn.time) < MAX_WIDTH ? `${spanText(turn)}  ${turn.text}` : null;
@@ -76,13 +93,20 @@ function paintSpans(timeline, row, turns, look) {
   }
 }
 
-function paintTexts(timeline, row, turns, look) {
-  const { pen } = timeline;
-  paintSpans(timeline, row, turns, look);
-  pen.textAlign = "left";
-  const first = Math.max(0, countUpTo(turns, timeline.view.start, (turn) => turn.time) - 1);
+function turnsInView({ view }, turns) {
+  return turns.filter(({ time }) => time >= view.start && time <= view.end);
+}
+
+function heightOf(timeline, turns, look) {
+  const boxes = [...placeTexts(timeline, turns, look)];
+  return { height: 6 + LINE_PX * Math.max(1, ...boxes.map(({ lines }) => lines.length)) };
+}
+
+// Yields the box of each turn in view: its left edge, its width and its lines of text.
+function* placeTexts(timeline, turns, look) {
+  const { pen, isFigure } = timeline,
+    first = Math.max(0, countUpTo(turns, timeline.view.start - 1e-9, (turn) => turn.time) - 1);
   let before = "";
-  row.boxes = []; // for hit tests: [left, width, turn]
   for (let number = first; number < turns.length && turns[number].time <= timeline.view.end; number += 1) {
     const turn = turns[number],
       [colour, glyph, isHollow] = look(turn, timeline.colours);
@@ -92,8 +116,18 @@ function paintTexts(timeline, row, turns, look) {
     before = place;
     const next = number + 1 < turns.length ? timeline.x(turns[number + 1].time) - 2 : timeline.width - MARGIN;
     const room = Math.max(3, Math.min(next - left, MAX_WIDTH));
-    const words = room > 16 ? fitText(pen, `${glyph} ${turn.text}`, room - 9) : "";
-    const width = words ? Math.min(room, pen.measureText(words).width + 9) : Math.min(room, 5);
+    const lines = room > 16 ? wrapText(pen, `${glyph} ${turn.text}`, room - 9, isFigure ? MAX_LINES : 1) : [];
+    const widest = Math.max(0, ...lines.map((line) => pen.measureText(line).width));
+    yield { turn, colour, isHollow, left, width: Math.min(room, lines.length ? widest + 9 : 5), lines };
+  }
+}
+
+function paintTexts(timeline, row, turns, look) {
+  const { pen } = timeline;
+  paintSpans(timeline, row, turns, look);
+  pen.textAlign = "left";
+  row.boxes = []; // for hit tests: [left, width, turn]
+  for (const { turn, colour, isHollow, left, width, lines } of placeTexts(timeline, turns, look)) {
     row.boxes.push([left, width, turn]);
     pen.globalAlpha = isHollow ? 0.12 : 0.22;
     pen.fillStyle = colour;
@@ -107,6 +141,6 @@ function paintTexts(timeline, row, turns, look) {
     }
     pen.fillRect(left, row.top + 1, 2.5, row.height - 3);
     pen.fillStyle = timeline.colours.ink;
-    if (words) pen.fillText(words, left + 6, row.top + row.height / 2);
+    paintLines(pen, lines, left + 6, row.top + row.height / 2, LINE_PX);
   }
 }

@@ -40,6 +40,23 @@ export function heightOfMark(row, { kind }, frame) {
   return yOf(row, kind === "misses" ? row.signal.low : row.run[row.signal.series][frame]);
 }
 
+// Paints the marks of rows in view, except the `hidden` kinds, with a pen that begins at the height `top`.
+export function paintMarks(pen, timeline, rows, counts, { hidden = new Set(), top = 0 } = {}) {
+  const { start, end } = timeline.view;
+  pen.lineWidth = 1.8;
+  for (const mark of marksOf(rows[0].run)) {
+    if (hidden.has(mark.kind)) continue;
+    for (const row of rows) {
+      pen.fillStyle = pen.strokeStyle = colourOf(timeline, row, mark);
+      for (const frame of markedFrames(timeline, row, mark, counts)) {
+        const time = timeOf(row.run, frame),
+          y = heightOfMark(row, mark, frame);
+        if (time >= start && time <= end && !Number.isNaN(y)) mark.shape(pen, timeline.x(time), y - top);
+      }
+    }
+  }
+}
+
 export class MarkCanvas {
   constructor(figure) {
     this.canvas = createNode("canvas", "ss-marks");
@@ -50,23 +67,11 @@ export class MarkCanvas {
   paint(timeline, rows, { counts }, hidden) {
     const { canvas } = this,
       top = rows[0].top - 9,
-      bottom = rows.at(-1).top + rows.at(-1).height + 9,
-      { start, end } = timeline.view;
+      bottom = rows.at(-1).top + rows.at(-1).height + 9;
     Object.assign(canvas.style, { top: `${top}px`, width: `${timeline.width}px`, height: `${bottom - top}px` });
     const pen = resizeCanvas(canvas, timeline.width, bottom - top);
     pen.clearRect(0, 0, timeline.width, bottom - top);
-    pen.lineWidth = 1.8;
-    for (const mark of marksOf(rows[0].run)) {
-      if (hidden.has(mark.kind)) continue;
-      for (const row of rows) {
-        pen.fillStyle = pen.strokeStyle = colourOf(timeline, row, mark);
-        for (const frame of markedFrames(timeline, row, mark, counts)) {
-          const time = timeOf(row.run, frame),
-            y = heightOfMark(row, mark, frame);
-          if (time >= start && time <= end && !Number.isNaN(y)) mark.shape(pen, timeline.x(time), y - top);
-        }
-      }
-    }
+    paintMarks(pen, timeline, rows, counts, { hidden, top });
   }
 
   remove() {

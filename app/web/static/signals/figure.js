@@ -3,7 +3,7 @@
 // axis for all rows takes a fraction of the time that an axis for each takes.
 
 import { timeOf } from "../state/data.js";
-import { GUTTER, MARGIN } from "../timeline/axis.js";
+import { MARGIN } from "../timeline/axis.js";
 import { framesInView, isDense, visitColumns } from "../timeline/envelope.js";
 import { hoverTextOf, plainText } from "./hover_text.js";
 import { colourOf, heightOfMark, markedFrames, marksOf } from "./decision_marks.js";
@@ -117,7 +117,7 @@ function layoutOf(timeline, rows, { thresholds }) {
   return {
     width: timeline.width,
     height,
-    margin: { l: GUTTER, r: MARGIN, t: 0, b: 0, autoexpand: false },
+    margin: { l: timeline.gutter, r: MARGIN, t: 0, b: 0, autoexpand: false },
     font: text,
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",

@@ -10,16 +10,17 @@ const POINTS_PER_STROKE = 16; // points of a line: a path of a thousand takes fo
 export class Axis {
   constructor() {
     this.view = { start: 0, end: 1 };
+    this.gutter = GUTTER; // width of the labels
   }
 
   get inner() {
-    return Math.max(1, this.width - GUTTER - MARGIN);
+    return Math.max(1, this.width - this.gutter - MARGIN);
   }
   x(time) {
-    return GUTTER + ((time - this.view.start) / (this.view.end - this.view.start)) * this.inner;
+    return this.gutter + ((time - this.view.start) / (this.view.end - this.view.start)) * this.inner;
   }
   time(x) {
-    return this.view.start + ((x - GUTTER) / this.inner) * (this.view.end - this.view.start);
+    return this.view.start + ((x - this.gutter) / this.inner) * (this.view.end - this.view.start);
   }
 
   // The frames of a sorted list in view, without those that are less than `gap` pixels after the one before.

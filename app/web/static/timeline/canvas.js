@@ -44,7 +44,9 @@ export function triangle(pen, x, y) {
   pen.fill();
 }
 
+// A pattern of thin lines; the pen of a figure has its own.
 export function createHatching(pen, colour) {
+  if (pen.createHatching) return pen.createHatching(colour);
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6;
   const small = tile.getContext("2d");
@@ -66,4 +68,24 @@ export function fitText(pen, text, width) {
     else high = middle - 1;
   }
   return low ? `${short.slice(0, low)}…` : "";
+}
+
+// Breaks a text at spaces into lines of a width; the last one is cut.
+export function wrapText(pen, text, width, maxLines) {
+  const fits = (line) => pen.measureText(line).width <= width;
+  let words = text.slice(0, 400).split(" ");
+  const lines = [];
+  while (words.length && lines.length < maxLines) {
+    let count = lines.length === maxLines - 1 ? words.length : 1;
+    while (count < words.length && fits(words.slice(0, count + 1).join(" "))) count += 1;
+    const line = words.slice(0, count).join(" ");
+    lines.push(fitText(pen, line, width));
+    words = lines.at(-1) === line ? words.slice(count) : []; // a text that is cut has ended
+  }
+  return lines.filter(Boolean);
+}
+
+// Writes lines around a height, `apart` pixels from one to the next.
+export function paintLines(pen, lines, x, y, apart) {
+  lines.forEach((line, number) => pen.fillText(line, x, y + (number - (lines.length - 1) / 2) * apart));
 }

@@ -4,11 +4,12 @@
 import { defineLane } from "../lanes/lane.js";
 import { LANES } from "../lanes/table.js";
 import { clockText } from "../state/data.js";
-import { Axis, GUTTER, MARGIN } from "./axis.js";
+import { Axis, MARGIN } from "./axis.js";
 import { line, resizeCanvas } from "./canvas.js";
 
 const TOP = 4,
-  REACH_PX = 8; // free space above; marks at the start reach into the labels
+  REACH_PX = 8, // free space above; marks at the start reach into the labels
+  FIGURE_GAP = 8; // most free space above a lane of a figure: Plotly's legend is not in it
 const COLOURS = [
   "speak",
   "update",
@@ -29,19 +30,25 @@ const COLOURS = [
 const SECONDS_PER_TICK = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600];
 const axis = defineLane({ kind: "axis", height: 18 });
 
+// The colours of an element by their names.
+export function coloursOf(style) {
+  return Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--ss-${name}`).trim()]));
+}
+
 export class Timeline extends Axis {
+  // The timeline of a canvas in the page, or of a figure, which sets its pen, font and colours (`export/timeline_figure.js`).
   constructor(canvas) {
     super();
     this.canvas = canvas;
+    this.isFigure = canvas === null;
     this.run = null;
     this.rows = [];
-    this.readColours();
+    if (canvas) this.readColours();
   }
 
   readColours() {
     const style = getComputedStyle(this.canvas);
-    this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--ss-${name}`).trim()]));
-    this.colours.block = style.getPropertyValue("--block-background-fill").trim();
+    this.colours = { ...coloursOf(style), block: style.getPropertyValue("--block-background-fill").trim() };
     this.font = `12px ${style.fontFamily}`;
     this.hatch = null;
   }
@@ -52,8 +59,8 @@ export class Timeline extends Axis {
     this.rows = [];
     let top = TOP;
     const add = (lane, of, isSecond = false) => {
-      const rows = lane.appliesTo(of, isSecond) ? lane.rows(of, isSecond) : [];
-      if (rows.length) top += lane.above;
+      const rows = lane.appliesTo(of, isSecond, this) ? lane.rows(of, this) : [];
+      if (rows.length) top += this.isFigure ? Math.min(lane.above, FIGURE_GAP) : lane.above;
       for (const row of rows) {
         this.rows.push({ kind: lane.kind, height: lane.height, ...row, lane, run: of, isSecond, top });
         top += this.rows.at(-1).height + lane.gap;
@@ -93,7 +100,8 @@ export class Timeline extends Axis {
       row.lane.paintLabel(this, row, settings);
       pen.save();
       pen.beginPath();
-      pen.rect(GUTTER - 7, 0, this.inner + 14, this.height);
+      const reach = this.isFigure ? 0 : REACH_PX - 1;
+      pen.rect(this.gutter - reach, 0, this.inner + 2 * reach, this.height);
       pen.clip();
       row.lane.paint(this, row, settings);
       pen.restore();
@@ -106,11 +114,11 @@ export class Timeline extends Axis {
       bottom = this.rows.at(-1).top;
     const seconds = this.view.end - this.view.start;
     const step = SECONDS_PER_TICK.find((s) => seconds / s <= this.inner / 70) ?? 7200;
-    const unreached = run.isReferenceAlone ? this.width : Math.max(GUTTER, this.x(run.reached));
+    const unreached = run.isReferenceAlone ? this.width : Math.max(this.gutter, this.x(run.reached));
     pen.fillStyle = this.colours.shade;
     if (unreached < right) pen.fillRect(unreached, 0, right - unreached, bottom);
     if (shown.region) {
-      const [from, to] = shown.region.map((time) => Math.min(right, Math.max(GUTTER, this.x(time))));
+      const [from, to] = shown.region.map((time) => Math.min(right, Math.max(this.gutter, this.x(time))));
       pen.fillStyle = this.colours.grid;
       pen.fillRect(from, 0, to - from, bottom);
     }
@@ -132,7 +140,7 @@ export class Timeline extends Axis {
   describe(x, y) {
     const row = this.rowAt(y);
     if (!row) return null;
-    return x < GUTTER - REACH_PX ? row.lane.describeLabel(row) : row.lane.describe(this, row, x, y);
+    return x < this.gutter - REACH_PX ? row.lane.describeLabel(row) : row.lane.describe(this, row, x, y);
   }
 
   // The keys of the events at a point, and their time; null where no event has a mark.
@@ -151,6 +159,6 @@ export class Timeline extends Axis {
   // The row of the first run at a point: the second one is not judged here.
   firstRowAt(x, y) {
     const row = this.rowAt(y);
-    return row && !row.isSecond && x >= GUTTER - REACH_PX ? row : null;
+    return row && !row.isSecond && x >= this.gutter - REACH_PX ? row : null;
   }
 }

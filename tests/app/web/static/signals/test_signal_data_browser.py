@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from stepscope.app.figures.timeline.signals import MARKS
-from stepscope.app.figures.timeline.turns import LOOKS
 from tests.app.web.static import test_script_data_browser as scripts
 from tests.app.web.static.test_script_data_browser import floats, packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM
@@ -105,27 +103,3 @@ def test_the_highest_value_is_that_of_the_visible_range(
     series = {"times": times, "latency": floats(*values)} | dict.fromkeys(("speak", "update", "cache"), times)
     argument = {name: address(name) for name in ("axis", "data")} | {"view": view, "run": packed_run(0, **series)}
     assert run(page, "envelope", "highestInView", body, argument) == most
-
-
-def test_marks_in_figures_have_the_signs_of_the_player(page: Page) -> None:
-    body = """
-        const { LOOKS } = await import(arg);
-        const names = ["matched", "mismatched", "redundant", "missed", "reference", "user", "speak"];
-        const colours = Object.fromEntries(names.map((name) => [name, name]));
-        const look = (lane, turn) => LOOKS[lane](turn, colours), found = marksOf({ has_reference: true });
-        const marks = found.map(({ label, colour, symbol, size }) => [label, colour, symbol, size]);
-        const said = (verdict, failure = null) => look("assistant", { verdict, failure });
-        return [marks, {
-            matched: said("matched"), mismatched: said("mismatched", "wrong text"),
-            redundant: said("redundant", "redundant"),
-            "early or late": said("matched", "early or late"), "repeats itself": said("redundant", "repeats itself"),
-            assistant: said(null), missed: look("reference", { is_missed: true }), reference: look("reference", {}),
-            user: look("user", {}), "user not asked": look("reference", { role: "user" }),
-        }];"""
-    marks, looks = run(page, "decision_marks", "marksOf", body, address("turns"))
-    assert [tuple(mark) for mark in marks] == [
-        (mark.entry, mark.colour, mark.symbol, mark.size_px) for mark in MARKS.values()
-    ]
-    assert {name: (colour, sign, bool(hollow)) for name, (colour, sign, *hollow) in looks.items()} == {
-        name: (look.colour, look.sign, look.is_hollow) for name, look in LOOKS.items()
-    }

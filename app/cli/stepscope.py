@@ -37,7 +37,7 @@ STEPSCOPE = Group(
         "figure": Command(
             "draw a video or a chart of a run",
             "stepscope.app.figures.options:FigureOptions",
-            "stepscope.app.figures.commands:draw",
+            "stepscope.app.cli.figure:draw",
         ),
         "bench": ENGINE["bench"],
         **{name: EVALUATION[name] for name in ("schema", "metrics")},

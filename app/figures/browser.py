@@ -1,11 +1,13 @@
-"""SVG, PNG and PDF of a figure, drawn by a Chromium of this machine. None is ever downloaded."""
+"""Figures drawn by a Chromium of this machine. None is ever downloaded."""
 
 import asyncio
+import base64
 import logging
 import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -13,8 +15,10 @@ from typing import Any, Final, Literal
 
 import kaleido
 import plotly.graph_objects as go
+from choreographer import Browser, Tab
 from choreographer.browsers.chromium import Chromium
 
+from stepscope.app.figures.local_files import serve_files
 from stepscope.app.figures.paper import PIXELS_PER_INCH
 from stepscope.engine.errors import EngineError
 
@@ -27,6 +31,8 @@ _PLAYWRIGHT: Final = (
     "chromium*/*/chrome-headless-shell",
 )
 PRINT_DPI: Final = 300
+MAX_SIDE_PX: Final = 20_000
+"""Longest side of a printed SVG, which a page sends."""
 _TIMEOUT_S: Final = 45
 _NUM_ATTEMPTS: Final = 2
 """A Chromium of a busy machine sometimes starts and never answers; the next one does."""
@@ -46,7 +52,7 @@ def find_browser() -> Path:
     """
     if named := os.environ.get("BROWSER_PATH"):
         if not Path(named).is_file():
-            raise BrowserMissingError(f"BROWSER_PATH names no file: {named}; correct it, or write JSON or CSV")
+            raise BrowserMissingError(f"BROWSER_PATH names no file: {named}; correct it")
         return Path(named)
     cache = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
     found = [shutil.which(name) for name in _NAMES] + [Chromium.find_browser(skip_local=False)]
@@ -55,20 +61,100 @@ def find_browser() -> Path:
         if path and Path(path).is_file():
             return Path(path)
     raise BrowserMissingError(
-        "SVG, PNG and PDF need Chromium, which is not installed; install chromium or chromium-headless-shell, "
+        "this figure needs Chromium, which is not installed; install chromium or chromium-headless-shell, "
         "or set BROWSER_PATH"
     )
 
 
 def draw_picture(figure: go.Figure, file_format: PictureFormat) -> bytes:
     """Return a figure as SVG, PNG of 300 pixels per inch, or PDF. Raises ``EngineError`` if it cannot be drawn."""
-    browser = find_browser()
     scale = PRINT_DPI / PIXELS_PER_INCH if file_format == "png" else 1
     options = {"format": file_format, "width": figure.layout.width, "height": figure.layout.height, "scale": scale}
+
+    def make(path: str) -> kaleido.Kaleido:
+        return kaleido.Kaleido(n=1, path=path, mathjax=False, timeout=_TIMEOUT_S)
+
+    content: bytes = _use(make, lambda drawing: drawing.calc_fig(figure, opts=options))
+    return content
+
+
+def evaluate(files: Mapping[str, bytes | Path], script: str) -> Any:
+    """Return the value of a script, the body of an asynchronous function, on an empty page beside the files.
+
+    Raises ``EngineError`` if there is no browser, or the script fails.
+    """
+
+    async def work(browser: Browser) -> Any:
+        return await _run_script(await _open_page(browser, address), script)
+
+    with serve_files({_PAGE: b"<!doctype html><body></body>", **files}) as address:
+        return _use(Browser, work)
+
+
+def print_svg(svg: str) -> bytes:
+    """Return an SVG as a PDF of one page of its size. It is shown as a picture, which runs no script and loads nothing.
+
+    Raises ``EngineError`` if it cannot be drawn.
+    """
+
+    async def work(browser: Browser) -> bytes:
+        tab = await _open_page(browser, address)
+        width, height = await _run_script(tab, _SHOW_SVG)
+        if not 0 < min(width, height) <= max(width, height) <= MAX_SIDE_PX:
+            raise ValueError(f"it has {width:g} x {height:g} pixels; at most {MAX_SIDE_PX} are possible")
+        size = {"paperWidth": width / PIXELS_PER_INCH, "paperHeight": height / PIXELS_PER_INCH, "pageRanges": "1"}
+        margins = dict.fromkeys(("marginTop", "marginBottom", "marginLeft", "marginRight"), 0)
+        answer = await _send(tab, "Page.printToPDF", {"printBackground": True, **size, **margins})
+        return base64.b64decode(answer["data"])
+
+    content = svg.encode("utf-8", errors="replace")
+    with serve_files({_PAGE: b"<!doctype html><body style='margin: 0'></body>", "figure.svg": content}) as address:
+        pdf: bytes = _use(Browser, work)
+        return pdf
+
+
+_PAGE: Final = "page.html"
+_SHOW_SVG: Final = """
+const image = new Image();
+image.src = "figure.svg";
+image.style.display = "block";
+try { await image.decode(); } catch { throw new Error("it is no SVG"); }
+document.body.append(image);
+const { width, height } = image.getBoundingClientRect();
+return [width, height];
+"""
+_LOADED: Final = 'await new Promise((go) => document.readyState === "complete" ? go() : addEventListener("load", go));'
+
+
+async def _open_page(browser: Browser, address: str) -> Tab:
+    tab = await browser.create_tab()
+    await _send(tab, "Page.navigate", {"url": f"{address}{_PAGE}"})  # answers when the page has begun
+    return tab
+
+
+async def _run_script(tab: Tab, script: str) -> Any:
+    expression = f"(async () => {{ {_LOADED}\n{script} }})()"
+    options = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+    answer = await _send(tab, "Runtime.evaluate", options)
+    if problem := answer.get("exceptionDetails"):
+        raise RuntimeError(problem.get("exception", {}).get("description") or problem["text"])
+    return answer["result"].get("value")
+
+
+async def _send(tab: Tab, command: str, options: dict[str, Any]) -> Any:
+    answer = await tab.send_command(command, options)
+    if "error" in answer:
+        raise RuntimeError(answer["error"]["message"])
+    return answer["result"]
+
+
+def _use(make: Callable[[str], Browser], work: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Return what some work with a new browser returns. Raises ``EngineError`` if it fails."""
+    browser = find_browser()
     try:
         with _one_browser, ThreadPoolExecutor(1) as thread:  # the caller's thread may run an event loop
             for _ in range(_NUM_ATTEMPTS):
-                if (content := thread.submit(asyncio.run, _draw(figure, options, browser)).result()) is not None:
+                if (content := thread.submit(asyncio.run, _attempt(make, work, browser)).result()) is not None:
                     return content
     except (RuntimeError, OSError, ValueError) as error:
         reason = str(error.args[0] if error.args else error).strip().partition("\n")[0] or type(error).__name__
@@ -77,14 +163,13 @@ def draw_picture(figure: go.Figure, file_format: PictureFormat) -> bytes:
     raise EngineError(f"{browser} cannot draw the figure: {limit}; try another in BROWSER_PATH")
 
 
-async def _draw(figure: go.Figure, options: dict[str, Any], browser: Path) -> bytes | None:
-    """Return a picture; None if the browser does not answer in time, also while it starts. It is always ended."""
-    drawing = kaleido.Kaleido(n=1, path=str(browser), mathjax=False, timeout=_TIMEOUT_S)
+async def _attempt(make: Callable[[str], Browser], work: Callable[[Any], Awaitable[Any]], browser: Path) -> Any:
+    """Return the result; None if the browser does not answer in time, also while it starts. It is always ended."""
+    drawing = make(str(browser))
     limit = asyncio.timeout(_TIMEOUT_S)
     try:
         async with limit, drawing:
-            content: bytes = await drawing.calc_fig(figure, opts=options)
-            return content
+            return await work(drawing)
     except (RuntimeError, TimeoutError):  # choreographer turns the cancellation of a start into a RuntimeError
         if limit.expired():
             return None

@@ -32,7 +32,7 @@ class FigureOptions(Options):
     end_s: Annotated[float | None, arg(name="to")] = None
     """End of the range in seconds (default: that of the video)."""
     out: Path
-    """File to write; its ending is the format: svg, png, pdf, json (Plotly) or csv."""
+    """File to write; its ending is the format: svg, png, pdf, csv, or json (Plotly) of a chart."""
     format: FigureFormat | None = None
     """Format, if the ending of --out differs."""
     width: str = "1000px"

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 FigureFormat = Literal["svg", "png", "pdf", "json", "csv"]
 FORMATS: Final[tuple[FigureFormat, ...]] = get_args(FigureFormat)
 PIXELS_PER_INCH: Final = 96
+MIN_WIDTH_PX, MAX_WIDTH_PX = 240, 6000
 _UNITS: Final = {"px": 96.0, "mm": 25.4, "cm": 2.54, "in": 1.0, "pt": 72.0}
 """Units by the number in an inch; ``pt`` are those of PDF and CSS."""
 _WIDTH: Final = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*(?:(px|mm|cm|in|pt)\s*)?")
@@ -37,6 +38,12 @@ def parse_width(text: str) -> Width:
     if width is None or width.pixels < 1:
         raise ValueError(f"a width is a number with px, mm, cm, in or pt, such as 180mm; got {text!r}")
     return width
+
+
+def check_width(width_px: int) -> None:
+    """Raise ``ValueError`` if a figure cannot have this width."""
+    if not MIN_WIDTH_PX <= width_px <= MAX_WIDTH_PX:
+        raise ValueError(f"a figure is {MIN_WIDTH_PX} to {MAX_WIDTH_PX} pixels (96 in an inch) wide; got {width_px}")
 
 
 def read_format(path: Path, given: str | None = None) -> FigureFormat:

@@ -1,7 +1,7 @@
 """Files of figures: SVG, PNG and PDF, which a browser draws, Plotly's JSON, and the drawn data as CSV."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -24,12 +24,10 @@ FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A figure and the rows of its CSV file."""
+    """A chart and its width on paper."""
 
     figure: go.Figure
     width: Width
-    rows: Sequence[Mapping[str, Cell]] | None = None
-    """None for the points of its traces."""
 
 
 def write_figure(path: Path, drawing: Drawing, file_format: FigureFormat) -> None:
@@ -38,7 +36,7 @@ def write_figure(path: Path, drawing: Drawing, file_format: FigureFormat) -> Non
     Raises ``EngineError`` if SVG, PNG or PDF cannot be drawn.
     """
     if file_format == "csv":
-        rows = list(trace_rows(drawing.figure)) if drawing.rows is None else drawing.rows
+        rows = list(trace_rows(drawing.figure))
         write_csv(path, rows, columns=list(dict.fromkeys(name for row in rows for name in row)))
         return
     content = render(drawing, file_format)

@@ -13,7 +13,7 @@ from typing import Final, Protocol, overload
 from weakref import WeakValueDictionary
 
 from stepscope.app.core.run import Run
-from stepscope.app.figures.timeline.bands import expected_frames
+from stepscope.app.web.bands import expected_frames
 from stepscope.app.web.payload import Packed, pack_outputs, pack_run, pack_states, pack_turns, pack_values
 from stepscope.engine.control.requests import TextProgress
 from stepscope.engine.dialogue import STATES, initial_state

@@ -18,9 +18,9 @@ from stepscope.app.core.places import link_params, run_url_params, url_params
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
-from stepscope.app.figures.timeline.bands import expected_frames, model_bands, reference_bands
 from stepscope.app.formatting import STATE_WORDS
 from stepscope.app.reviews.events import VideoEvents
+from stepscope.app.web.bands import expected_frames, model_bands, reference_bands
 from stepscope.app.web.failures import pack_failure
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.io.files import to_json

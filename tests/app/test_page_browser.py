@@ -87,7 +87,6 @@ def test_the_run_shown_says_where_it_comes_from_and_is_exported(page: Page) -> N
         ("png", b"\x89PNG"),
         ("pdf", b"%PDF"),
         ("csv", b"video_id"),
-        ("json", b"{"),
     ):
         with page.expect_download() as download:
             page.click(f"[data-figure='{file_format}']")

@@ -1,4 +1,4 @@
-"""Figures of the run in the player, as ``stepscope figure`` writes them: its timeline and its charts."""
+"""Figures of the run in the player: its charts, and the PDF of its timeline, which the page draws as SVG."""
 
 from collections.abc import Generator
 from dataclasses import asdict, replace
@@ -15,12 +15,11 @@ from stepscope.app.core.references import digest_reference
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.run import Run, analyze_run
 from stepscope.app.core.run_files import file_name
+from stepscope.app.figures.browser import print_svg
 from stepscope.app.figures.charts.layout import plain
 from stepscope.app.figures.charts.registry import CHARTS
-from stepscope.app.figures.paper import parse_width, read_format
+from stepscope.app.figures.paper import check_width, parse_width, read_format
 from stepscope.app.figures.render import Drawing, write_figure
-from stepscope.app.figures.timeline.figure import check_width, draw_timeline
-from stepscope.app.figures.timeline.run import TimelineRun, make_timeline_run
 from stepscope.app.style.colours import Theme
 from stepscope.app.tabs.player.corrected import read_corrected
 from stepscope.app.tabs.player.downloads import find_run
@@ -40,58 +39,35 @@ def export_figure(
 ) -> Generator[FigureView]:
     """Yield the file of a figure of ``VIDEO_CHARTS``, or the problem.
 
-    The event has ``chart``, ``format``, ``width``, ``theme``, the visible range ``from_s`` and ``to_s``, and whether
-    the run is shown beside the corrected reference (``corrected``; see ``read_corrected``). The file is deleted after
-    Gradio has copied it.
+    The event has ``chart``, ``format``, ``width`` and ``theme``, the drawn timeline as ``svg``, and whether the run is
+    shown beside the corrected reference (``corrected``; see ``read_corrected``). The file is deleted after Gradio has
+    copied it.
     """
 
     def write(folder: Path) -> Path:
-        run, below = find_run(live), live.other if live is not None else None
-        if read_event(event, "corrected"):
-            run = _with_corrections(reviews, run, event, request)
-        if below is not None:  # judged as on the page: by the reference and the settings of the upper run
-            below = replace(below, clip=replace(below.clip, sample=run.clip.sample), scoring=run.scoring)
+        run = find_run(live)
         file_format = read_format(Path(), str(read_event(event, "format")))
         chart = read_event(event, "chart") or TIMELINE
         if chart not in VIDEO_CHARTS:
             raise ValueError(f"there is no figure {chart!r} of a video; choose one of {', '.join(VIDEO_CHARTS)}")
-        if chart == TIMELINE:
-            drawing = _draw(run, below, context.encode, event)
-        else:
-            drawing = _draw_chart(run, context.encode, event, chart)
         name = "figure" if chart == TIMELINE else chart
         path = folder / file_name(run.clip.name, run.name or run.digest, f"{name}.{file_format}")
-        write_figure(path, drawing, file_format)
+        if chart == TIMELINE:
+            path.write_bytes(_print(event, file_format))
+            return path
+        if read_event(event, "corrected"):
+            run = _with_corrections(reviews, run, event, request)
+        write_figure(path, _draw_chart(run, context.encode, event, chart), file_format)
         return path
 
     yield from send_figure(write)
 
 
-def to_timeline_run(run: Run, encode: Encode) -> TimelineRun:
-    """Return a run of the player as figures draw it, with the analysis that the player shows."""
-    analysis = analyze_run(run, encode)
-    return make_timeline_run(
-        video_id=run.clip.video_id,
-        run_name=run.name or run.digest,
-        task=run.task,
-        config=run.config,
-        outputs=run.outputs,
-        duration_s=max(run.clip.duration_s, run.reached_s),
-        sample=run.reference,
-        judged=analysis.judged if analysis is not None else None,
-        letter=run.letter,
-        specs=read_signal_specs(run.settings),
-        has_states=run.has_states,
-    )
-
-
-def _draw(run: Run, other: Run | None, encode: Encode, event: gr.EventData) -> Drawing:
-    from_s, to_s = (read_event(event, name) for name in ("from_s", "to_s"))
-    if not (isinstance(from_s, int | float) and isinstance(to_s, int | float)):
-        raise ValueError("the page sent no range; reload it")
-    theme, width = _read_theme(event), parse_width(str(read_event(event, "width")))
-    below = to_timeline_run(other, encode) if other is not None else None
-    return draw_timeline(to_timeline_run(run, encode), from_s=from_s, to_s=to_s, width=width, theme=theme, below=below)
+def _print(event: gr.EventData, file_format: str) -> bytes:
+    svg = read_event(event, "svg")
+    if file_format != "pdf" or not isinstance(svg, str):
+        raise ValueError("the page draws the timeline and sends it to be printed as PDF; reload the page")
+    return print_svg(svg)
 
 
 def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> Drawing:

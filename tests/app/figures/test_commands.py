@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -9,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lxml import etree
 
+from stepscope.app.cli import figure
 from stepscope.app.cli.stepscope import main
-from stepscope.app.figures import chart_files, commands
+from stepscope.app.figures import chart_files
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.engine.cli.program import load_object
 from stepscope.eval.data.writers import write_samples
@@ -19,10 +23,12 @@ from stepscope.eval.reports.results import Results
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from stepscope.eval.sweeps.folder import write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores
+from tests.support.pages.browser import CHROMIUM
 from tests.support.reviews.played import make_run
 from tests.support.streams.fakes import count_letters
 
 Draw = Callable[..., int]
+NEEDS_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium-headless-shell")
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             SimpleNamespace(encode=count_letters, name=name) if "load_encoder" in reference else load_object(reference)
         )
 
-    for module in (commands, chart_files):
+    for module in (figure, chart_files):
         monkeypatch.setattr(module, "load_object", load)
     run = make_run(tmp_path)
     sample = run.clip.sample
@@ -55,27 +61,43 @@ def draw(folder: Path, tmp_path: Path) -> Draw:
     return run
 
 
+@pytest.mark.browser
+@NEEDS_BROWSER
 def test_a_range_of_a_video_is_drawn_at_a_width_on_paper(
     draw: Draw, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert draw("--from", "1", "--to", "5.5", "--width", "85mm", "--theme", "dark") == 0
-    layout = read_json(tmp_path / "fig.json")["layout"]
-    assert layout["meta"]["title"] == "a, run, 0:01.0 to 0:05.5"
-    assert layout["width"] == 321
-    assert capsys.readouterr().out == f"{tmp_path / 'fig.json'}, 85mm x {layout['height'] / 321 * 85:.4g}mm\n"
-    assert draw("--from", "1", "--to", "5.5", "--format", "csv", out="fig.dat") == 0
-    times = {float(row["time_s"]) for row in read_csv(tmp_path / "fig.dat") if row["series"] == "P(speak)"}
+    look = ("--from", "1", "--to", "5.5", "--width", "85mm", "--theme", "dark")
+    assert draw(*look, out="fig.svg") == 0
+    svg = etree.parse(str(tmp_path / "fig.svg")).getroot()
+    assert svg.find("{*}title").text == "a, run, 0:01.0 to 0:05.5"
+    assert svg.get("width") == "85mm"
+    height = float(svg.get("height").removesuffix("mm"))
+    assert capsys.readouterr().out == f"{tmp_path / 'fig.svg'}, 85mm x {height:.4g}mm\n"
+    assert draw(*look, "--format", "pdf", out="fig.dat") == 0
+    (box,) = re.findall(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", (tmp_path / "fig.dat").read_bytes())
+    assert [float(side) / 72 * 25.4 for side in box] == pytest.approx([85, height], abs=0.5)
+    assert draw(*look, out="fig.png") == 0
+    width_px, height_px = struct.unpack(">II", (tmp_path / "fig.png").read_bytes()[16:24])
+    assert (width_px, height_px) == pytest.approx((85 / 25.4 * 300, height / 25.4 * 300), abs=2)
+    assert draw(*look, out="fig.csv") == 0
+    times = [float(row["time_s"]) for row in read_csv(tmp_path / "fig.csv") if row["series"] == "speak"]
     assert (min(times), max(times), len(times)) == (1.0, 5.5, 10)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"video": "b"}, "has no video 'b'; choose one such as a"),
+        ({"video": "b", "out": "a.svg"}, "has no video 'b'; choose one such as a"),
         ({"video": ""}, "give one of --video and --chart"),
         ({"video": "", "options": ("--chart", "pie")}, "there is no chart 'pie'; choose one of precision_recall, roc"),
         ({"options": ("--chart", "roc")}, "give one of --video and --chart"),
-        ({"options": ("--from", "6", "--to", "5")}, "the range from 6 to 5 s is empty; the video lasts 10 s"),
+        ({"options": ("--from", "12", "--to", "20"), "out": "a.svg"}, "the range from 12 to 10 s is empty"),
+        ({"options": ("--from=-1",), "out": "a.svg"}, "the range must be times from 0 s; got -1 to 10 s"),
+        ({"options": ("--from", "nan"), "out": "a.svg"}, "the range must be times from 0 s"),
+        (
+            {"options": ("--from", "6", "--to", "5"), "out": "a.svg"},
+            "the range from 6 to 5 s is empty; the video lasts 10 s",
+        ),
         ({"options": ("--width", "10mm")}, "a figure is 240 to 6000 pixels (96 in an inch) wide; got 38"),
         ({"out": "fig.bmp"}, "fig.bmp ends in no format of a figure"),
         ({"video": "", "options": ("--chart", "roc", "--from", "1")}, "--from and --to are for --video"),
@@ -93,7 +115,8 @@ def test_a_range_of_a_video_is_drawn_at_a_width_on_paper(
             {"video": "", "options": ("--chart", "curves", "--metric", "F1")},
             "a preview has no score F1",
         ),
-        ({"options": ("--metric", "F1")}, "--metric is for --chart"),
+        ({"options": ("--metric", "F1"), "out": "fig.svg"}, "--metric is for --chart"),
+        ({}, "a video is no figure of Plotly; choose one of svg, png, pdf, csv"),
     ],
 )
 def test_a_wrong_wish_is_refused_in_one_sentence_and_nothing_is_written(
@@ -111,10 +134,10 @@ def test_a_wrong_wish_is_refused_in_one_sentence_and_nothing_is_written(
 def test_a_folder_that_is_no_run_and_a_video_without_outputs_are_refused(
     draw: Draw, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["figure", str(tmp_path), "--video", "a", "--out", str(tmp_path / "a.json")]) == 2
+    assert main(["figure", str(tmp_path), "--video", "a", "--out", str(tmp_path / "a.svg")]) == 2
     assert "is not the run folder of a split" in capsys.readouterr().err
     RunFolder(folder).delete_video("a")
-    assert draw() == 2
+    assert draw(out="a.svg") == 2
     assert "a has no outputs: has not been run" in capsys.readouterr().err
 
 
@@ -152,15 +175,26 @@ def test_the_charts_of_a_sweep_folder_and_the_preview_of_a_run_are_drawn(
     assert traces.count("Decisions F1 ±1 s") == 81
 
 
+@pytest.mark.browser
+@NEEDS_BROWSER
 def test_a_second_run_of_a_video_is_below_the_first(folder: Path, tmp_path: Path, draw: Draw) -> None:
     other = copytree(folder, tmp_path / "other")
     assert draw("--against", str(other), out="both.csv") == 0
     runs = [row["run"] for row in read_csv(tmp_path / "both.csv") if row["lane"] == "assistant"]
     assert runs == ["run"] * (len(runs) // 2) + ["other"] * (len(runs) // 2)
-    assert draw("--against", str(other), out="both.json") == 0
-    content = (tmp_path / "both.json").read_text(encoding="utf-8")
-    headings = ("A assistant", "B: other", "B assistant")
+    assert draw("--against", str(other), out="both.svg") == 0
+    content = (tmp_path / "both.svg").read_text(encoding="utf-8")
+    headings = ("A: run", "A assistant", "B: other", "B assistant")
     assert sorted(headings, key=content.index) == list(headings)
+
+
+def test_without_a_browser_a_video_is_refused_in_one_sentence(
+    draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "chromium"))
+    assert draw(out="fig.csv") == 2
+    assert capsys.readouterr().err == f"error: BROWSER_PATH names no file: {tmp_path / 'chromium'}; correct it\n"
+    assert not (tmp_path / "fig.csv").exists()
 
 
 def test_the_scores_of_two_runs_are_drawn(

@@ -114,7 +114,7 @@ def test_without_a_browser_a_picture_is_refused_in_one_sentence_and_no_file_is_l
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     monkeypatch.setattr("stepscope.app.figures.browser.Chromium.find_browser", lambda *, skip_local: None)
-    with pytest.raises(BrowserMissingError, match=r"^SVG, PNG and PDF need Chromium, which is not installed; install "):
+    with pytest.raises(BrowserMissingError, match=r"^this figure needs Chromium, which is not installed; install "):
         write_figure(tmp_path / f"a.{file_format}", make_drawing(), file_format)
     assert [*tmp_path.iterdir()] == []
     monkeypatch.setenv("BROWSER_PATH", "/nowhere")

@@ -244,3 +244,15 @@ def test_each_module_of_the_page_has_a_preload(page: Page, address: str) -> None
     )
     preloaded = page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map(({href}) => href)")
     assert set(loaded) == set(preloaded)
+
+
+def test_a_figure_of_the_timeline_needs_no_server(page: Page, address: str) -> None:
+    traffic = Traffic(page)
+    open_player(page, f"{address}all/?video=boat&t=0")
+    shown = page.locator(".ss-figures :is(button, select):visible")
+    assert shown.count() == 5, "width, colours, SVG, PNG and CSV"
+    for file_format, start in (("svg", b"<svg "), ("png", b"\x89PNG"), ("csv", b"video_id,run,lane,")):
+        with page.expect_download() as saving:
+            page.click(f"[data-figure={file_format}]")
+        assert saving.value.path().read_bytes().startswith(start)
+    assert traffic.problems == []

@@ -66,8 +66,10 @@ def _write_down(before: str, event: gr.EventData) -> str:
 
 
 def _write_figure(before: str, event: gr.EventData) -> str:
-    look = f"{event.format} {event.width} {event.theme} from {event.from_s:.2f} to {event.to_s:.2f}"
-    return f"{before or ''}{look} corrected {event.corrected};"
+    title = event.svg.partition("<title>")[2].partition("<")[0]
+    return (
+        f"{before or ''}{event.chart} {event.format} {event.width} {event.theme} {title} corrected {event.corrected};"
+    )
 
 
 def _write_against(before: str, event: gr.EventData) -> str:

@@ -10,11 +10,12 @@ from itertools import cycle
 from struct import pack
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from stepscope.app.figures.timeline.run import pair_decisions
 from stepscope.engine.decisions.policies import POLICIES
+from stepscope.eval.matching.assignment import assign
 from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.pages.modules import address, open_modules, run
 from tests.support.paths import ROOT
@@ -102,19 +103,23 @@ def test_the_thresholds_of_a_growing_curve_are_those_of_the_range_of_its_signal(
     assert run(page, "data", "unpack, Curve", body, packed) == pytest.approx([-2 + number / 5 for number in range(51)])
 
 
-def test_decisions_are_paired_as_in_figures(page: Page) -> None:
+def test_as_many_decisions_are_paired_as_in_the_scores(page: Page) -> None:
     rng = random.Random(0)
     frames = [[sorted(rng.sample(range(20), rng.randrange(9))) for _ in range(2)] for _ in range(300)]
-    cases = [(*lists, tolerance) for tolerance, lists in zip(cycle(range(4)), frames, strict=False)]
+    cases = [(one, other, tolerance) for tolerance, (one, other) in zip(cycle(range(4)), frames, strict=False)]
     body = """return arg.map(([decided, expected, tolerance]) => {
-        const p = new EventPairs(tolerance); p.extend(decided, expected, 20); return [p.hits, p.alarms, p.misses];
+        const p = new EventPairs(tolerance); p.extend(decided, expected, 20);
+        return [p.hits.length, p.alarms.length, p.misses.length];
     });"""
-    found = run(page, "data", "EventPairs", body, cases)
-    drawn = [
-        pair_decisions(decided, expected, tolerance_frames=tolerance)
-        for tolerance, (decided, expected) in zip(cycle(range(4)), frames, strict=False)
+    pairs = [
+        np.abs(np.subtract.outer(np.array(decided, float), np.array(expected, float))) <= tolerance
+        for decided, expected, tolerance in cases
     ]
-    assert found == [list(decisions) for decisions in drawn]
+    most = [len(assign(np.where(close, 0.0, np.inf))) for close in pairs]
+    assert run(page, "data", "EventPairs", body, cases) == [
+        [number, len(decided) - number, len(expected) - number]
+        for number, (decided, expected, _) in zip(most, cases, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

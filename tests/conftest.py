@@ -1,6 +1,7 @@
 """Fixtures that several rooms' tests share: a tiny checkpoint on disk, bundled videos, and uploads that are wrong."""
 
 import json
+import multiprocessing
 import shutil
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -19,12 +20,13 @@ from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.ci_report import pytest_sessionfinish  # noqa: F401 - a hook
 from tests.support.data.batches import copies, make_worker_config, run_to_end, write_split
 from tests.support.pages.browser import open_browser
-from tests.support.servers.programs import STARTED
+from tests.support.servers.programs import STARTED, WORKER
 from tests.support.streams.fakes import tiny_checkpoint
 
 settings.register_profile("stepscope", deadline=None)  # a busy machine is no failure
 settings.load_profile("stepscope")
 torch.set_num_threads(1)  # the models here are tiny: more threads would only wait for one another
+multiprocessing.set_forkserver_preload([WORKER])
 STEPS = [
     {"id": "S1", "name": "attach the wheel"},
     {"id": "S2", "name": "put on the roof"},

@@ -314,7 +314,8 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     started = []
     for command in _commands(README):
         name = command.arguments[0] if command.program == "stepscope" else ""
@@ -322,9 +323,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
             continue
         words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.arguments]
         words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if name == "export" else []
-        start = [sys.executable, "-c", "import sys, stepscope.app.cli.entry; sys.exit(stepscope.app.cli.entry.main())"]
-        done = subprocess.run([*start, *words], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{words}: {done.stderr}"
+        assert stepscope.app.cli.stepscope.main(words) == 0, words
         started.append(name)
     assert started == ["run", "eval", "export", "publish"]
     assert (tmp_path / "toy-truck.jsonl").stat().st_size > 0

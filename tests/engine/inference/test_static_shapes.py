@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.engine.config import StreamConfig, Thresholds
-from stepscope.engine.inference.cuda_graphs import Capture
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.replay import Recording
@@ -129,11 +128,13 @@ def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monk
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, where it loads its compiler
-def test_a_compiled_step_gives_the_same(checkpoint: Checkpoint) -> None:
-    def compiled() -> Capture:
-        return lambda step: torch.compile(step, dynamic=False)
-
+def test_a_compiled_step_gives_the_same(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
     config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.1, **SHORT), lookahead=4)
-    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
-    outputs = list(Streamer(with_graphs(checkpoint, compiled), config).run(random_frames(checkpoint, 40), TASK))
-    assert_equal(outputs, wanted)
+    backend = CountingBackend()
+    graphed = with_graphs(
+        checkpoint, lambda: lambda step: torch.compile(backend.capture(step), backend="eager", dynamic=False)
+    )
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 10), TASK))
+    assert_equal(list(Streamer(graphed, config).run(random_frames(checkpoint, 10), TASK)), wanted)
+    assert [step.shape.needs_tokens for step in backend.captured] == [True, False]  # each takes seconds to trace

@@ -67,7 +67,7 @@ def _black(size: int, index: int) -> VideoFrame:
 
 
 def _write_growing(path: Path, codec: str, options: dict[str, str]) -> Path:
-    """Write a video whose first pictures are small, and whose last ones have 100 million pixels."""
+    """Write a video whose first pictures are small, and whose last one has 100 million pixels."""
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=25)
         stream.width, stream.height, stream.pix_fmt = SIZE, SIZE, "yuv420p"
@@ -75,7 +75,7 @@ def _write_growing(path: Path, codec: str, options: dict[str, str]) -> Path:
         for index in range(NUM_SMALL):
             container.mux(stream.encode(_black(SIZE, index)))
         container.mux(stream.encode(None))
-        for index, content in enumerate(_encode(codec, 10_000, 2, options), start=NUM_SMALL):
+        for index, content in enumerate(_encode(codec, 10_000, 1, options), start=NUM_SMALL):
             packet = Packet(content)
             packet.pts = packet.dts = index
             packet.time_base, packet.stream, packet.is_keyframe = Fraction(1, 25), stream, True

@@ -11,11 +11,10 @@ from stepscope.eval.runs.estimate import estimate_run
 from stepscope.eval.runs.folder import VideoRecord
 from stepscope.eval.runs.progress import Progress, WorkerStatus
 from stepscope.eval.runs.worker_messages import WorkerConfig
-from tests.support.data.batches import run_to_end
 
 
 def test_a_split_that_ends_before_the_time_is_measured_whole(
-    six_videos: Path, live_work: WorkerConfig, tmp_path: Path
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path
 ) -> None:
     split = read_split(six_videos)
     found = estimate_run(split, live_work, devices="cpu:2", seconds=600)
@@ -23,8 +22,7 @@ def test_a_split_that_ends_before_the_time_is_measured_whole(
     assert (found.num_finished, found.num_videos, found.num_workers) == (6, 6, 2)
     assert found.wall_s == pytest.approx(found.start_s + found.elapsed_s)
     assert (found.peak_memory_mb or 0) > 50
-    run_to_end(six_videos, live_work, tmp_path / "run")
-    of_videos = [*(tmp_path / "run").glob("*.jsonl"), *(tmp_path / "run").glob("*.record.json")]
+    of_videos = [*undisturbed.glob("*.jsonl"), *undisturbed.glob("*.record.json")]
     written = sum(path.stat().st_size for path in of_videos)
     assert found.run_bytes == pytest.approx(written, rel=0.1)
 

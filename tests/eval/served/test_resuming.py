@@ -131,7 +131,10 @@ def test_a_status_500_keeps_the_answers_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("serve", "number", "code"),
+    [(serve_chat, signal.SIGINT, 130), (serve_video_chat, signal.SIGTERM, 143), (serve_video_chat, signal.SIGKILL, -9)],
+)
 def test_a_stopped_program_keeps_its_answers(tmp_path: Path, serve: Serve, number: int, code: int) -> None:
     with serve(ModelServer(answers=[*ANSWERS])) as server:
         assert main(command(server, tmp_path / "whole")) == 0

@@ -166,11 +166,8 @@ COMMAND = "import sys; from stepscope.app.cli.entry import main; sys.exit(main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_run_that_continues_equals_one_that_was_not(
-    split: Path, tiny_folder: Path, tmp_path: Path, number: signal.Signals
-) -> None:
-    options = ["--num-steps", "40", "--interval", "5"]
+def test_a_killed_run_that_continues_equals_one_that_was_not(split: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    options = ["--num-steps", "20", "--interval", "5"]
     assert train(split, tiny_folder, tmp_path / "whole", *options) == 0
     out = tmp_path / "killed"
     words = [str(split), "--out", str(out), "--checkpoint", str(tiny_folder), "--device", "cpu", "--batch-size", "2"]
@@ -181,8 +178,8 @@ def test_a_killed_run_that_continues_equals_one_that_was_not(
         while not (out / "training" / "state.safetensors").exists() and process.poll() is None:
             assert process.stderr is not None
             process.stderr.read1(64)  # type: ignore[attr-defined]
-        process.send_signal(number)
-        assert process.wait() in (-signal.SIGKILL, 143)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
     assert train(split, tiny_folder, out, *options, "--resume") == 0
     for name in ("model.safetensors", "heads.safetensors"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

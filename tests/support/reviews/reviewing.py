@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.pages.browser import inspect
+from tests.support.pages.browser import inspect, wait_until_drawn
 from tests.support.reviews.played import judge, make_run, write_reviewed
 
 
@@ -38,7 +38,7 @@ def name_reviewer(page: Page, name: str) -> None:
     page.fill(".ss-who", name)
     page.keyboard.press("Enter")
     page.wait_for_function("!document.querySelector('.ss').inspect().isAsking")
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
 
 
 @contextmanager
@@ -58,26 +58,26 @@ def wait_until_saved(page: Page) -> dict[str, Any]:
     page.wait_for_function(
         "(() => { const seen = document.querySelector('.ss').inspect(); return seen.saved && !seen.waiting; })()"
     )
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     return inspect(page)
 
 
 def press(page: Page, *keys: str) -> dict[str, Any]:
     for key in keys:
         page.keyboard.press(key)
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
     return wait_until_saved(page)
 
 
 def go_to(page: Page, kind: str, text: str) -> dict[str, Any]:
     """Step to an event by its keys; return it, or the side of its pair that was asked for."""
     page.keyboard.press("Home")
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     for _ in range(60):
         event: dict[str, Any] | None = inspect(page)["event"]
         for side in [event, event.get("pair")] if event else []:
             if side and side["kind"] == kind and side["text"].startswith(text):
                 return dict(side)
         page.keyboard.press("w")
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
     raise AssertionError(f"there is no event {kind} {text}")

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from stepscope.app.__main__ import main
 from stepscope.engine.video.reader import Frame, read_frames
 
-PAUSES_S = {"slower": 1.0, "slow": 0.1}
+PAUSES_S = {"slower": 0.3, "slow": 0.1}
 """Time for each frame, by the beginning of the name of the video."""
 
 

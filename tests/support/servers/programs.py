@@ -7,6 +7,7 @@ from stdin and writes the process id. The program runs as ``python -m module opt
 import faulthandler
 import gc
 import json
+import multiprocessing
 import os
 import runpy
 import signal
@@ -23,6 +24,8 @@ from typing import Any
 STARTED: "list[Program]" = []
 """All started programs, for reports of failed tests."""
 LAST_WORDS = 12_000
+WORKER = "stepscope.eval.runs.pools.worker"
+"""What the processes of a batch import, which takes seconds: their server loads it once."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -113,6 +116,8 @@ def _wait_for_start() -> dict[str, Any]:
 
 def _run() -> None:
     import stepscope.app.cli.serve  # noqa: F401, PLC0415 - loads the packages
+
+    multiprocessing.set_forkserver_preload([WORKER])
 
     request = _wait_for_start()
     with open(os.devnull, "rb") as nothing, open(request["log"], "ab") as log:

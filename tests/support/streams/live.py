@@ -99,7 +99,9 @@ class Paced:
 
     def __call__(self, clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
         for index in range(self._num_frames):
-            assert self._decided.acquire(timeout=LIMIT_S)
+            while not self._decided.acquire(timeout=0.01):
+                if stopped.is_set():
+                    return
             self._before(index)
             yield picture_at(index)
             clock.wait(stopped, 0.5)

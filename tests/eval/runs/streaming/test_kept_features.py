@@ -80,7 +80,7 @@ def test_kept_embeddings_are_used_instead_of_decoding(
 
 def write_over_and_over(path: Path, folder: Path) -> None:
     checkpoint = load_model(folder, device="cpu")
-    for _ in range(40):
+    for _ in range(15):
         write_features(path, random_frames(checkpoint, 50), feature_info(checkpoint, fps=2.0))
 
 

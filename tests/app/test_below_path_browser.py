@@ -54,6 +54,7 @@ def page(browser: Browser, host: str) -> Iterator[Page]:
     assert [url for _, url in asked if not url.startswith(f"{host}{PATH}") and not url.endswith("/favicon.ico")] == []
 
 
+@pytest.mark.slow
 def test_a_page_below_a_path_runs_draws_and_plays(page: Page, host: str, uploads: Uploads) -> None:
     assert run(page).startswith("Done: 12 frames in ")
     page.wait_for_function(DRAWN)

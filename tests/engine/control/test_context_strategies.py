@@ -116,6 +116,7 @@ def test_batches_and_static_steps_give_the_outputs_of_each_video_alone(
         assert_equal(static[video.video_id], wanted)
 
 
+@pytest.mark.slow
 def test_a_moved_threshold_gives_the_outputs_of_a_new_run_with_and_without_the_cache(
     checkpoint: Checkpoint, config: StreamConfig, expected: list[FrameOutput], frames: list[FrameFeatures]
 ) -> None:

@@ -128,8 +128,7 @@ def give_inspection(page: Page, run: str, frame: int, *, tokens: int = 1) -> Non
 @pytest.mark.slow
 @NEEDS_CHROMIUM[0]
 @NEEDS_CHROMIUM[1]
-@pytest.mark.parametrize(("width", "height"), [(1024, 768), (1920, 1080)])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height", "theme"), [(1024, 768, "light"), (1920, 1080, "dark")])
 def test_prompt_and_tokens_have_room_and_escape_closes_them(
     browser: Browser, address: str, tmp_path: Path, width: int, height: int, theme: str
 ) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.runs.worker_messages import WorkerConfig
@@ -136,6 +136,14 @@ def browser() -> Iterator[Browser]:
     """Start a browser for the tests of one file: while it runs, no other event loop can."""
     with open_browser() as chromium:
         yield chromium
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Iterator[Page]:
+    """Open one window for the tests of a file, each of which calls ``forget``: a new one loads a page more slowly."""
+    page = browser.new_page()
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="session")

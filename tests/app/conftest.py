@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from stepscope.app.reviews.store import ReviewStore, open_store
-from tests.support.pages.browser import serve, serve_player
-from tests.support.reviews.reviewing import watched_player
+from tests.support.pages.browser import forget, serve, serve_player
+from tests.support.reviews.reviewing import show_player, watched
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +25,11 @@ def address(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_player(browser, address) as page:
-        yield page
+def page(window: Page, address: str) -> Iterator[Page]:
+    forget(window, address)
+    with watched(window):
+        show_player(window, address)
+        yield window
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.conftest import Uploads
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
     enter_task,
+    forget,
     inspect,
     open_page,
     rows,
@@ -30,14 +31,13 @@ pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture
-def page(browser: Browser, tiny_page: str) -> Iterator[Page]:
-    """Open the page in a new window; requests to foreign hosts fail the test."""
-    window = browser.new_page(viewport={"width": 1440, "height": 900})
+def page(window: Page, tiny_page: str) -> Iterator[Page]:
+    """Open the page; requests to foreign hosts fail the test."""
+    forget(window, tiny_page)
     asked: list[str] = []
     window.on("request", lambda request: asked.append(request.url))
     open_page(window, tiny_page)
     yield window
-    window.close()
     hosts = {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}
 

@@ -48,7 +48,7 @@ def banner(page: Page) -> str:
     return page.inner_text(".ss-event").replace("\n", " ")
 
 
-@pytest.mark.parametrize(("key", "turn"), [("text", "S1->start"), ("d", "Now the wheel"), ("b", "Now the roof")])
+@pytest.mark.parametrize(("key", "turn"), [("text", "S1->start"), ("b", "Now the roof")])
 def test_a_late_reply_leaves_the_failure_that_was_selected_since(
     page: Page, store: ReviewStore, key: str, turn: str
 ) -> None:

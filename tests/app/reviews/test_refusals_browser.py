@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import ReviewStore
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.edges import leave, wait_for, write_edges
-from tests.support.reviews.reviewing import name_reviewer, press, wait_until_saved
+from tests.support.reviews.reviewing import name_reviewer, open_player, press, wait_until_saved
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
@@ -60,7 +60,7 @@ def test_a_damaged_entry_of_the_outbox_does_not_count(page: Page) -> None:
     assert page.inner_text(".ss-saved").startswith("saved ")
     assert page.evaluate("localStorage.getItem('stepscope:outbox:0-broken')") == "{"
     del asked[:]
-    page.wait_for_timeout(400)
+    page.wait_for_load_state("networkidle")
     assert asked == []
 
 
@@ -75,20 +75,27 @@ def test_a_reference_that_is_not_read_yet_is_not_said_to_be_missing(page: Page) 
     assert inspect(page)["said"] == "The reviews of this video are still being read: press again in a moment."
 
 
-def test_an_answer_that_never_comes_is_asked_for_again(page: Page, store: ReviewStore) -> None:
+def test_an_answer_that_never_comes_is_asked_for_again(browser: Browser, address: str, store: ReviewStore) -> None:
+    page = open_player(browser, address)
     name_reviewer(page, "mia")
+    page.clock.install()
     page.route("**/component_server/**", lambda route: None)  # nor is it refused
     page.keyboard.press("w")
     page.keyboard.press("1")
+    wait_for(page, "seen.isAsking")
+    page.clock.fast_forward("01:00")
     page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved')")
     page.unroute("**/component_server/**")
+    page.clock.fast_forward("00:10")
     assert wait_until_saved(page)["waiting"] == 0
     judged = [opinion for found in read_review(store).events for opinion in found.opinions if opinion.reviewer == "mia"]
     assert judged
 
 
-def test_a_player_that_is_gone_does_nothing_more(page: Page) -> None:
+def test_a_player_that_is_gone_does_nothing_more(browser: Browser, address: str) -> None:
+    page = open_player(browser, address)
     name_reviewer(page, "lea")
+    page.clock.install()
     page.route("**/component_server/**", lambda route: route.abort())
     page.keyboard.press("w")
     page.keyboard.press("1")
@@ -103,6 +110,6 @@ def test_a_player_that_is_gone_does_nothing_more(page: Page) -> None:
         requestAnimationFrame(() => requestAnimationFrame(done));
     })""")
     page.evaluate("document.body.classList.toggle('dark')")
-    page.wait_for_timeout(3500)  # longer than until the next attempt
+    page.clock.run_for("00:04")  # longer than until the next attempt
     assert asked == []
     assert not page.evaluate("window.looked")

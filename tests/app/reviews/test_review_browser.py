@@ -10,7 +10,7 @@ from stepscope.app.reviews.actions import Action, Event, Verdict
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import ReviewStore, open_store
 from stepscope.eval.annotations.corrected_samples import apply_corrections
-from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player
+from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player, wait_until_drawn
 from tests.support.reviews.played import HOSTILE, make_run
 from tests.support.reviews.reviewing import (
     go_to,
@@ -183,14 +183,14 @@ def test_only_what_is_chosen_is_stepped_through(page: Page) -> None:
     name_reviewer(page, "hal")
     page.keyboard.press("Home")
     page.select_option(".ss-scope", "failures")
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     assert inspect(page)["event"] is None  # nothing has failed yet
     page.keyboard.press("1")
     assert "no event here" in inspect(page)["said"]
     seen = list[tuple[str, str]]()
     for _ in range(60):
         page.keyboard.press("w")
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
         event = inspect(page)["event"]
         if (event["kind"], event["text"]) in seen:
             break
@@ -230,7 +230,7 @@ def test_a_verdict_of_another_window_appears_when_its_event_is_selected_again(pa
     for _ in range(100):  # the server is asked at most every two seconds
         for key in ("w", "q"):
             page.keyboard.press(key)
-            page.wait_for_timeout(50)
+            wait_until_drawn(page)
         if other.count():
             break
     assert inspect(page)["event"]["key"] == event["key"]

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
 
 from tests.support.pages.browser import serve_player
-from tests.support.pages.two_videos import watched_page, write_players
+from tests.support.pages.two_videos import write_players
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +20,3 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with serve_player(folder) as url:
         yield url
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_page(browser, address) as page:
-        yield page

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn
 from tests.support.pages.two_videos import count_requests, cues, show
 from tests.support.reviews.played import make_run
 
@@ -25,7 +25,7 @@ def test_data_and_video_can_be_exchanged(page: Page) -> None:
     page.wait_for_function("document.querySelector('#video video').duration < 5")
     page.wait_for_function("document.querySelector('#video video').readyState >= 2")
     page.keyboard.press("l")
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     assert inspect(page)["time"] == pytest.approx(3.99, abs=0.02)
     show(page, "none")
     assert page.locator(".ss-empty").inner_text().startswith("Press Run")
@@ -35,7 +35,7 @@ def test_data_and_video_can_be_exchanged(page: Page) -> None:
 
 def test_captions_are_cues_of_the_video(page: Page) -> None:
     page.select_option(".ss-captions", "reference")
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     assert cues(page) == [[1, 4, "Now the wheel."], [4, 6, "Now the roof."], [6, 10, "Careful!"]]
 
 
@@ -46,11 +46,15 @@ def test_a_region_loops(page: Page) -> None:
     page.keyboard.press("o")
     page.keyboard.press("r")
     page.keyboard.press("k")
-    page.wait_for_timeout(1500)
-    times = []
-    for _ in range(8):
-        times.append(inspect(page)["time"])
-        page.wait_for_timeout(110)
+    times = page.evaluate("""new Promise((done) => {
+        const times = [], { inspect } = document.querySelector(".ss");
+        const draw = () => { // until it has begun again three times
+            times.push(inspect().time);
+            if (times.filter((time, index) => time < times[index - 1] - 0.1).length > 2) done(times);
+            else requestAnimationFrame(draw);
+        };
+        draw();
+    })""")
     assert all(1.9 < time < 2.75 for time in times)
 
 
@@ -78,12 +82,12 @@ def test_the_wheel_zooms_and_the_map_pans(page: Page) -> None:
     page.keyboard.down("Control")
     page.mouse.wheel(0, -300)
     page.keyboard.up("Control")
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     view = inspect(page)["view"]
     assert view["start"] == pytest.approx(0, abs=0.1)
     assert view["end"] == pytest.approx(10 / np.e, abs=0.3)
     page.click(".ss-map", position={"x": 1350, "y": 8})
-    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     assert inspect(page)["view"]["end"] == 10
 
 
@@ -92,7 +96,7 @@ def test_a_slider_of_the_page_previews_and_is_released_after_a_pause(page: Page)
     requested = count_requests(page)
     for value in (0.6, 0.7, 0.8):
         page.evaluate(move, value)
-        page.wait_for_timeout(100)
+        wait_until_drawn(page)
     assert requested == []
     assert inspect(page)["isPreview"]
     page.wait_for_function("document.querySelector('#let_go textarea').value")

@@ -1,13 +1,10 @@
 """The player with data of two videos, watched for foreign requests and script errors."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.video.writer import write_h264
@@ -28,22 +25,6 @@ def write_players(folder: Path) -> None:
     hostile = make_run(folder, text=HOSTILE)
     (folder / "hostile.json").write_text(pack_run(hostile, judge(hostile)), encoding="utf-8")
     (folder / "none.json").write_text("", encoding="utf-8")
-
-
-@contextmanager
-def watched_page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open the player; requests to foreign hosts and script errors fail the test."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    requested, wrong = list[str](), list[str]()
-    page.on("request", lambda request: requested.append(request.url))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(address)
-    page.wait_for_selector(".ss-row")
-    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
-    yield page
-    page.close()
-    assert {urlsplit(url).hostname for url in requested if not url.startswith(("data:", "blob:"))} == {"127.0.0.1"}
-    assert wrong == []
 
 
 def show(page: Page, name: str) -> None:

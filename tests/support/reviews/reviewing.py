@@ -25,12 +25,16 @@ def make_folder(folder: Path) -> Path:
 def open_player(browser: Browser | BrowserContext, address: str, *, reviewer: str = "") -> Page:
     page = browser.new_page()
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto(address)
-    page.wait_for_selector(".ss-row")
-    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
+    show_player(page, address)
     if reviewer:
         name_reviewer(page, reviewer)
     return page
+
+
+def show_player(page: Page, address: str) -> None:
+    page.goto(address)
+    page.wait_for_selector(".ss-row")
+    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
 
 
 def name_reviewer(page: Page, name: str) -> None:
@@ -42,14 +46,12 @@ def name_reviewer(page: Page, name: str) -> None:
 
 
 @contextmanager
-def watched_player(browser: Browser | BrowserContext, address: str, *, reviewer: str = "") -> Iterator[Page]:
-    """Open the player; nothing may be asked of another host, and no script may fail."""
-    page = open_player(browser, address, reviewer=reviewer)
+def watched(page: Page) -> Iterator[Page]:
+    """Watch a page: nothing may be asked of another host, and no script may fail."""
     asked, wrong = list[str](), list[str]()
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     yield page
-    page.close()
     assert {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))} <= {"127.0.0.1"}
     assert wrong == [], wrong
 

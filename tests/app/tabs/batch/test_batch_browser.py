@@ -49,10 +49,14 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 def open_batch(browser: Browser, address: str) -> Page:
     window = browser.new_page(viewport={"width": 1440, "height": 900})
+    show_batch(window, address)
+    return window
+
+
+def show_batch(window: Page, address: str) -> None:
     open_page(window, address)
     window.get_by_role("tab", name="Batch").click()
     wait_for(window, ".")
-    return window
 
 
 def wait_for(page: Page, pattern: str) -> str:

@@ -16,7 +16,7 @@ from stepscope.engine.io.files import write_csv, write_json
 from stepscope.eval.reports.table_files import read_video_rows
 from tests.app.test_accessibility_browser import RULES
 from tests.support.data.scored_run import score
-from tests.support.pages.browser import NEEDS_CHROMIUM, serve_charts
+from tests.support.pages.browser import NEEDS_CHROMIUM, forget, serve_charts
 
 HOSTILE = '<img src=x onerror="window.hacked=1"> <b>bold</b> <a href="https://example.com/">link</a>'
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
@@ -37,12 +37,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    window = browser.new_page(viewport={"width": 1440, "height": 900})
+def page(window: Page, address: str) -> Page:
+    forget(window, address)
     window.goto(address)
     wait_for_charts(window)
-    yield window
-    window.close()
+    return window
 
 
 def wait_for_charts(page: Page) -> None:

@@ -12,10 +12,10 @@ from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.app.core.test_places_browser import wait_for_address
 from tests.app.tabs.batch.runs.test_scoring import repeat
-from tests.app.tabs.batch.test_batch_browser import STATUS, choose, open_batch
+from tests.app.tabs.batch.test_batch_browser import STATUS, choose, show_batch
 from tests.app.web.static.test_stops_browser import painted_texts
 from tests.support.data.batches import copies, make_worker_config, write_scores, write_split
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, serve, wait_for_status
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
@@ -42,11 +42,11 @@ def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    window = open_batch(browser, address)
+def page(window: Page, address: str) -> Page:
+    forget(window, address)
+    show_batch(window, address)
     window.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield window
-    window.close()
+    return window
 
 
 def entries(page: Page) -> tuple[str, str, str]:
@@ -232,7 +232,7 @@ def test_failures_are_the_first_that_is_compared(page: Page) -> None:
     assert max(page.evaluate(heights)) < 35, "each score has one line"
 
 
-@pytest.mark.parametrize("width", [1024, 1440, 1920])
+@pytest.mark.parametrize("width", [1024, 1920])
 def test_nothing_is_cut_off(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     choose(page, "batch_runs", "prompt")

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Page, Request, expect
 
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_stream
+from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, serve_stream
+from tests.support.reviews.reviewing import watched
 from tests.support.servers.stream_page import STEP
 
 pytestmark = NEEDS_CHROMIUM
@@ -28,16 +29,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    wrong = list[str]()
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(address)
-    page.click("#begin")
-    wait_for_frames(page, STEP)
-    yield page
-    page.close()
-    assert wrong == []
+def page(window: Page, address: str) -> Iterator[Page]:
+    forget(window, address)
+    with watched(window):
+        window.goto(address)
+        window.click("#begin")
+        wait_for_frames(window, STEP)
+        yield window
 
 
 def wait_for_frames(page: Page, num_frames: int) -> None:

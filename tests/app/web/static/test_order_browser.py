@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from stepscope.app.reviews.events import name_events
 from stepscope.app.web.payload import pack_run
@@ -72,7 +72,8 @@ def test_no_failure_of_one_second_is_skipped_after_a_verdict(page: Page, folder:
         assert wait_for(page, f"seen.cursor === {number}")["event"]["key"] == keys[number]
 
 
-def test_the_transcript_shows_the_selected_row(page: Page, address: str) -> None:
+def test_the_transcript_shows_the_selected_row(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.add_init_script("""addEventListener('DOMContentLoaded', () => {
         const style = document.createElement('style');
         style.textContent = '.ss-side { height: 170px !important; }';

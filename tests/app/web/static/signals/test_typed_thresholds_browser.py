@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
     STATUS,
+    forget,
     open_page,
     run,
     wait_for_status,
@@ -30,11 +31,10 @@ def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    window = browser.new_page(viewport={"width": 1440, "height": 900})
+def page(window: Page, address: str) -> Page:
+    forget(window, address)
     open_page(window, address)
-    yield window
-    window.close()
+    return window
 
 
 def ranges(page: Page) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The signals are a Plotly figure on the time axis of the lanes."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,18 @@ def test_the_playhead_lies_at_plotlys_time_while_the_video_plays(page: Page) -> 
     wait_for_figure(page)
     page.click("[data-do=play]")
     page.wait_for_function("document.querySelector('#video video').currentTime > 0.2")
-    apart_s = page.evaluate("""new Promise((done) => {
-        const apart = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
+    shown = page.evaluate("""new Promise((done) => {
+        const shown = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
         const look = () => {
             const axis = document.querySelector('.ss-figure')._fullLayout.xaxis;
             const drawn = new DOMMatrix(head.style.transform).e;
-            apart.push(Math.abs(axis.p2l(drawn - axis._offset) - video.currentTime));
-            if (apart.length < 150) requestAnimationFrame(look); else done(apart);
+            shown.push([axis.p2l(drawn - axis._offset), video.currentTime]);
+            if (shown.length < 50 || video.currentTime < 1.5) requestAnimationFrame(look); else done(shown);
         };
         requestAnimationFrame(look);
     })""")
-    assert max(apart_s) < 1 / 10  # one frame of the video, which has 10 in a second
-    assert page.evaluate("document.querySelector('#video video').currentTime") > 1.5
+    # The page moves the head once between two looks, however long they are apart on a busy machine.
+    assert all(before - 0.01 <= head <= now + 0.01 for (_, before), (head, now) in pairwise(shown))
 
 
 def test_a_box_zooms_both_and_a_double_click_or_a_key_shows_the_whole_video(page: Page) -> None:

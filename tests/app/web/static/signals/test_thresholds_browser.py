@@ -165,7 +165,8 @@ def test_a_move_while_a_bundled_video_is_run_again_is_not_lost(browser: Browser,
         open_page(page, f"{url}/?video=sandwich-hard-permuted")
         run(page)
         type_threshold(page, "speak", 0)
-        wait_for_status(page, "^(Waiting to run|Running) again with speak 0, update 0.5")
+        # On a busy machine the run may be over by now.
+        wait_for_status(page, "^((Waiting to run|Running) again|Done: the same run) with speak 0, update 0.5")
         drag_line(page, "update", 0.85)
         wait_for_status(page, "^Done: the same run with speak 0, update 0.8")
         wait_for_rest(page)

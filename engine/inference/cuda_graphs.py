@@ -2,8 +2,10 @@
 
 A checkpoint on a CUDA device has a ``CudaGraphPool``. Each run of streams acquires a ``CudaGraphRunner`` from it: a KV
 cache pool and the steps captured over it, which later runs reuse. A pass waits for the device once, when its results
-come to the host. Sampling, long passes and unsupported text models run eagerly on the same caches. After a failed
-capture everything runs eagerly, with one warning.
+come to the host. Sampling, long passes and unsupported text models run eagerly on the same caches.
+
+The first replays of each shape are compared with the eager step (see ``engine.inference.graph_check``). After a failed
+capture everything of the model runs eagerly, with one warning; after a replay that differs, everything of the process.
 """
 
 import threading
@@ -12,20 +14,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isnan
-from typing import get_args
+from typing import ClassVar, get_args
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.config import GraphSetting, StreamConfig
 from stepscope.engine.control.requests import Decision, ForwardRequest, ForwardResult
+from stepscope.engine.inference.graph_check import Step, run_checked
 from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
 from stepscope.engine.inference.readout import ReadoutSpec
 from stepscope.engine.inference.static import BucketShape, Inputs, StaticStep, is_supported, pick_bucket
+from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
-Step = Callable[[], Tensor]
 Capture = Callable[[StaticStep], Step]
 _MAX_TOKENS = 4096
 """Padded tokens of a pass above which the device is busy enough without a graph."""
@@ -33,6 +36,9 @@ _CAPACITY_MULTIPLE = 64
 """Slot capacities are multiples of this, as attention kernels prefer."""
 _CAPTURE_AT_USE = 2
 """A shape is captured at its second use; the first use initialises the libraries for it."""
+_CHECKED_USES = (2, 3)
+"""The first replay has the inputs of the capture. A value that the capture froze, such as a position, shows at the next
+one."""
 
 
 class CudaGraphCapture:
@@ -110,10 +116,10 @@ class CudaGraphRunner:
         if shape is None:
             return None
         try:
-            rows = self._run_step(shape, readout_spec, inputs, slots)
+            rows = self._run_step(shape, readout_spec, inputs, slots, lengths)
         except RuntimeError as error:
-            self._graph_pool.is_enabled = False
-            _warn(f"a pass could not be captured ({_first_line(error)})")
+            self._graph_pool.failure = f"a pass could not be captured ({_first_line(error)})"
+            _warn(self._graph_pool.failure)
             return None
         results, start = [], 0
         for cache, length, request in zip(slots, lengths, requests, strict=True):
@@ -128,6 +134,7 @@ class CudaGraphRunner:
         readout_spec: ReadoutSpec,
         inputs: Sequence[Inputs],
         caches: Sequence[SlotKVCache],
+        lengths: Sequence[int],
     ) -> list[list[float]]:
         entry = self._steps.get((shape, readout_spec))
         if entry is None:
@@ -137,7 +144,15 @@ class CudaGraphRunner:
         entry.step.fill(inputs, caches)
         if entry.num_uses == _CAPTURE_AT_USE:
             entry.run = self._capture(entry.step)
-        rows: list[list[float]] = entry.run().tolist()
+        if entry.num_uses not in _CHECKED_USES:
+            rows: list[list[float]] = entry.run().tolist()
+            return rows
+        results, difference = run_checked(entry.step, entry.run, caches, lengths)
+        if difference:
+            CudaGraphPool.fault = difference
+            _warn(difference)
+        self._graph_pool.num_checked += not difference
+        rows = results.tolist()
         return rows
 
 
@@ -165,14 +180,30 @@ class CudaGraphPool:
         min_context: Smallest context bucket, in tokens; larger buckets are its doubles.
     """
 
+    fault: ClassVar[str] = ""
+    """How a replay differed from the eager step: graphs are then off for the process."""
+
     def __init__(
         self, model: VisionLanguageModel, *, backend: Callable[[], Capture] = CudaGraphCapture, min_context: int = 256
     ) -> None:
         self.model, self.backend, self.min_context = model, backend, min_context
-        self.is_enabled = True
-        """False after the first failed capture."""
+        self.failure = ""
+        """Why a capture failed; graphs are then off for the model."""
+        self.num_checked = 0
+        """Replays that were compared with the eager step, and equal it."""
         self._idle: list[CudaGraphRunner] = []
         self._lock = threading.Lock()
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether passes are captured and replayed."""
+        return not (self.failure or self.fault)
+
+    @property
+    def state(self) -> str:
+        """``checked``, or ``off`` and why; empty before the first check."""
+        reason = self.fault or self.failure
+        return f"off: {reason}" if reason else "checked" if self.num_checked else ""
 
     @contextmanager
     def acquire(self, config: StreamConfig, *, num_slots: int) -> Iterator[CudaGraphRunner | None]:
@@ -211,6 +242,20 @@ def _first_line(error: RuntimeError) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
+def describe_graphs(checkpoint: Checkpoint, config: StreamConfig) -> str:
+    """Return whether streams of a checkpoint were replayed from CUDA graphs: ``checked``, or ``off`` and why.
+
+    The text is empty on devices other than CUDA, and before the first check.
+    """
+    if checkpoint.model.device.type != "cuda" and checkpoint.graphs is None:
+        return ""
+    if config.do_sample:
+        return "off: sampling"
+    if checkpoint.graphs is not None:
+        return checkpoint.graphs.state
+    return f"off: {_explain_unavailable(checkpoint.model) or 'switched off'}"
+
+
 def create_graph_pool(model: VisionLanguageModel, setting: GraphSetting = "auto") -> CudaGraphPool | None:
     """Return the graph pool of a model, or None if it streams without graphs.
 
@@ -219,13 +264,16 @@ def create_graph_pool(model: VisionLanguageModel, setting: GraphSetting = "auto"
     """
     if setting not in get_args(GraphSetting):
         raise ValueError(f"graphs must be one of {', '.join(get_args(GraphSetting))}; got {setting!r}")
-    reason = None
-    if model.device.type != "cuda":
-        reason = f"they need a CUDA device, and the model is on {model.device}"
-    elif not is_supported(model):
-        reason = "they need a Llama text model with a fixed rotary embedding"
-    if reason is None and setting != "off":
+    reason = _explain_unavailable(model)
+    if not reason and setting != "off":
         return CudaGraphPool(model)
     if setting == "on":
         raise ValueError(f"graphs are on, but {reason}; set them to auto")
     return None
+
+
+def _explain_unavailable(model: VisionLanguageModel) -> str:
+    """Return why a model cannot use graphs; an empty text if it can."""
+    if model.device.type != "cuda":
+        return f"they need a CUDA device, and the model is on {model.device}"
+    return "" if is_supported(model) else "they need a Llama text model with a fixed rotary embedding"

@@ -45,7 +45,9 @@ from stepscope.engine.model.vision_language import VisionLanguageModel
 class GraphPool(Protocol):
     """Captured CUDA graphs of a model, which ``engine.inference`` makes and uses."""
 
-    is_enabled: bool
+    @property
+    def state(self) -> str:
+        """``checked`` after a check against eager passes, or ``off`` and why; empty before."""
 
     def acquire(self, config: StreamConfig, *, num_slots: int) -> AbstractContextManager[Any]:
         """Provide a runner of the graphs for at most ``num_slots`` streams at once, or None."""

@@ -63,26 +63,38 @@ def run_batch(
     with ExitStack() as stack:
         backend = stack.enter_context(_open_backend(devices, worker_config))
         settings = build_run_settings(split, worker_config, list(backend.slots().values()))
-        folder = stack.enter_context(RunFolder.open(out, {**settings, **(scoring or {})}, resume=resume))
-        pending = []
+        settings |= scoring or {}
+        folder = stack.enter_context(RunFolder.open(out, settings, resume=resume))
+        pending, graphs = [], dict[str, None]()
         for sample in samples:
             record = folder.find_finished(sample)
             if record is None:
                 folder.delete_video(sample.video_id)
                 pending.append(sample)
             else:
+                graphs[record.graphs] = None
                 yield FinishedVideo(record=record, is_kept=True)
+        _write_graphs(folder, settings, graphs)
         counter = _ProgressCounter(pending, num_videos=len(samples))
         yield counter.progress(())
         with closing(run_scheduler(pending, backend)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
                     folder.save_video(event.record, event.outputs)
+                    if event.record.graphs not in graphs:
+                        graphs[event.record.graphs] = None
+                        _write_graphs(folder, settings, graphs)
                     counter.finish(event.record.video_id)
                     yield FinishedVideo(record=event.record, is_kept=False)
                 else:
                     yield counter.progress(event)
         yield counter.progress(())
+
+
+def _write_graphs(folder: RunFolder, settings: Mapping[str, Any], graphs: Iterable[str]) -> None:
+    """Add to ``run.json`` what the records of the videos say of CUDA graphs, if they say anything."""
+    if text := ", ".join(filter(None, graphs)):
+        folder.write_settings({**settings, "graphs": text})
 
 
 def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: Sequence[WorkerSpec]) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class VideoRecord(Outcome):
     device: str = ""
     peak_memory_mb: Amount | None = None
     """Peak memory so far of the GPU, or of the worker process on a CPU; None if unknown."""
+    graphs: str = ""
+    """Whether CUDA graphs were ``checked`` against eager passes, or ``off`` and why; empty on other devices."""
     live: LiveCounts | None = None
     """Counts of the teacher-forced pass, if there was one."""
     reused_features: bool | None = None

@@ -14,6 +14,7 @@ from typing import Any, Final
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError, VideoError, first_line
+from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.io.files import append_whole, check_regular, to_json
 from stepscope.engine.io.json_records import parse_record, reading
 from stepscope.engine.live.output_log import OutputLog
@@ -76,7 +77,7 @@ class LiveRecording:
             "source": source,
             **(scoring or {}),
         }
-        self._path = path
+        self._path, self._checkpoint, self._config = path, checkpoint, config
         with ExitStack() as files:
             files.enter_context(RunFolder.open(path, settings))
             self.outputs = OutputLog(output_path(path, _video_id(path)))
@@ -104,7 +105,7 @@ class LiveRecording:
                 with ExitStack() as closed:  # each is closed, also after an error of another
                     for file in (self._session, self.outputs, self.video):
                         closed.callback(file.close)
-                sample = _complete(self._path)
+                sample = _complete(self._path, graphs=describe_graphs(self._checkpoint, self._config))
         except (OSError, VideoError) as error:
             reason = getattr(error, "strerror", None) or first_line(error)
             raise RecordingError(
@@ -177,8 +178,11 @@ def _drop_half_line(path: Path) -> None:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def _complete(path: Path) -> Sample | None:
-    """Write the split and the record of closed files; return the sample, or None without a frame or a picture."""
+def _complete(path: Path, *, graphs: str = "") -> Sample | None:
+    """Write the split and the record of closed files; return the sample, or None without a frame or a picture.
+
+    ``graphs`` is the text of ``describe_graphs``.
+    """
     folder, video_id, video = RunFolder(path), _video_id(path), path / VIDEO_NAME
     outputs = read_outputs(output_path(path, video_id))
     if not outputs or not video.is_file():
@@ -186,8 +190,9 @@ def _complete(path: Path) -> Sample | None:
         return None
     task, questions = _read_session(path / SESSION_NAME)
     settings = folder.settings() or {}
-    if questions:
-        folder.write_settings({**settings, "asked_in_run": describe_questions(questions)})
+    found = {"asked_in_run": describe_questions(questions), "graphs": graphs}
+    if known := {name: text for name, text in found.items() if text}:
+        folder.write_settings({**settings, **known})
     asked = [Turn(time_s=turn.time_s, role="user", text=turn.text) for turn in questions]
     sample = Sample(
         video_id=video_id,
@@ -207,6 +212,7 @@ def _complete(path: Path) -> Sample | None:
             source=digest_sample(sample),
             num_frames=len(outputs),
             device=settings["device"],
+            graphs=graphs,
             undecided={reason: sum(output.state == reason for output in outputs) for reason in GAP_REASONS},
         )
     )

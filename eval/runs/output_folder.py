@@ -56,6 +56,8 @@ class RunSettings(BaseModel):
     live: bool = False
     kept_features: bool = False
     hardware_decoding: str = "off"
+    graphs: str = ""
+    """Whether CUDA graphs were checked, as in the records of the videos."""
     text_encoder: str = ""
     dataset: str = ""
     zero_cost: ZeroCost = "keep"

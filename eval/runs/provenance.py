@@ -43,6 +43,8 @@ class Provenance:
     """Kind of device, such as ``cuda``."""
     hardware_decoding: str = ""
     """Kind of device that decoded the videos; empty if it was none."""
+    graphs: str = ""
+    """Whether CUDA graphs were ``checked`` against eager passes, or ``off`` and why; empty on other devices."""
     split: str = ""
     asked_in_run: str = ""
     """Questions that a user asked in the run, as ``describe_questions`` returns them: they change what follows."""
@@ -124,6 +126,7 @@ class Provenance:
             ("heads", self.heads_digest),
             ("device", self.device),
             ("hardware decoding", self.hardware_decoding),
+            ("graphs", self.graphs),
             *((name if name == "theta" else f"{name} threshold", value) for name, value in self._thresholds()),
             ("settings that are not the default", _join(changed) or ("none" if others else "")),
             ("all settings", _join(others)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool
@@ -196,6 +197,7 @@ class _VideoRuns:
             num_frames=num_frames,
             wall_s=wall_s,
             peak_memory_mb=peak_memory_mb(self._checkpoint.model.device),
+            graphs=describe_graphs(self._checkpoint, self._config.config),
             warning="; ".join(dict.fromkeys(warnings)),
             live=live,
             reused_features=video.reuses,

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.inference.cuda_graphs import Capture, Step, create_graph_pool
+from stepscope.engine.inference.cuda_graphs import Capture, create_graph_pool
+from stepscope.engine.inference.graph_check import Step
 from stepscope.engine.inference.static import StaticStep
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -101,14 +102,14 @@ def test_captured_graphs_give_the_outputs_of_frame_by_frame(tiny_folder: Path, m
     videos = [video(plain, number, 90) for number in range(5)]
     config = StreamConfig(**pick_thresholds(plain, videos, 0.1, **SHORT))
     streamer = Streamer(checkpoint, config)
-    for _ in range(2):  # the second time all shapes are captured
+    for _ in range(3):  # the second time all shapes are captured, the third time replays are not checked
         together = stream_many(streamer, videos, max_batch_size=max_batch_size)
         for one in videos:
             assert_equal(
                 together[one.video_id], list(Streamer(plain, config.frame_by_frame()).run(one.features, one.task))
             )
     assert checkpoint.graphs is not None
-    assert checkpoint.graphs.is_enabled
+    assert checkpoint.graphs.state == "checked"
 
 
 @pytest.mark.gpu
@@ -117,7 +118,7 @@ def test_a_replayed_pass_waits_for_the_device_once(tiny_folder: Path) -> None:
     config = StreamConfig(speak_threshold=1, update_threshold=1, lookahead=1)
     device = checkpoint.model.device
     frames = [replace(frame, features=frame.features.to(device)) for frame in random_frames(checkpoint, 60)]
-    for _ in range(2):  # then all shapes are captured
+    for _ in range(3):  # then all shapes are captured and checked
         list(Streamer(checkpoint, config).run(frames, TASK))
     outputs = Streamer(checkpoint, config).run(frames, TASK)
     next(outputs)

@@ -26,7 +26,6 @@ from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.records import FrameOutput, Step, UserTurn
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
-from stepscope.engine.video.reader import read_frames
 
 Results = dict[str, list[FrameOutput]]
 CLOSE_MARGIN = 0.01
@@ -113,6 +112,8 @@ def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] 
 
 
 def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> StreamRequest:
+    from stepscope.engine.video.reader import read_frames  # noqa: PLC0415 - random videos need no decoder
+
     task = Task(
         goal=record["goal"],
         steps=tuple(Step(**step) for step in record["steps"]),

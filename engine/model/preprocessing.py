@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -60,6 +59,8 @@ def resize_image(image: NDArray[np.uint8], *, size: int, framing: Framing = "str
     height, width = image.shape[:2]
     if (height, width) == (size, size):
         return image
+    import cv2  # noqa: PLC0415 - streams of encoded frames run without it
+
     if framing == "stretch":
         return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
     scale = size / (max(height, width) if framing == "pad" else min(height, width))

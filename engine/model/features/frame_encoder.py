@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +17,9 @@ from torch import Tensor
 
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.preprocessing import normalize_images, resize_image
-from stepscope.engine.video.reader import Frame
+
+if TYPE_CHECKING:  # the decoders load with the reader only
+    from stepscope.engine.video.reader import Frame
 
 T = TypeVar("T")
 
@@ -44,13 +46,13 @@ def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -
     return model.encode_images(pixels.to(model.device))
 
 
-def resize_frame(checkpoint: Checkpoint, frame: Frame) -> Frame:
+def resize_frame(checkpoint: Checkpoint, frame: "Frame") -> "Frame":
     """Return a frame with its image in the size and the framing of the model."""
     model = checkpoint.model
     return replace(frame, image=resize_image(frame.image, size=model.image_size, framing=model.framing))
 
 
-def encode(checkpoint: Checkpoint, frames: Iterable[Frame], *, batch_size: int = 16) -> Generator[FrameFeatures]:
+def encode(checkpoint: Checkpoint, frames: Iterable["Frame"], *, batch_size: int = 16) -> Generator[FrameFeatures]:
     """Decode and encode frames in a thread ahead of the consumer, ``batch_size`` frames at a time.
 
     At most two batches are queued. An exception of the decoder or the encoder is raised in the consumer. Closing the
@@ -59,7 +61,7 @@ def encode(checkpoint: Checkpoint, frames: Iterable[Frame], *, batch_size: int =
     return prefetch(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
 
 
-def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size: int) -> Iterator[FrameFeatures]:
+def _encode_batches(checkpoint: Checkpoint, frames: Iterable["Frame"], batch_size: int) -> Iterator[FrameFeatures]:
     """Encode in batches; each image is resized right after decoding, to hold no batch of full-size images."""
     source = (resize_frame(checkpoint, frame) for frame in frames)
     while batch := list(islice(source, batch_size)):

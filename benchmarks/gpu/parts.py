@@ -1,0 +1,105 @@
+"""The parts of the benchmark in their order, and each one in a process of its own.
+
+A part that crashes, hangs or runs out of memory ends its process alone; its earlier figures are kept.
+"""
+
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Final, Literal
+
+from benchmarks.gpu import decoding, exactness, gpu_tests, machine, profiling, speed, training
+from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
+
+State = Literal["done", "failed", "skipped", "stopped", "not run"]
+
+
+def _run_missing_family(_: Settings) -> Figures:
+    raise SkippedError("the engine has no such family")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part: its function, and its share of the time, as a weight."""
+
+    name: str
+    weight: float
+    run: Callable[[Settings], Figures]
+
+
+PARTS: Final = (
+    Part(name="machine", weight=2, run=machine.run),
+    Part(name="gpu tests", weight=6, run=gpu_tests.run),
+    Part(name="exactness", weight=6, run=exactness.run),
+    Part(name="SmolVLM2-2.2B", weight=16, run=partial(speed.run, shape="SmolVLM2-2.2B", num_videos=32)),
+    Part(name="profile of SmolVLM2-2.2B", weight=3, run=profiling.run),
+    Part(name="training of SmolVLM2-500M", weight=3, run=training.run),
+    Part(name="Llama-3-8B-10", weight=7, run=partial(speed.run, shape="Llama-3-8B-10", num_videos=1)),
+    Part(name="SmolVLM2-256M", weight=4, run=partial(speed.run, shape="SmolVLM2-256M", num_videos=1)),
+    Part(name="SmolVLM2-500M", weight=4, run=partial(speed.run, shape="SmolVLM2-500M", num_videos=1)),
+    Part(name="Qwen2.5-VL-3B", weight=0, run=_run_missing_family),
+    Part(name="NVDEC", weight=3, run=decoding.run),
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """The figures of a part, and how it ended."""
+
+    name: str
+    state: State = "not run"
+    reason: str = ""
+    seconds: float = 0.0
+    figures: list[Figure] = field(default_factory=list)
+
+
+def run_part(part: Part, settings: Settings, *, limit_s: float) -> Result:
+    """Run a part in a forked process, for at most ``limit_s`` seconds. This process must not use the GPU itself."""
+    result, began_s = Result(name=part.name), time.monotonic()
+    if limit_s <= 0:
+        result.reason = "the time was up"
+        return result
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(part, settings, sender))
+    process.start()
+    sender.close()
+    result.state, result.reason = "stopped", f"after {limit_s:.0f} s, its share of the time"
+    while receiver.poll(max(0.0, began_s + limit_s - time.monotonic())):
+        try:
+            message = receiver.recv()
+        except EOFError:
+            process.join()
+            result.state, result.reason = "failed", f"its process ended with {process.exitcode}"
+            break
+        if isinstance(message, Figure):
+            result.figures.append(message)
+        else:
+            result.state, result.reason = message
+            break
+    if result.state == "stopped" and process.pid is not None:
+        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
+    process.join()
+    result.seconds = time.monotonic() - began_s
+    return result
+
+
+def _run(part: Part, settings: Settings, sender: Connection) -> None:
+    """Send the figures of a part, and its end."""
+    os.setsid()
+    state, reason = "done", ""
+    try:
+        for figure in part.run(settings):
+            sender.send(figure)
+    except SkippedError as error:
+        state, reason = "skipped", str(error)
+    except Exception as error:
+        traceback.print_exc()
+        state, reason = "failed", f"{type(error).__name__}: {error}"
+    sender.send((state, reason))

@@ -1,0 +1,186 @@
+"""The benchmark of a GPU runs from a bare checkout, and continues after a part that fails, hangs or dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.gpu import profiling, speed
+from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.parts import PARTS, Part, Result, run_part
+from benchmarks.gpu.report import to_markdown
+from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
+from stepscope.engine.inference.cuda_graphs import CudaGraphPool
+from stepscope.engine.model.checkpoint import Checkpoint
+from tests.support.paths import ROOT
+from tests.support.streams.graphs import with_graphs
+
+BARE = """
+import runpy, sys
+# a bare environment has none of these, and an installed stepscope is hidden
+for name in ("av", "cv2", "decord", "tyro", "pytest", "peft", "accelerate", "scipy", "pandas", "gradio"):
+    sys.modules[name] = None
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
+sys.path[:] = [sys.argv.pop(1), *(path for path in sys.path if ".links" not in path)]
+runpy.run_module("benchmarks.gpu", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(device="cpu", is_tiny=True, out=tmp_path)
+
+
+@pytest.mark.slow
+def test_it_runs_on_a_cpu_from_a_bare_checkout_within_a_minute(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    command = [sys.executable, "-c", BARE, str(ROOT), "--device", "cpu", "--tiny", "--minutes", "3", "--out", "results"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**environment, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads((tmp_path / "results" / "gpu.json").read_text(encoding="utf-8"))
+    states = {part["name"]: part["state"] for part in results["parts"]}
+    assert list(states) == [part.name for part in PARTS]
+    skipped = {"gpu tests", "Qwen2.5-VL-3B", "NVDEC"}
+    assert states == {name: "skipped" if name in skipped else "done" for name in states}
+    figures = {part["name"]: [figure["name"] for figure in part["figures"]] for part in results["parts"]}
+    assert figures["SmolVLM2-2.2B"] == [
+        "60 frames alone",
+        "live, 95 % of the passes within",
+        "frame to first token",
+        "decision to first token",
+        "4 videos at once",
+    ]
+    assert len(figures["exactness"]) == 3 * 2 * 5  # families, dtypes, modes
+    assert figures["training of SmolVLM2-500M"][0].startswith("step of 4 contexts")
+    table = (tmp_path / "results" / "gpu.md").read_text(encoding="utf-8")
+    assert "| Qwen2.5-VL-3B | skipped | 0.0 | the engine has no such family |" in table
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_device_that_is_absent_ends_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks.gpu", "--device", "cuda:99", "--out", str(tmp_path)])
+    assert main() == 1
+    (part,) = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))["parts"]
+    assert (part["name"], part["state"]) == ("machine", "failed")
+
+
+def fail(_: Settings) -> Figures:
+    yield Figure(name="first", value=1.0)
+    raise RuntimeError("CUDA out of memory")
+
+
+def die(_: Settings) -> Figures:
+    yield Figure(name="first", value=1.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang(settings: Settings) -> Figures:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    (settings.out / "child").write_text(str(child.pid), encoding="utf-8")
+    yield Figure(name="first", value=1.0)
+    time.sleep(600)
+
+
+def skip(_: Settings) -> Figures:
+    yield Figure(name="first", value=1.0)
+    raise SkippedError("needs a GPU")
+
+
+@pytest.mark.parametrize(
+    ("run", "limit_s", "state", "reason"),
+    [
+        (fail, 60.0, "failed", "RuntimeError: CUDA out of memory"),
+        (die, 60.0, "failed", "its process ended with -9"),
+        (hang, 3.0, "stopped", "after 3 s, its share of the time"),
+        (skip, 60.0, "skipped", "needs a GPU"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_part_that_does_not_end_well_is_named_and_keeps_its_figures(
+    settings: Settings, run: Callable[[Settings], Figures], limit_s: float, state: str, reason: str
+) -> None:
+    result = run_part(Part(name="part", weight=1, run=run), settings, limit_s=limit_s)
+    assert (result.state, result.reason) == (state, reason)
+    assert [figure.name for figure in result.figures] == ["first"]
+    if run is hang:
+        child = int((settings.out / "child").read_text(encoding="utf-8"))
+        stat = Path(f"/proc/{child}/stat")
+        assert not stat.exists() or stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_part_without_time_is_not_run(settings: Settings) -> None:
+    result = run_part(Part(name="part", weight=1, run=fail), settings, limit_s=0)
+    assert (result.state, result.reason) == ("not run", "the time was up")
+
+
+def test_a_shape_is_timed_with_graphs_and_without(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CudaGraphPool, "fault", "")
+    plain = Settings.load
+
+    def load(self: Settings, shape: str, *, dtype: str = "auto") -> Checkpoint:
+        return with_graphs(plain(self, shape, dtype=dtype))
+
+    monkeypatch.setattr(Settings, "load", load)
+    figures = list(speed.run(settings, shape="SmolVLM2-2.2B", num_videos=2))
+    names = [figure.name for figure in figures]
+    alone = [name for name in names if name.startswith("60 frames alone")]
+    assert alone == ["60 frames alone", "60 frames alone, without graphs"]
+    assert [name for name in names if "at once" in name] == ["2 videos at once", "2 videos at once, without graphs"]
+    assert (figures[-1].name, figures[-1].value) == ("graphs", "checked")
+
+
+def test_the_profile_counts_kernels_launches_and_copies() -> None:
+    def event(key: str, kind: str, count: int, *, cpu_us: float = 0.0, gpu_us: float = 0.0) -> SimpleNamespace:
+        return SimpleNamespace(
+            key=key,
+            device_type=SimpleNamespace(name=kind),
+            count=count,
+            self_cpu_time_total=cpu_us,
+            self_device_time_total=gpu_us,
+        )
+
+    events = [
+        event("aten::mm", "CPU", 3, cpu_us=500.0),
+        event("cudaLaunchKernel", "CPU", 4, cpu_us=1500.0),
+        event("cudaGraphLaunch", "CPU", 1),
+        event("sm90_gemm", "CUDA", 3, gpu_us=2500.0),
+        event("Memcpy HtoD (Pinned -> Device)", "CUDA", 2, gpu_us=500.0),
+    ]
+    found = {figure.name: figure.value for figure in profiling._tabulate("", events, is_gpu=True)}
+    assert found == {
+        "CPU time": 2.0,
+        "GPU time": 3.0,
+        "kernels": 5.0,
+        "launches": 5.0,
+        "copies": 2.0,
+        "sm90_gemm": 2.5,
+        "Memcpy HtoD (Pinned -> Device)": 0.5,
+    }
+
+
+def test_the_tables_name_states_values_and_goals() -> None:
+    figures = [
+        Figure(name="alone", value=3.214, unit="s", goal="at most 3.5 s", note="a|b"),
+        Figure(name="at once", value=1523.4, unit="frames/s"),
+        Figure(name="mode", value="equal"),
+    ]
+    done = Result(name="SmolVLM2-2.2B", state="done", seconds=12.34, figures=figures)
+    failed = Result(name="NVDEC", state="failed", seconds=1.0, reason="no\ndriver")
+    table = to_markdown([done, failed], {"device": "cuda"})
+    assert "| SmolVLM2-2.2B | done | 12.3 |  |\n| NVDEC | failed | 1.0 | no driver |\n" in table
+    assert "| alone | 3.21 s | at most 3.5 s | a\\|b |\n| at once | 1,523 frames/s |  |  |\n" in table
+    assert "| mode | equal |  |  |\n" in table

@@ -27,6 +27,7 @@ import stepscope.app.exports.__main__
 import stepscope.assets.__main__
 import stepscope.engine.__main__
 import stepscope.eval.__main__
+from benchmarks.gpu.__main__ import make_parser
 from stepscope.app.cli.reference import list_synopses, write_synopses
 from stepscope.app.cli.stepscope import STEPSCOPE
 from stepscope.engine.cli.program import Command, Group, load_object, parse
@@ -43,7 +44,8 @@ PROGRAMS: dict[str, Command | Group] = {
     "stepscope.eval": Group("", stepscope.eval.__main__.COMMANDS),
     "stepscope": stepscope.app.cli.stepscope.STEPSCOPE,
 }
-PIP_OPTIONS = {"--no-deps"}
+FOREIGN_OPTIONS = {"--no-deps", "--multi-gpu", "--num-processes"}
+"""Options of pip and of accelerate."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -271,7 +273,7 @@ def test_the_synopses_are_those_of_the_commands() -> None:
 
 
 def test_options_in_the_text_exist() -> None:
-    known = PIP_OPTIONS.union(*map(_options, PROGRAMS.values()))
+    known = FOREIGN_OPTIONS.union(*map(_options, PROGRAMS.values()), _OPTION.findall(make_parser().format_help()))
     for document in DOCUMENTS:
         named = {option for text in _code(document) for option in _OPTION.findall(text)}
         assert named - known == set(), document.name

@@ -10,13 +10,19 @@ from benchmarks.gpu.report import format_value, write
 from benchmarks.gpu.settings import Settings
 
 
-def main() -> int:
-    """Run all parts within the time, writing the results after each one; return 1 if a part failed."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--minutes", type=float, default=8.0, help="time for all parts (default: 8)")
     parser.add_argument("--out", type=Path, default=Path("gpu-results"), help="folder of the results")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 or cpu (default: cuda)")
     parser.add_argument("--tiny", action="store_true", help="tiny shapes, to try the benchmark on a CPU")
+    return parser
+
+
+def main() -> int:
+    """Run all parts within the time, writing the results after each one; return 1 if a part failed."""
+    parser = make_parser()
     options = parser.parse_args()
     if not 0 < options.minutes < float("inf"):
         parser.error(f"--minutes must be a positive number; got {options.minutes:g}")

@@ -231,7 +231,7 @@ def test_two_processes_train_as_one_that_accumulates(split: Path, tiny_folder: P
     options = ["--autocast", "float32", "--interval", "2", "--val", str(split)]
     assert train(split, tiny_folder, tmp_path / "one", *options, "--micro-batch-size", "1") == 0
     # the command of docs/training.md for two GPUs, with two CPU workers standing in; 0 is a free port
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
+    launch = ["-m", "accelerate.commands.launch", "--multi-gpu", "--num-processes", "2", "--main_process_port", "0"]
     script = tmp_path / "train_program.py"
     script.write_text(f"import os; assert os.environ['WORLD_SIZE'] == '2'; {COMMAND}")
     words = [str(split), "--checkpoint", str(tiny_folder), "--device", "cpu", "--out", str(tmp_path / "two")]

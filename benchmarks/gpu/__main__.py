@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.gpu.parts import PARTS, Result, run_part
+from benchmarks.gpu.parts import PARTS, Result, choose_start, run_part
 from benchmarks.gpu.report import format_value, write
 from benchmarks.gpu.settings import Settings
 
@@ -29,13 +29,13 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     settings = Settings(device=options.device, is_tiny=options.tiny, out=options.out.resolve())
     about = {"device": options.device, "shapes": "tiny" if options.tiny else "published", "minutes": options.minutes}
-    end_s, results = time.monotonic() + 60 * options.minutes, list[Result]()
+    end_s, results, start = time.monotonic() + 60 * options.minutes, list[Result](), choose_start()
     for number, part in enumerate(PARTS):
         # the time that earlier parts left over is shared by the weights of the rest
         rest = sum(later.weight for later in PARTS[number:])
         left_s = end_s - time.monotonic()
         limit_s = max(left_s * part.weight / rest if part.weight else left_s, 0.0)
-        results.append(run_part(part, settings, limit_s=limit_s))
+        results.append(run_part(part, settings, limit_s=limit_s, start=start))
         write(options.out, results, about)
         _print(results[-1])
         if number == 0 and results[0].state != "done":

@@ -6,13 +6,16 @@ A part that crashes, hangs or runs out of memory ends its process alone; its ear
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+import torch
 
 from benchmarks.gpu import decoding, exactness, gpu_tests, machine, profiling, speed, training
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
@@ -59,13 +62,26 @@ class Result:
     figures: list[Figure] = field(default_factory=list)
 
 
-def run_part(part: Part, settings: Settings, *, limit_s: float) -> Result:
-    """Run a part in a forked process, for at most ``limit_s`` seconds. This process must not use the GPU itself."""
+def choose_start() -> str:
+    """Return how parts start: ``fork``, which spares the imports, or ``spawn`` if an import has touched CUDA."""
+    process = multiprocessing.get_context("fork").Process(target=_check_fork)
+    process.start()
+    process.join()
+    return "spawn" if process.exitcode else "fork"
+
+
+def _check_fork() -> None:
+    """Exit with 1 if CUDA cannot be used after this fork."""
+    sys.exit(torch.cuda._is_in_bad_fork())
+
+
+def run_part(part: Part, settings: Settings, *, limit_s: float, start: str = "fork") -> Result:
+    """Run a part in a process that ``start`` begins, for at most ``limit_s`` seconds."""
     result, began_s = Result(name=part.name), time.monotonic()
     if limit_s <= 0:
         result.reason = "the time was up"
         return result
-    context = multiprocessing.get_context("fork")
+    context: Any = multiprocessing.get_context(start)
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(part, settings, sender))
     process.start()

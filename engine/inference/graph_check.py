@@ -71,9 +71,9 @@ def _compare_results(replayed: Tensor, expected: Tensor, tolerance: float) -> li
 
 def _difference(values: Tensor, wanted: Tensor) -> Tensor:
     """Return the largest difference as a share of the largest wanted number, at least of 1; inf if only one is nan."""
-    is_nan = wanted.isnan()
-    difference = (values.float() - wanted.float()).abs().masked_fill(is_nan & values.isnan(), 0.0)
-    scale = wanted.float().abs().masked_fill(is_nan, 0.0).amax().clamp(min=1.0)
+    is_same = (values == wanted) | (values.isnan() & wanted.isnan())
+    difference = (values.float() - wanted.float()).abs().masked_fill(is_same, 0.0)
+    scale = wanted.float().abs().nan_to_num(nan=0.0, posinf=0.0).amax().clamp(min=1.0)
     return difference.nan_to_num(nan=torch.inf).amax() / scale
 
 

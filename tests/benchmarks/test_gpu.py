@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.gpu import profiling, speed
 from benchmarks.gpu.__main__ import main
-from benchmarks.gpu.parts import PARTS, Part, Result, run_part
+from benchmarks.gpu.parts import PARTS, Part, Result, choose_start, run_part
 from benchmarks.gpu.report import to_markdown
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 from stepscope.engine.inference.cuda_graphs import CudaGraphPool
@@ -22,6 +22,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.paths import ROOT
 from tests.support.streams.graphs import with_graphs
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 BARE = """
 import runpy, sys
 # a bare environment has none of these, and an installed stepscope is hidden
@@ -70,7 +71,6 @@ def test_it_runs_on_a_cpu_from_a_bare_checkout_within_a_minute(tmp_path: Path) -
     assert "| Qwen2.5-VL-3B | skipped | 0.0 | the engine has no such family |" in table
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_device_that_is_absent_ends_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["benchmarks.gpu", "--device", "cuda:99", "--out", str(tmp_path)])
     assert main() == 1
@@ -109,7 +109,6 @@ def skip(_: Settings) -> Figures:
         (skip, 60.0, "skipped", "needs a GPU"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_part_that_does_not_end_well_is_named_and_keeps_its_figures(
     settings: Settings, run: Callable[[Settings], Figures], limit_s: float, state: str, reason: str
 ) -> None:
@@ -120,6 +119,15 @@ def test_a_part_that_does_not_end_well_is_named_and_keeps_its_figures(
         child = int((settings.out / "child").read_text(encoding="utf-8"))
         stat = Path(f"/proc/{child}/stat")
         assert not stat.exists() or stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+
+
+def test_parts_are_spawned_if_an_import_has_touched_cuda(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_start() == "fork"
+    monkeypatch.setattr("torch.cuda._is_in_bad_fork", lambda: True)
+    assert choose_start() == "spawn"
+    result = run_part(PARTS[0], settings, limit_s=120, start="spawn")
+    assert (result.state, result.reason) == ("done", "")
+    assert result.figures[0].name == "card"
 
 
 def test_a_part_without_time_is_not_run(settings: Settings) -> None:

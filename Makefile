@@ -1,5 +1,6 @@
 # make demo: install and serve the page      make test: install and test
 # make check: lint, types, layers            make checkpoint: draw, train, run and score the bundled checkpoints
+# make lowest: test the engine with the lowest versions of torch and transformers (downloads 4 GB)
 # make bench: time streaming, decoding, recording, matching, scoring, batches, the start and the player
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
@@ -7,7 +8,7 @@ BIN := .venv/bin
 ANNOUNCE := printf '%s\n' 'Installing Python packages from PyPI into .venv, once; model and videos are here already.' \
 	'To download: about 1 GB, 2 GB on disk; where torch brings its CUDA libraries (Linux): about 4 GB, 6 GB on disk.' \
 	'This takes some minutes, most of them for torch. If it is stopped, make continues with the files that pip has kept.'
-.PHONY: demo test check bench checkpoint clean
+.PHONY: demo test check lowest bench checkpoint clean
 
 demo: .venv/.demo
 	$(BIN)/stepscope demo
@@ -26,6 +27,12 @@ check: .venv/.dev
 	$(BIN)/oxlint --deny-warnings app/web/static app/publish/static app/tabs/live/static
 	$(BIN)/oxfmt --check 'app/**/*.js'
 	! grep -rnE --include='*.js' '^.{121,}' app
+
+lowest:
+	$(PYTHON) -m venv .lowest
+	.lowest/bin/python -m pip install --constraint lowest.txt --editable '.[dev]'
+	.lowest/bin/python -m benchmarks.gpu --device cpu --tiny
+	.lowest/bin/python -m pytest tests/engine
 
 bench: .venv/.dev
 	$(BIN)/stepscope bench
@@ -66,4 +73,4 @@ checkpoint: .venv/.demo
 	@touch $@ .venv/.demo
 
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .lowest build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

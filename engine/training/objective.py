@@ -48,7 +48,9 @@ class StreamObjective:
             positive_weight=config.positive_weight, silent_id=silent_id, response_id=response_id
         )
         if config.gradient_checkpointing:
-            model.vlm.model.text_model.activation_checkpointing_enable({"use_reentrant": False})
+            text = model.vlm.model.text_model  # transformers 5.17 has the second name only
+            enable = getattr(text, "activation_checkpointing_enable", None) or text.gradient_checkpointing_enable
+            enable({"use_reentrant": False})
 
     def backward(self, batch: Batch, *, seed: int, processes: Processes) -> StepLosses:
         """Add the gradient of the share of this process in a batch; see ``engine.training.trainer.Objective``."""

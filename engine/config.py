@@ -128,7 +128,7 @@ class StreamConfig:
 
     def count_triggers(self, signal: Signal) -> TriggerCounter:
         """Return a new counter that decides a signal frame by frame."""
-        return TriggerCounter(policy=self.policy, signal=signal, threshold=self.threshold(signal))
+        return self.policy.kind(self.policy, signal=signal, threshold=self.threshold(signal), fps=self.fps)
 
     @property
     def max_turn_tokens(self) -> int:

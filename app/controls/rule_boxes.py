@@ -1,19 +1,12 @@
 """The inputs of the rule by which a signal of imported results decides, where their files hold no threshold."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from stepscope.engine.decisions.policies import POLICIES
 from stepscope.engine.io.files import strip_text
 from stepscope.eval.runs.imports.signals import SignalRule
-
-POLICY_WORDS: Final = {
-    "above": "above: the value is greater",
-    "running-sum": "running-sum: the sum since the last decision is greater",
-    "drop": "drop: the fall since the frame before is greater",
-}
-"""The policies of signals with their words in the form."""
 
 
 class RuleBoxes(NamedTuple):
@@ -34,7 +27,7 @@ def make_rule_boxes(prefix: str) -> RuleBoxes:
         interactive=True,
         elem_id=f"{prefix}_signal",
     )
-    policies = [(POLICY_WORDS.get(name, name), name) for name, policy in POLICIES.items() if policy.source == "signal"]
+    policies = [(f"{name}: {rule.words}", name) for name, rule in POLICIES.items() if rule.source == "signal"]
     policy = gr.Dropdown(policies, value="above", label="Rule", interactive=True, elem_id=f"{prefix}_policy")
     threshold = gr.Textbox(
         label="Threshold (optional)",

@@ -116,7 +116,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "duration_s": max(run.clip.duration_s, run.reached_s),
         "fps": run.config.fps,
         "video_fps": run.clip.video_fps,
-        "policy": asdict(run.config.policy),
+        "policy": run.config.policy.pack(),
         "refresh_at": run.config.shorten_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
         "task": asdict(run.typed_task or write_task(run.task)),
@@ -158,7 +158,7 @@ def _named_signals(run: Run) -> list[Packed]:
             "high": spec.high,
             "threshold": spec.threshold,
             "decides": spec.decides,
-            "policy": asdict(spec.rule),
+            "policy": spec.rule.pack(),
             "values": values,
         }
         for spec, values in zip(specs, pack_values(specs, run.outputs), strict=True)

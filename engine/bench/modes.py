@@ -244,7 +244,7 @@ def _margins_of_differences(results: Results, reference: Results, config: Stream
                 for of_mode in (outputs, reference[video_id])
             )
             threshold = config.threshold(signal)
-            find = partial(config.policy.find_triggers, thresholds=threshold, signal=signal)
+            find = partial(config.policy.find_triggers, thresholds=threshold, signal=signal, fps=config.fps)
             distances += np.abs(before - threshold)[find(now) != find(before)].tolist()
     return distances
 

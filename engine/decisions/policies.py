@@ -1,7 +1,8 @@
 """Decision policies: from the probabilities of a frame to its decisions.
 
 ``policies.toml`` holds one entry per policy. This module interprets them for the engine and the sweeps,
-``policy.js`` for the page; both must decide the cases of ``tests/data/policies.json`` alike.
+``policy.js`` for the page; both must decide the cases of ``tests/data/policies.json`` alike. A kind of rule is a
+subclass of ``TriggerCounter`` in both; all other code asks the policy.
 
 Worked example, with two frames in a row and the threshold 0.5: the probabilities 0.6 0.7 0.8 0.9 0.2 0.6 trigger at the
 second and the fourth frame. The count restarts after each trigger, and at the frame of 0.2.
@@ -10,16 +11,17 @@ second and the fourth frame. The count restarts after each trigger, and at the f
 import math
 import operator
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Signal = Literal["speak", "update"]
 SignalSource = Literal["heads", "silent-token", "most-likely-token", "answer", "signal"]
-Level = Literal["value", "sum", "drop", "rise"]
+Numbers = NDArray[np.float64]
 
 
 def _exceeds_or_is_one(prob: Any, threshold: Any) -> Any:
@@ -43,17 +45,21 @@ class DecisionPolicy:
     """Consecutive frames that must exceed the threshold, at least 1."""
     has_updates: bool
     """Whether the policy updates the dialogue state."""
-    level: Level = "value"
-    """The number that is compared with the threshold; engine/decisions/policies.toml defines the choices."""
+    level: str = "value"
+    """The kind of rule, which gives the number that is compared; engine/decisions/policies.toml defines the choices."""
     always_from: float | None = None
     """A frame whose own value is at least this exceeds in any case; None for no such frame."""
+    refractory_s: float | None = None
+    """Least time from one trigger to the next; None for no such time."""
+    words: str = ""
+    """When a signal triggers, for a list of rules."""
 
     def __post_init__(self) -> None:
         """Check the values, which come from a file."""
         if self.source not in get_args(SignalSource) or self.comparison not in _COMPARISONS:
             raise ValueError(f"policy {self.name}: unknown source {self.source!r} or comparison {self.comparison!r}")
-        if self.level not in get_args(Level) or (self.level == "sum" and self.frames_in_a_row > 1):
-            raise ValueError(f"policy {self.name}: unknown level {self.level!r}, or a sum over frames in a row")
+        if self.level not in RULES:
+            raise ValueError(f"policy {self.name}: unknown level {self.level!r}")
         if self.frames_in_a_row < 1:
             raise ValueError(f"policy {self.name}: frames_in_a_row must be at least 1; got {self.frames_in_a_row}")
         if self.has_updates and self.source not in ("heads", "answer", "signal"):
@@ -64,46 +70,53 @@ class DecisionPolicy:
         """Whether its rule compares the probability of a silent token with theta; the threshold is 1 - theta."""
         return self.source in ("silent-token", "most-likely-token")
 
+    @property
+    def kind(self) -> "type[TriggerCounter]":
+        """The kind of its rule."""
+        return RULES[self.level]
+
+    @property
+    def follows_triggers(self) -> bool:
+        """Whether a trigger changes the decisions at later frames, so that curves over frames do not show them."""
+        return self.kind.follows_triggers or self.refractory_s is not None or self.frames_in_a_row > 1
+
+    def decides(self, signal: Signal) -> bool:
+        """Return whether it decides on a signal."""
+        return signal == "speak" or self.has_updates
+
     def exceeds(self, prob: float, threshold: float, *, signal: Signal) -> bool:
         """Return whether one probability exceeds a threshold, which is used exactly as set; nan never does."""
-        return bool(self._exceeds(prob, threshold, signal))
+        return self.decides(signal) and bool(_COMPARISONS[self.comparison](prob, threshold))
 
-    def find_triggers(self, probs: ArrayLike, thresholds: ArrayLike, *, signal: Signal) -> NDArray[np.bool_]:
-        """Return which frames trigger.
+    def levels(self, values: ArrayLike, *, fps: float) -> Numbers:
+        """Return the numbers by which the frames of a video rank ``[T]``."""
+        numbers = np.asarray(values, float)
+        if self.kind.has_values:
+            return numbers
+        counter = self.kind(self, signal="speak", threshold=math.nan, fps=fps)
+        return np.array([counter.measure(value) for value in numbers.tolist()], float)
 
-        Args:
-            probs: Probabilities of all frames of a video ``[T]``.
-            thresholds: One threshold, or K of them ``[K, 1]``.
-            signal: The signal of the probabilities.
-
-        Returns:
-            ``[T]``, or ``[K, T]`` for K thresholds.
-        """
-        values = np.asarray(probs, float)
-        if self.level == "sum":
-            return self._find_sum_triggers(values, np.asarray(thresholds, float), signal)
-        levels = values
-        if self.level in ("drop", "rise"):
-            levels = np.diff(values, prepend=np.nan) * (1 if self.level == "rise" else -1)
-        exceeds = np.asarray(self._exceeds(levels, np.asarray(thresholds, float), signal))
-        exceeds = exceeds | self._always_exceeds(values, np.asarray(thresholds, float), signal)
-        numbers = np.arange(1, exceeds.shape[-1] + 1)  # of the frames, from 1
-        last_below = np.maximum.accumulate(np.where(exceeds, 0, numbers), axis=-1)
-        return np.asarray(self._ends_run(numbers - last_below))
-
-    def _find_sum_triggers(
-        self, values: NDArray[np.float64], thresholds: NDArray[np.float64], signal: Signal
+    def find_triggers(
+        self, probs: ArrayLike, thresholds: ArrayLike, *, signal: Signal, fps: float
     ) -> NDArray[np.bool_]:
-        """Return which frames trigger, where a trigger resets the sum of each threshold on its own."""
-        levels = thresholds.reshape(-1)  # [K]
-        sums, fires = np.zeros(len(levels)), np.zeros((len(levels), len(values)), bool)
-        for frame, value in enumerate(values.tolist()):
-            if math.isnan(value):
-                continue
-            sums += value
-            fires[:, frame] = self._exceeds(sums, levels, signal)
-            sums[fires[:, frame]] = 0.0
-        return fires if thresholds.ndim else fires[0]
+        """Return which frames of a video trigger.
+
+        They are ``[T]`` for ``probs [T]`` and one threshold, or ``[K, T]`` for thresholds ``[K, 1]``.
+        """
+        values, limits = np.asarray(probs, float), np.asarray(thresholds, float)
+        if self.follows_triggers:  # each threshold has its own triggers, and so its own later numbers
+            counters = [self.kind(self, signal=signal, threshold=limit, fps=fps) for limit in limits.ravel().tolist()]
+            found = [[counter.add(value) for value in values.tolist()] for counter in counters]
+            return np.array(found, bool).reshape(*limits.shape[:-1], len(values))
+        exceeds = _COMPARISONS[self.comparison](self.levels(values, fps=fps), limits)
+        if self.always_from is not None:
+            exceeds = exceeds | ((values >= self.always_from) & (limits == limits))
+        return np.asarray(exceeds & self.decides(signal))
+
+    def pack(self) -> dict[str, Any]:
+        """Return the values by which the page decides, without the parameters of other kinds of rules."""
+        values = {name: value for name, value in asdict(self).items() if value is not None and name != "words"}
+        return {"always_from": None, **values}
 
     def token_to_read(self, silent_id: int | None) -> int | None:
         """Return the silent token of a checkpoint if the policy reads it, or None if it reads none.
@@ -116,22 +129,6 @@ class DecisionPolicy:
             raise ValueError(f"the policy {self.name} needs a checkpoint that names its silent token")
         return silent_id
 
-    def _exceeds(self, prob: Any, threshold: Any, signal: Signal) -> Any:
-        """Compare numbers or arrays."""
-        return _COMPARISONS[self.comparison](prob, threshold) & (signal == "speak" or self.has_updates)
-
-    def _always_exceeds(self, value: Any, threshold: Any, signal: Signal) -> Any:
-        """Return whether a value (number or array) exceeds every threshold but nan."""
-        least = math.inf if self.always_from is None else self.always_from
-        return (value >= least) & (threshold == threshold) & (signal == "speak" or self.has_updates)
-
-    def _ends_run(self, run_length: Any) -> Any:
-        """Return whether a trigger follows ``run_length`` frames (number or array) that exceed, the last one included.
-
-        As the count restarts after a trigger, every ``frames_in_a_row``-th frame of a long run triggers.
-        """
-        return (run_length > 0) & (run_length % self.frames_in_a_row == 0)
-
 
 def convert_theta(value: float) -> float:
     """Return the theta of a speak threshold, or the speak threshold of a theta, both in [0, 1].
@@ -141,47 +138,107 @@ def convert_theta(value: float) -> float:
     return round(1 - value, 12)
 
 
-@dataclass(slots=True, kw_only=True)
-class TriggerCounter:
-    """Decides one signal of a stream frame by frame, as ``DecisionPolicy.find_triggers`` decides all frames."""
+def count_frames(seconds: float, fps: float) -> int:
+    """Return the number of frames after which ``seconds`` have passed, at least 1."""
+    return max(1, math.ceil(seconds * fps - 1e-9))
 
-    policy: DecisionPolicy
-    signal: Signal
-    threshold: float
-    run_length: int = 0
-    """Consecutive frames so far that exceed the threshold."""
-    kept: float = math.nan
-    """The sum so far, or the last value, for a policy of such a level."""
+
+class TriggerCounter:
+    """Decides one signal of a stream frame by frame, as ``DecisionPolicy.find_triggers`` decides all frames.
+
+    It compares the value of a frame with the threshold. Each other kind of rule is a subclass.
+    """
+
+    follows_triggers: ClassVar = False
+    """Whether a trigger changes the decisions at later frames."""
+    has_values: ClassVar = True
+    """Whether frames rank by their values, which may be calibrated; else by ``measure``."""
+    is_armed = True
+    """Whether a frame that exceeds the threshold counts."""
+    level = math.nan
+    """The number that was last compared with the threshold."""
+
+    def __init__(self, policy: DecisionPolicy, *, signal: Signal, threshold: float, fps: float) -> None:
+        """Start before the first frame of a stream of ``fps`` frames per second."""
+        can_trigger = policy.decides(signal) and not math.isnan(threshold)
+        self.threshold = threshold if can_trigger else math.nan
+        self._always_from = policy.always_from if can_trigger and policy.always_from is not None else math.inf
+        self._compare = _COMPARISONS[policy.comparison]
+        self._frames_in_a_row = policy.frames_in_a_row
+        self._refractory_frames = 0 if policy.refractory_s is None else count_frames(policy.refractory_s, fps)
+        self._run_length = 0  # frames that exceed the threshold, since the last trigger
+        self._frames_to_wait = 0
 
     def add(self, prob: float) -> bool:
         """Return whether the next frame triggers."""
-        exceeds = self.policy.exceeds(self._level(prob), self.threshold, signal=self.signal)
-        exceeds = exceeds or bool(self.policy._always_exceeds(prob, self.threshold, self.signal))
-        self.run_length = self.run_length + 1 if exceeds else 0
-        is_trigger = bool(self.policy._ends_run(self.run_length))
-        if is_trigger and self.policy.level == "sum":
-            self.kept = 0.0
-        return is_trigger
+        self.level = level = self.measure(prob)
+        exceeds = self.is_armed and (self._compare(level, self.threshold) or prob >= self._always_from)
+        self._run_length = self._run_length + 1 if exceeds else 0
+        self._frames_to_wait -= 1
+        if self._run_length < self._frames_in_a_row or self._frames_to_wait > 0:
+            return False
+        self._run_length = 0
+        self._frames_to_wait = self._refractory_frames
+        self.follow_trigger()
+        return True
 
-    def add_level(self, value: float) -> float:
-        """Count the next frame, and return the number that was compared with the threshold."""
-        before = self.kept
-        is_trigger = self.add(value)
-        if self.policy.level in ("drop", "rise"):
-            return (before - value) * (1 if self.policy.level == "drop" else -1)
-        if self.policy.level == "value" or math.isnan(value):
-            return value
-        return value + (0.0 if math.isnan(before) else before) if is_trigger else self.kept
-
-    def _level(self, value: float) -> float:
-        """Return the number that is compared with the threshold."""
-        if self.policy.level in ("drop", "rise"):
-            level, self.kept = self.kept - value, value
-            return level if self.policy.level == "drop" else -level
-        if self.policy.level == "sum" and not math.isnan(value):
-            self.kept = value + (0.0 if math.isnan(self.kept) else self.kept)
-            return self.kept
+    def measure(self, value: float) -> float:
+        """Return the number that is compared with the threshold at the next frame; nan exceeds nothing."""
         return value
+
+    def follow_trigger(self) -> None:
+        """Note that the frame just measured triggers."""
+
+    @classmethod
+    def range(cls, low: float, high: float) -> tuple[float, float]:
+        """Return the range of the numbers by which frames rank, from that of the values."""
+        return (low, high) if cls.has_values else (low - high, high - low)
+
+    @classmethod
+    def axis(cls, low: float, high: float, levels: Sequence[Numbers], num_turns: int) -> tuple[float, float]:
+        """Return the range of thresholds to sweep, from that of the values, or the levels of all videos."""
+        return (low, high) if cls.has_values else (0.0, high - low)
+
+
+class _Sum(TriggerCounter):
+    follows_triggers = True
+    total = 0.0
+
+    def measure(self, value: float) -> float:
+        self.total += 0.0 if math.isnan(value) else value
+        return value if math.isnan(value) else self.total
+
+    def follow_trigger(self) -> None:
+        self.total = 0.0
+
+    @classmethod
+    def axis(cls, low: float, high: float, levels: Sequence[Numbers], num_turns: int) -> tuple[float, float]:
+        """End at twice the sum per turn, with which a regular signal would speak half as often."""
+        total = sum(float(np.nansum(values)) for values in levels)
+        return 0.0, 2 * total / max(num_turns, 1) if total > 0 else high
+
+
+class _Rise(TriggerCounter):
+    has_values = False
+    sign = 1.0
+    before = math.nan
+
+    def measure(self, value: float) -> float:
+        before, self.before = self.before, value
+        return self.sign * (value - before)
+
+
+class _Drop(_Rise):
+    sign = -1.0
+
+
+RULES: Final[dict[str, type[TriggerCounter]]] = {
+    "value": TriggerCounter,
+    "sum": _Sum,
+    "drop": _Drop,
+    "rise": _Rise,
+}
+"""The kinds of rules by the ``level`` of a policy."""
 
 
 def _read_policies() -> dict[str, DecisionPolicy]:

@@ -130,8 +130,7 @@ class ImportOptions(ScoreOptions):
     signal: str = ""
     """With --threshold: the signal that decides, such as informative_score (default: the only one that decides)."""
     policy: SignalPolicy = "above"
-    """With --threshold: how values become decisions: above, running-sum (the sum since the last decision) or drop (the
-    fall since the frame before)."""
+    """With --threshold: how values become decisions; docs/cli.md describes the choices."""
 
     stop_message: ClassVar[str] = "stopped; {0.out} is not complete; the same command imports again"
 

@@ -1,7 +1,7 @@
 """Scores of the named signals that decide: each as a classifier of frames, and by the events at its own threshold.
 
 A signal without a threshold is scored with the decisions of the run. Ranks and calibration are those of its values,
-scaled from its range to [0, 1] and cut there; for a policy of falls, of the falls; of a sum, those of the frames.
+scaled from its range to [0, 1] and cut there; for a policy of falls or rises, of these; of a sum, those of the frames.
 """
 
 import math
@@ -32,28 +32,20 @@ def _count_signal(spec: SignalSpec, sample: Sample, outputs: Sequence[FrameOutpu
     assert spec.decides is not None
     values = np.array(spec.values([output.signals for output in outputs]), float)  # [T]
     if spec.threshold is not None:
-        decided = spec.rule.find_triggers(values, spec.threshold, signal=spec.decides).tolist()
+        decided = spec.rule.find_triggers(values, spec.threshold, signal=spec.decides, fps=sample.fps).tolist()
     elif spec.decides == "speak":
         decided = [output.response is not None for output in outputs]
     else:
         decided = [bool(output.updates) for output in outputs]
-    low, high = ranked_range(spec)
-    if spec.rule.level == "drop":
-        values = -np.diff(values, prepend=np.nan)
-    probs = np.clip((values - low) / (high - low), 0, 1).tolist()
+    low, high = spec.rule.kind.range(spec.low, spec.high)
+    probs = np.clip((spec.rule.levels(values, fps=sample.fps) - low) / (high - low), 0, 1).tolist()
     frames = [frame for frame in reference_frames(sample, ROLES[spec.decides]) if frame < len(outputs)]
     return count_decisions(probs, decided, expected_frames=frames, fps=sample.fps)
 
 
-def ranked_range(spec: SignalSpec) -> tuple[float, float]:
-    """Return the range of the numbers that rank the frames: of the values, or of their falls."""
-    span = spec.high - spec.low
-    return (-span, span) if spec.rule.level == "drop" else (spec.low, spec.high)
-
-
 def is_probability(spec: SignalSpec) -> bool:
-    """Return whether the values may be calibrated: they range from 0 to 1, and are no falls."""
-    return (spec.low, spec.high) == (0, 1) and spec.rule.level != "drop"
+    """Return whether frames rank by values from 0 to 1, which may be calibrated."""
+    return (spec.low, spec.high) == (0, 1) and spec.rule.kind.has_values
 
 
 def summarize_signals(
@@ -61,7 +53,7 @@ def summarize_signals(
 ) -> dict[str, dict[str, Any]]:
     """Return title, decision, threshold and scores of each signal that decides, over all videos.
 
-    Calibration (``brier``, ``ece``) is nan unless the values are probabilities: of a range from 0 to 1, and no falls.
+    Calibration (``brier``, ``ece``) is nan unless frames rank by probabilities, which range from 0 to 1.
     """
     found = {}
     for spec in specs:

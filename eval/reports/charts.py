@@ -17,7 +17,7 @@ from stepscope.eval.metrics.decisions import DecisionCounts, summarize_decisions
 from stepscope.eval.metrics.dialogue_state import StepStates
 from stepscope.eval.metrics.failures import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts
-from stepscope.eval.metrics.signals import is_probability, ranked_range, total_counts
+from stepscope.eval.metrics.signals import is_probability, total_counts
 from stepscope.eval.metrics.values import Values
 
 NUM_POINTS: Final = 101
@@ -48,15 +48,15 @@ def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
 def chart_signals(specs: Sequence[SignalSpec], videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
     """Return the charts of the named signals that decide, at thresholds in their own units; empty without any.
 
-    A running sum has no curves, since its decision at a frame depends on the frames before. Only probabilities have a
-    reliability.
+    A rule that follows triggers, such as a running sum, has no curves, since its decision at a frame depends on the
+    frames before. Only probabilities have a reliability.
     """
     found = {}
     for spec in specs:
         if spec.decides is None:
             continue
         counts = total_counts(spec.name, [video.signals for video in videos])
-        has_curves = spec.rule.level != "sum"
+        has_curves = not spec.rule.follows_triggers
         found[spec.name] = {
             "title": spec.title,
             "decides": spec.decides,
@@ -71,7 +71,7 @@ def chart_signals(specs: Sequence[SignalSpec], videos: Sequence[VideoAnalysis]) 
 
 def _in_units(spec: SignalSpec, points: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     """Return the points of a curve with their thresholds in the units of the signal."""
-    low, high = ranked_range(spec)
+    low, high = spec.rule.kind.range(spec.low, spec.high)
     return [{**point, "threshold": float(f"{low + (high - low) * point['threshold']:.12g}")} for point in points]
 
 

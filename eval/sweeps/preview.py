@@ -93,7 +93,7 @@ def count_thresholds(
     hits, decided = np.zeros(len(levels)), np.zeros(len(levels))
     pairs = np.zeros((len(levels), len(TOLERANCES_S)))
     for trace in traces:
-        fires = policy.find_triggers(trace.values, levels, signal=signal)
+        fires = policy.find_triggers(trace.values, levels, signal=signal, fps=trace.fps)
         hits += fires[:, trace.expected_frames].sum(axis=1)
         decided += fires.sum(axis=1)
         pairs += _count_pairs(fires, trace)

@@ -58,20 +58,12 @@ class TracedSignal:
         return self.decides if self.spec is None else self.spec.title
 
     def make_axis(self, size: int) -> tuple[float, ...]:
-        """Return ``size`` thresholds over the middle 90 % of the signal's range.
-
-        That of a fall ends at the whole range of the values; that of a sum at twice the sum per reference turn, with
-        which a regular signal would speak half as often as the reference.
-        """
+        """Return ``size`` thresholds over the middle 90 % of the range of its rule."""
         if self.spec is None:
             return make_axis(size)
-        low, high = self.spec.low, self.spec.high
-        if self.policy.level == "drop":
-            low, high = 0.0, high - low
-        elif self.policy.level == "sum":
-            total = sum(float(np.nansum(trace.values)) for trace in self.videos.values())
-            number = sum(len(trace.expected_frames) for trace in self.videos.values())
-            low, high = 0.0, 2 * total / max(number, 1) if total > 0 else high
+        levels = [self.policy.levels(trace.values, fps=trace.fps) for trace in self.videos.values()]
+        num_turns = sum(len(trace.expected_frames) for trace in self.videos.values())
+        low, high = self.policy.kind.axis(self.spec.low, self.spec.high, levels, num_turns)
         return make_axis(size, low=low, high=high)
 
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.controller import StreamController
 from stepscope.engine.control.requests import Decision, Image
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
-from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, Signal, TriggerCounter
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, Signal
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
@@ -26,6 +28,7 @@ from tests.support.streams.replays import run_with_drafts
 from tests.support.streams.streams import SHORT, TASK, between, decided, probs
 
 CASES: list[dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "policies.json").read_text(encoding="utf-8"))
+SETTINGS = ("frames_in_a_row", "refractory_s")
 SIGNALS: tuple[Signal, ...] = ("speak", "update")
 STREAMED = [case for case in CASES if POLICIES[case["policy"]].source != "signal"]
 each_streamed_case = pytest.mark.parametrize("case", STREAMED, ids=lambda case: f"{case['policy']}: {case['name']}")
@@ -33,8 +36,11 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['pol
 
 
 def policy_of(case: dict[str, Any]) -> DecisionPolicy:
-    policy = POLICIES[case["policy"]]
-    return replace(policy, frames_in_a_row=case.get("frames_in_a_row", policy.frames_in_a_row))
+    return replace(POLICIES[case["policy"]], **{name: case[name] for name in SETTINGS if name in case})
+
+
+def fps_of(case: dict[str, Any]) -> float:
+    return float(case.get("fps", 2))
 
 
 def probs_of(case: dict[str, Any]) -> list[float]:
@@ -60,13 +66,47 @@ def test_every_policy_has_cases_at_its_threshold_and_at_0_and_1() -> None:
 def test_a_counter_and_arrays_trigger_at_the_frames_of_the_table(case: dict[str, Any]) -> None:
     policy = policy_of(case)
     for signal in SIGNALS:
-        counter = TriggerCounter(policy=policy, signal=signal, threshold=case["threshold"])
+        counter = policy.kind(policy, signal=signal, threshold=case["threshold"], fps=fps_of(case))
         assert [frame for frame, prob in enumerate(probs_of(case)) if counter.add(prob)] == case[signal]
-        found = policy.find_triggers(probs_of(case), case["threshold"], signal=signal)
+        found = policy.find_triggers(probs_of(case), case["threshold"], signal=signal, fps=fps_of(case))
         assert np.flatnonzero(found).tolist() == case[signal]
         thresholds = np.array([[case["threshold"]], [math.nan]])
-        both = policy.find_triggers(probs_of(case), thresholds, signal=signal)
+        both = policy.find_triggers(probs_of(case), thresholds, signal=signal, fps=fps_of(case))
         assert [np.flatnonzero(row).tolist() for row in both] == [case[signal], []], "nan is exceeded by nothing"
+
+
+@given(
+    probs=st.lists(st.sampled_from([math.nan, -0.5, 0, 0.25, 0.375, 0.5, 0.75, 1, 1.5]), max_size=30),
+    policy=st.sampled_from(list(POLICIES.values())),
+    frames_in_a_row=st.sampled_from([1, 2, 3]),
+    refractory_s=st.sampled_from([None, 0.4, 2.0]),
+    fps=st.sampled_from([0.5, 2, 5, 29.97]),
+)
+def test_a_counter_triggers_at_the_frames_that_are_found_at_once(
+    probs: list[float], policy: DecisionPolicy, frames_in_a_row: int, refractory_s: float | None, fps: float
+) -> None:
+    policy = replace(policy, frames_in_a_row=frames_in_a_row, refractory_s=refractory_s)
+    thresholds = [0, 0.25, 0.5, 1, math.nan]
+    for signal in SIGNALS:
+        rows = policy.find_triggers(probs, np.array(thresholds)[:, None], signal=signal, fps=fps)
+        assert rows.shape == (len(thresholds), len(probs))
+        for threshold, row in zip(thresholds, rows.tolist(), strict=True):
+            counter = policy.kind(policy, signal=signal, threshold=threshold, fps=fps)
+            assert [counter.add(prob) for prob in probs] == row
+            assert policy.find_triggers(probs, threshold, signal=signal, fps=fps).tolist() == row
+
+
+@given(
+    values=st.lists(st.sampled_from([math.nan, -2, -0.5, 0, 0.375, 1, 3]), max_size=12),
+    policy=st.sampled_from([policy for policy in POLICIES.values() if not policy.follows_triggers]),
+)
+def test_a_frame_is_ranked_by_the_number_that_is_compared(values: list[float], policy: DecisionPolicy) -> None:
+    low, high = policy.kind.range(-2, 3)
+    counter = policy.kind(policy, signal="speak", threshold=0.5, fps=2)
+    for value, level in zip(values, policy.levels(values, fps=2).tolist(), strict=True):
+        counter.add(value)
+        assert counter.level == pytest.approx(level, nan_ok=True)
+        assert math.isnan(level) or low <= level <= high
 
 
 @dataclass
@@ -94,6 +134,7 @@ def test_the_engine_triggers_at_the_frames_of_the_table(
         update_threshold=case["threshold"],
         lookahead=lookahead,
         prefill_frames=lookahead,
+        fps=fps_of(case),
     )
     turns = dict.fromkeys(range(len(given)), (("S1->start",), "Go."))
 
@@ -157,6 +198,7 @@ def test_frames_in_a_row_are_exact_ahead_in_batches_and_on_a_prior_run(
         ({"source": "mood"}, "unknown source 'mood'"),
         ({"comparison": "<"}, "comparison '<'"),
         ({"frames_in_a_row": 0}, "at least 1; got 0"),
+        ({"level": "mood"}, "unknown level 'mood'"),
         ({"source": "silent-token"}, "gives no probability of an update"),
     ],
 )

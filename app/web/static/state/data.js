@@ -1,6 +1,6 @@
 // Unpacks the server's payload once, and counts decisions when a threshold moves.
 
-import { TriggerCounter, convertTheta, hasTheta } from "./policy.js";
+import { convertTheta, countTriggers, hasTheta } from "./policy.js";
 import { DECISIONS, countedNames, decodeFloats, prepareSignals, signalOf } from "./signals.js";
 
 export const KINDS = {
@@ -300,7 +300,7 @@ export class EventPairs {
 export class EventCounts {
   constructor(data, name, threshold, isPreview) {
     const { policy, decides } = signalOf(data, name),
-      triggers = new TriggerCounter(policy, decides, threshold);
+      triggers = countTriggers(policy, decides, threshold, data.fps);
     Object.assign(this, {
       data,
       name,

@@ -6,7 +6,6 @@ const COMPARISONS = {
   ">=": { exceeds: (prob, threshold) => prob >= threshold, signs: ["<", "≥"] },
   "> or 1": { exceeds: (prob, threshold) => prob > threshold || (prob >= 1 && threshold <= 1), signs: ["≤", ">"] },
 };
-const LEVELS = { value: "", sum: "sum ", drop: "drop ", rise: "rise " };
 
 // Whether the policy decides on a signal: "speak", or "update".
 export function hasSignal(policy, signal) {
@@ -34,44 +33,89 @@ export function signOf(policy, isAbove) {
 
 // The condition of a decision, such as "> 0.50", "sum > 2.00" or "≥ 0.50, 2 in a row", from the threshold as text.
 export function conditionText(policy, threshold) {
-  const count = policy.frames_in_a_row;
+  const { frames_in_a_row: count, refractory_s: refractory } = policy;
   const always = Number.isFinite(policy.always_from) ? ` or ≥ ${policy.always_from.toFixed(2)}` : "";
   return (
-    `${LEVELS[policy.level ?? "value"]}${signOf(policy, true)} ${threshold}${always}` +
-    `${count > 1 ? `, ${count} in a row` : ""}`
+    `${kindOf(policy).words(policy)}${signOf(policy, true)} ${threshold}${always}` +
+    `${count > 1 ? `, ${count} in a row` : ""}${refractory ? `, ${refractory} s apart` : ""}`
   );
 }
 
-// Decides one signal frame by frame. The count restarts after each trigger, and so does a sum.
+// The number of frames after which `seconds` have passed, at least 1.
+const countFrames = (seconds, fps) => Math.max(1, Math.ceil(seconds * fps - 1e-9));
+
+// Decides one signal frame by frame, by the value of each frame. Each other kind of rule is a subclass. The count of
+// frames in a row restarts after each trigger.
 export class TriggerCounter {
-  // `level` is the number that was last compared with the threshold.
-  constructor(policy, signal, threshold) {
-    Object.assign(this, { policy, signal, threshold, runLength: 0, kept: NaN, level: NaN });
+  static words = () => ""; // those before the sign of a condition
+  static range = null; // of the numbers that are compared, from that of the values; null where they are the values
+  isArmed = true; // whether a frame that exceeds the threshold counts
+  level = NaN; // the number that was last compared with the threshold
+  runLength = 0;
+  framesToWait = 0;
+
+  constructor(policy, signal, threshold, fps) {
+    Object.assign(this, { policy, signal, threshold });
+    this.refractoryFrames = policy.refractory_s ? countFrames(policy.refractory_s, fps) : 0;
   }
 
   // Returns whether the next frame triggers.
   add(prob) {
     const { policy, signal, threshold } = this;
-    this.level = this.levelOf(prob);
+    this.level = this.measure(prob);
     const isAlways = hasSignal(policy, signal) && prob >= (policy.always_from ?? Infinity);
-    this.runLength = isAlways || exceeds(policy, signal, this.level, threshold) ? this.runLength + 1 : 0;
-    const isTrigger = this.runLength > 0 && this.runLength % policy.frames_in_a_row === 0;
-    if (isTrigger && policy.level === "sum") this.kept = 0;
-    return isTrigger;
+    const isAbove = isAlways || exceeds(policy, signal, this.level, threshold);
+    this.runLength = this.isArmed && isAbove ? this.runLength + 1 : 0;
+    this.framesToWait -= 1;
+    if (this.runLength < policy.frames_in_a_row || this.framesToWait > 0) return false;
+    this.runLength = 0;
+    this.framesToWait = this.refractoryFrames;
+    this.followTrigger();
+    return true;
   }
 
-  levelOf(value) {
-    const before = this.kept;
-    if (this.policy.level === "drop") {
-      this.kept = value;
-      return before - value;
-    }
-    if (this.policy.level === "rise") {
-      this.kept = value;
-      return value - before;
-    }
-    if (this.policy.level === "sum" && !Number.isNaN(value))
-      return (this.kept = value + (Number.isNaN(before) ? 0 : before));
+  measure(value) {
     return value;
   }
+
+  followTrigger() {}
 }
+
+class Sum extends TriggerCounter {
+  static words = ({ level }) => `${level} `;
+  static range = () => ({ low: 0, high: Infinity });
+  total = 0;
+
+  measure(value) {
+    return Number.isNaN(value) ? value : (this.total += value);
+  }
+
+  followTrigger() {
+    this.total = 0;
+  }
+}
+
+class Rise extends TriggerCounter {
+  static words = ({ level }) => `${level} `;
+  static range = (low, high) => ({ low: low - high, high: high - low });
+  before = NaN;
+  sign = 1;
+
+  measure(value) {
+    const { before } = this;
+    this.before = value;
+    return this.sign * (value - before);
+  }
+}
+
+class Drop extends Rise {
+  sign = -1;
+}
+
+const RULES = { value: TriggerCounter, sum: Sum, drop: Drop, rise: Rise };
+
+// The kind of a policy's rule.
+export const kindOf = ({ level }) => RULES[level ?? "value"];
+
+export const countTriggers = (policy, signal, threshold, fps) =>
+  new RULES[policy.level ?? "value"](policy, signal, threshold, fps);

@@ -1,6 +1,6 @@
 // The signals of a run: its two probabilities, and the named ones that any model may have.
 
-import { TriggerCounter, hasSignal } from "./policy.js";
+import { countTriggers, hasSignal, kindOf } from "./policy.js";
 
 export const DECISIONS = ["speak", "update"];
 const LINES = ["latency", "user", "done", "reference"]; // colours of named signals, in turn
@@ -21,7 +21,7 @@ export function prepareSignals(data) {
   data.named = (data.named ?? []).map(({ values, ...signal }, number) => {
     const name = `signal-${number}`,
       hasThreshold = signal.threshold !== null;
-    const canMove = hasThreshold || (signal.decides !== null && signal.policy.level === "value");
+    const canMove = hasThreshold || (signal.decides !== null && !kindOf(signal.policy).range);
     data[name] = decodeFloats(values);
     if (hasThreshold) data.thresholds[name] = signal.threshold;
     const made = { ...signal, name, hasThreshold, canMove, colour: LINES[number % LINES.length], series: name };
@@ -29,26 +29,28 @@ export function prepareSignals(data) {
   });
 }
 
-// The numbers that are compared with the threshold of a sum or a fall are a series of their own, and set the range.
+// The numbers that are compared with the threshold, if they are not the values, are a series of their own, and set the
+// range.
 function withLevels(data, signal, threshold) {
-  if (signal.policy.level === "value") return signal;
+  const rangeOf = kindOf(signal.policy).range;
+  if (!rangeOf) return signal;
   const series = `${signal.name} level`,
     { low, high } = signal;
-  const counter = new TriggerCounter(signal.policy, signal.decides ?? "speak", threshold);
+  const counter = countSignal(data, signal, threshold);
   data[series] = levelsOf(counter, data[signal.name]);
-  const range =
-    signal.policy.level === "drop"
-      ? { low: low - high, high: high - low }
-      : { low: 0, high: highestSum(data[series], threshold) };
+  const range = rangeOf(low, high);
+  if (range.high === Infinity) range.high = highestLevel(data[series], threshold);
   return { ...signal, ...range, series, counter };
 }
 
+const countSignal = (data, { policy, decides }, threshold) =>
+  countTriggers(policy, decides ?? "speak", threshold, data.fps);
 const levelsOf = (counter, values) =>
   Float64Array.from(values, (value) => {
     counter.add(value);
     return counter.level;
   });
-const highestSum = (levels, threshold) => 1.25 * levels.reduce((a, b) => (b > a ? b : a), threshold) || 1;
+const highestLevel = (levels, threshold) => 1.25 * levels.reduce((a, b) => (b > a ? b : a), threshold) || 1;
 
 // Appends values to a named signal of a run that streams, where `grow(series, values)` returns the longer series.
 export function appendSignal(data, signal, values, grow) {
@@ -56,7 +58,8 @@ export function appendSignal(data, signal, values, grow) {
   if (signal.series === signal.name) return;
   const added = levelsOf(signal.counter, values);
   data[signal.series] = grow(signal.series, added);
-  if (signal.policy.level === "sum") signal.high = Math.max(signal.high, highestSum(added, signal.threshold ?? 0));
+  if (kindOf(signal.policy).range(0, 1).high === Infinity)
+    signal.high = Math.max(signal.high, highestLevel(added, signal.threshold ?? 0));
 }
 
 // Computes the levels of a signal again, in place, for another threshold: the resets of a sum depend on it. A signal
@@ -65,7 +68,7 @@ export function setLevels(data, name, threshold) {
   const signal = signalOf(data, name);
   if (!signal.hasThreshold) Object.assign(signal, withLevels(data, signal, threshold), { hasThreshold: true });
   else if (signal.series !== name) {
-    signal.counter = new TriggerCounter(signal.policy, signal.decides ?? "speak", threshold);
+    signal.counter = countSignal(data, signal, threshold);
     data[signal.series] = levelsOf(signal.counter, data[name]);
   }
 }

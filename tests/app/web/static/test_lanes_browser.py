@@ -1,7 +1,6 @@
 """The lanes of the player, imported as ES modules in the browser without a server or the page."""
 
 import math
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -210,7 +209,7 @@ def test_a_run_that_streams_is_painted_and_hovered_from_its_first_increment_on(p
 
 def named(title: str, values: list[float], **parts: Any) -> dict[str, Any]:
     """Return a packed named signal that decides to speak above 0.5."""
-    policy = asdict(POLICIES[parts.pop("policy", "above")])
+    policy = POLICIES[parts.pop("policy", "above")].pack()
     signal = {"title": title, "low": 0, "high": 1, "threshold": 0.5, "decides": "speak", "policy": policy}
     return {**signal, "values": floats(*values), **parts}
 

@@ -5,7 +5,7 @@ import math
 import random
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import cycle
 from struct import pack
 from typing import Any
@@ -42,7 +42,7 @@ def packed_run(num_frames: int, **parts: Any) -> dict[str, Any]:
         "times": floats(*(frame / 2 for frame in range(num_frames))),
         **{name: floats(*values) for name in ("speak", "update", "cache", "latency")},
         "duration_s": num_frames / 2,
-        "policy": asdict(POLICIES["heads"]),
+        "policy": POLICIES["heads"].pack(),
         "tolerance_frames": 1,
         "thresholds": {"speak": 0.35, "update": 0.9},
         "decided": {"speak": [1, 4], "update": []},
@@ -97,7 +97,7 @@ def test_the_thresholds_of_a_curve_are_the_known_values_of_a_sparse_signal(page:
 
 def test_the_thresholds_of_a_growing_curve_are_those_of_the_range_of_its_signal(page: Page) -> None:
     body = "const d = unpack(arg); return new Curve(d, 'signal-0', true).counts.map(({ threshold }) => threshold);"
-    policy = asdict(POLICIES["above"])
+    policy = POLICIES["above"].pack()
     signal = {"title": "score", "low": -2, "high": 8, "threshold": 3, "decides": "speak", "policy": policy}
     packed = packed_run(2, named=[{**signal, "values": floats(1.0, 2.0)}])
     assert run(page, "data", "unpack, Curve", body, packed) == pytest.approx([-2 + number / 5 for number in range(51)])
@@ -168,20 +168,20 @@ def test_a_threshold_decides_again_from_the_trace(page: Page) -> None:
 
 def test_not_talk_decides_at_its_threshold(page: Page) -> None:
     body = "const [, counts] = [0, new EventCounts(unpack(arg), 'speak', 0.2, true).extend()]; return counts.hits;"
-    packed = packed_run(6, policy=asdict(POLICIES["not-talk"]), expected=None)
+    packed = packed_run(6, policy=POLICIES["not-talk"].pack(), expected=None)
     assert run(page, "data", "unpack, EventCounts", body, packed) == [2, 3, 4, 5]
 
 
 def test_the_script_triggers_at_the_frames_of_the_table(page: Page) -> None:
     cases = json.loads((ROOT / "tests" / "data" / "policies.json").read_text(encoding="utf-8"))
     for case in cases:
-        policy = POLICIES[case["policy"]]
-        case["policy"] = asdict(replace(policy, frames_in_a_row=case.get("frames_in_a_row", policy.frames_in_a_row)))
-    body = """return arg.map(({ policy, threshold, probs }) => ["speak", "update"].map((signal) => {
-            const counter = new TriggerCounter(policy, signal, threshold);
+        settings = {name: case[name] for name in ("frames_in_a_row", "refractory_s") if name in case}
+        case["policy"] = replace(POLICIES[case["policy"]], **settings).pack()
+    body = """return arg.map(({ policy, threshold, probs, fps }) => ["speak", "update"].map((signal) => {
+            const counter = countTriggers(policy, signal, threshold, fps ?? 2);
             return probs.flatMap((prob, frame) => (counter.add(prob ?? NaN) ? [frame] : []));
         }));"""
-    found = run(page, "policy", "TriggerCounter", body, cases)
+    found = run(page, "policy", "countTriggers", body, cases)
     assert found == [[case["speak"], case["update"]] for case in cases]
 
 
@@ -191,8 +191,9 @@ def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
         ("heads", 1, ["> 0.50", "≤"]),
         ("not-talk", 1, ["≥ 0.50", "≥"]),
         ("heads", 3, ["> 0.50, 3 in a row", "≤"]),
+        ("running-sum", 1, ["sum > 0.50", "≤"]),
     ):
-        policy = asdict(replace(POLICIES[name], frames_in_a_row=frames))
+        policy = replace(POLICIES[name], frames_in_a_row=frames).pack()
         assert run(page, "policy", "conditionText, exceeds, signOf", body, policy) == texts
 
 
@@ -213,7 +214,7 @@ def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
         (two, ["speak0.400 > 0.35spoke", "update0.400 > 0.35no update"]),  # the first of two in a row
     ):
         limits = {"thresholds": {"speak": 0.35, "update": 0.35}} if policy is two else {}
-        packed = packed_run(6, policy=asdict(policy), **{**equal, **limits})
+        packed = packed_run(6, policy=policy.pack(), **{**equal, **limits})
         assert run(page, "data", "unpack", body, packed) == expected
 
 
@@ -226,7 +227,7 @@ def test_an_illegal_update_may_match_the_reference(page: Page) -> None:
 
 
 def test_a_preview_counts_frames_in_a_row_while_the_run_grows(page: Page) -> None:
-    policy = asdict(replace(POLICIES["heads"], frames_in_a_row=2))
+    policy = replace(POLICIES["heads"], frames_in_a_row=2).pack()
     body = """const data = unpack(arg), grown = new EventCounts(data, "speak", 0.05, true), times = data.times;
         data.times = times.slice(0, 2); // probabilities 0, 0.1, then 0.2 to 0.5
         const probs = data.speak;

@@ -44,7 +44,7 @@ def move(page: Page, key: str) -> tuple[float, int]:
 
 
 def count_decisions(policy: str, threshold: float) -> int:
-    return int(POLICIES[policy].find_triggers(SCORES, threshold, signal="speak").sum())
+    return int(POLICIES[policy].find_triggers(SCORES, threshold, signal="speak", fps=2).sum())
 
 
 def test_decisions_follow_the_threshold_and_the_rule_of_an_imported_signal(page: Page) -> None:

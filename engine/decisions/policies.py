@@ -11,6 +11,7 @@ second and the fourth frame. The count restarts after each trigger, and at the f
 import math
 import operator
 import tomllib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,6 +52,8 @@ class DecisionPolicy:
     """A frame whose own value is at least this exceeds in any case; None for no such frame."""
     refractory_s: float | None = None
     """Least time from one trigger to the next; None for no such time."""
+    over_s: float | None = None
+    """The time of a surge."""
     words: str = ""
     """When a signal triggers, for a list of rules."""
 
@@ -232,11 +235,38 @@ class _Drop(_Rise):
     sign = -1.0
 
 
+class _Surge(_Rise):
+    """**Source**: ``trigger_detection`` of Em-Garde, which has two conditions: the rise, and above the older mean."""
+
+    def __init__(self, policy: DecisionPolicy, *, signal: Signal, threshold: float, fps: float) -> None:
+        super().__init__(policy, signal=signal, threshold=threshold, fps=fps)
+        assert policy.over_s is not None, "a surge needs over_s"
+        self.recent = deque([math.nan] * count_frames(policy.over_s, fps))
+        self.total, self.num_older = 0.0, 0
+
+    def measure(self, value: float) -> float:
+        self.recent.append(value)
+        before = self.recent.popleft()
+        if not math.isnan(before):
+            self.total += before
+            self.num_older += 1
+        rise = value - before
+        # a rise to at most the mean counts as 0, which no threshold lets through: one number for both conditions
+        return rise if math.isnan(rise) or value > self.total / self.num_older else min(rise, 0.0)
+
+    @classmethod
+    def axis(cls, low: float, high: float, levels: Sequence[Numbers], num_turns: int) -> tuple[float, float]:
+        """End at the largest rise."""
+        highest = max((float(np.max(one, where=one > 0, initial=0)) for one in levels), default=0.0)
+        return 0.0, highest or high - low
+
+
 RULES: Final[dict[str, type[TriggerCounter]]] = {
     "value": TriggerCounter,
     "sum": _Sum,
     "drop": _Drop,
     "rise": _Rise,
+    "surge": _Surge,
 }
 """The kinds of rules by the ``level`` of a policy."""
 

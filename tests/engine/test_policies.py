@@ -109,6 +109,18 @@ def test_a_frame_is_ranked_by_the_number_that_is_compared(values: list[float], p
         assert math.isnan(level) or low <= level <= high
 
 
+@given(probs=st.lists(st.integers(0, 8), max_size=20), threshold=st.integers(0, 4))
+def test_a_surge_is_that_of_em_garde(probs: list[int], threshold: int) -> None:
+    # at 2 frames per second: above the value 2 frames before by more than the threshold, and above the mean until then
+    values = [prob / 8 for prob in probs]
+    wanted = [
+        frame >= 2 and value - values[frame - 2] > threshold / 8 and value > np.mean(values[: frame - 1])
+        for frame, value in enumerate(values)
+    ]
+    found = POLICIES["surge"].find_triggers(values, threshold / 8, signal="speak", fps=2)
+    assert found.tolist() == wanted
+
+
 @dataclass
 class ProbRunner(ScriptedRunner):
     """Answers with given probabilities at the images; every text is short."""

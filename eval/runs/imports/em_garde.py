@@ -2,9 +2,8 @@
 
 ``id``, ``video_path``, ``similarities`` (``curr_time``, ``similarities`` of the proposals, ``processing_time`` in
 seconds), ``detections`` (times at which the signal rose) and ``checked_detections`` (``time``, ``response``). The
-signal of a step is the largest similarity of its proposals; a detection is a state. Its rule, a rise over one second
-above the mean of all older values, is no policy of signals here. **Source**: Em-Garde (7d6922e),
-``ovo_bench_eval_online.py`` and ``trigger_detection.py``.
+signal of a step is the largest similarity of its proposals; a detection is a state. The policy ``surge`` is its rule
+for one proposal. **Source**: Em-Garde (7d6922e), ``ovo_bench_eval_online.py`` and ``trigger_detection.py``.
 """
 
 import math

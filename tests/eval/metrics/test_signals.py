@@ -80,6 +80,14 @@ def test_a_fall_ranks_frames_by_the_fall() -> None:
     assert (found["num_hits"], found["num_false_alarms"], found["auroc"]) == (2, 0, 1)
 
 
+def test_a_surge_ranks_frames_by_the_rise_above_the_older_mean() -> None:
+    # The rises in a second are unknown, 0.75, -0.5, 0.5 and -0.25; each of the two is above the mean before it.
+    spec = SignalSpec(name="s", threshold=0.25, decides="speak", policy="surge")
+    found = scores(spec, [0.0, 0.75, 0.25, 0.75, 0.5])
+    assert (found["num_hits"], found["num_false_alarms"], found["auroc"]) == (2, 0, 1)
+    assert math.isnan(found["brier"]), "a rise is no probability"
+
+
 def test_a_signal_that_decides_nothing_has_no_scores() -> None:
     spec = SignalSpec(name="s")
     assert summarize_signals([spec], [count_signals([spec], SAMPLE, outputs([0.5] * 5))]) == {}

@@ -1,11 +1,14 @@
 """Sweeps over the thresholds of named signals, with scores worked out by hand."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stepscope.app.cli.stepscope import main
+from stepscope.engine.decisions.policies import POLICIES
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
@@ -13,7 +16,7 @@ from stepscope.eval.sweeps.best_point import find_best
 from stepscope.eval.sweeps.folder import read_sweep, write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores
 from stepscope.eval.sweeps.preview import preview
-from stepscope.eval.sweeps.traces import Traces, make_choice_grid, read_traces
+from stepscope.eval.sweeps.traces import Trace, Traces, make_choice_grid, read_traces
 from tests.support.data.recorded import record_toy
 
 
@@ -64,6 +67,16 @@ def test_the_thresholds_span_the_values_the_falls_and_the_sums(traces: Traces) -
         "informative": (0.2, 2.0, 3.8),  # 8 * 0.5 over two references, twice
         "not talk": (0.05, 0.5, 0.95),
     }
+
+
+def test_the_thresholds_of_a_surge_span_its_rises(traces: Traces) -> None:
+    signal = traces.find("yes")
+    values = np.array([0.0, 0.0, 0.02, 0.04, math.nan, 0.01])
+    trace = Trace(values=values, expected_frames=np.array([3]), fps=2)
+    surge = replace(signal, policy=POLICIES["surge"], videos={"a": trace})
+    unknown = replace(trace, values=np.array([math.nan, 1.0]))
+    assert replace(surge, videos={"a": unknown}).make_axis(3) == (0.05, 0.5, 0.95)
+    assert surge.make_axis(3) == (0.002, 0.02, 0.038)  # 5 %, 50 % and 95 % of the rise of 0.04 within two frames
 
 
 def test_the_best_point_names_the_signal_and_the_other_decision_has_no_threshold(traces: Traces) -> None:

@@ -112,7 +112,29 @@ class Drop extends Rise {
   sign = -1;
 }
 
-const RULES = { value: TriggerCounter, sum: Sum, drop: Drop, rise: Rise };
+class Surge extends Rise {
+  static words = ({ over_s }) => `rise in ${over_s} s `;
+  total = 0;
+  numOlder = 0;
+
+  constructor(policy, signal, threshold, fps) {
+    super(policy, signal, threshold, fps);
+    this.recent = Array.from({ length: countFrames(policy.over_s, fps) }, () => NaN);
+  }
+
+  measure(value) {
+    const before = this.recent.shift();
+    this.recent.push(value);
+    if (!Number.isNaN(before)) {
+      this.total += before;
+      this.numOlder += 1;
+    }
+    const rise = value - before;
+    return Number.isNaN(rise) || value > this.total / this.numOlder ? rise : Math.min(rise, 0);
+  }
+}
+
+const RULES = { value: TriggerCounter, sum: Sum, drop: Drop, rise: Rise, surge: Surge };
 
 // The kind of a policy's rule.
 export const kindOf = ({ level }) => RULES[level ?? "value"];

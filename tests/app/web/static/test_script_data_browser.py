@@ -192,6 +192,7 @@ def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
         ("not-talk", 1, ["≥ 0.50", "≥"]),
         ("heads", 3, ["> 0.50, 3 in a row", "≤"]),
         ("running-sum", 1, ["sum > 0.50", "≤"]),
+        ("surge", 1, ["rise in 1 s > 0.50", "≤"]),
     ):
         policy = replace(POLICIES[name], frames_in_a_row=frames).pack()
         assert run(page, "policy", "conditionText, exceeds, signOf", body, policy) == texts

@@ -261,12 +261,24 @@ class _Surge(_Rise):
         return 0.0, highest or high - low
 
 
+class _Hysteresis(TriggerCounter):
+    follows_triggers = True
+
+    def measure(self, value: float) -> float:
+        self.is_armed = self.is_armed or value <= self.threshold - 0.5 * abs(self.threshold)
+        return value
+
+    def follow_trigger(self) -> None:
+        self.is_armed = False
+
+
 RULES: Final[dict[str, type[TriggerCounter]]] = {
     "value": TriggerCounter,
     "sum": _Sum,
     "drop": _Drop,
     "rise": _Rise,
     "surge": _Surge,
+    "hysteresis": _Hysteresis,
 }
 """The kinds of rules by the ``level`` of a policy."""
 

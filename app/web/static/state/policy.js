@@ -134,7 +134,18 @@ class Surge extends Rise {
   }
 }
 
-const RULES = { value: TriggerCounter, sum: Sum, drop: Drop, rise: Rise, surge: Surge };
+class Hysteresis extends TriggerCounter {
+  measure(value) {
+    this.isArmed ||= value <= this.threshold - 0.5 * Math.abs(this.threshold);
+    return value;
+  }
+
+  followTrigger() {
+    this.isArmed = false;
+  }
+}
+
+const RULES = { value: TriggerCounter, sum: Sum, drop: Drop, rise: Rise, surge: Surge, hysteresis: Hysteresis };
 
 // The kind of a policy's rule.
 export const kindOf = ({ level }) => RULES[level ?? "value"];

@@ -15,7 +15,7 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.sweeps.best_point import find_best
 from stepscope.eval.sweeps.folder import read_sweep, write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores
-from stepscope.eval.sweeps.preview import preview
+from stepscope.eval.sweeps.preview import count_thresholds, preview
 from stepscope.eval.sweeps.traces import Trace, Traces, make_choice_grid, read_traces
 from tests.support.data.recorded import record_toy
 
@@ -77,6 +77,15 @@ def test_the_thresholds_of_a_surge_span_its_rises(traces: Traces) -> None:
     unknown = replace(trace, values=np.array([math.nan, 1.0]))
     assert replace(surge, videos={"a": unknown}).make_axis(3) == (0.05, 0.5, 0.95)
     assert surge.make_axis(3) == (0.002, 0.02, 0.038)  # 5 %, 50 % and 95 % of the rise of 0.04 within two frames
+
+
+def test_hysteresis_is_counted_at_each_threshold() -> None:
+    # above 0.5: frame 0; 1 is still high; 2 falls to 0.25; 3 is within 5 s; 6 is right, in both videos. Above 0.25 the
+    # fall must reach 0.125, which the second video does not: frame 0 alone.
+    trace = Trace(values=np.array([0.75, 1, 0.25, 1, 1, 0, 1]), expected_frames=np.array([6]), fps=1)
+    second = replace(trace, values=np.array([0.75, 1, 0.25, 1, 1, 0.5, 1]))
+    counts = count_thresholds([trace, second], [0.25, 0.5], policy=POLICIES["hysteresis"])
+    assert [(count.num_hits, count.num_false_alarms) for count in counts] == [(1, 2), (2, 2)]
 
 
 def test_the_best_point_names_the_signal_and_the_other_decision_has_no_threshold(traces: Traces) -> None:

@@ -193,9 +193,31 @@ def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
         ("heads", 3, ["> 0.50, 3 in a row", "≤"]),
         ("running-sum", 1, ["sum > 0.50", "≤"]),
         ("surge", 1, ["rise in 1 s > 0.50", "≤"]),
+        ("hysteresis", 1, ["> 0.50, 5 s apart", "≤"]),
     ):
         policy = replace(POLICIES[name], frames_in_a_row=frames).pack()
         assert run(page, "policy", "conditionText, exceeds, signOf", body, policy) == texts
+
+
+def test_a_signal_is_drawn_by_the_numbers_that_its_rule_compares(page: Page) -> None:
+    values = [0.0, 0.5, 0.25, 1.0, 0.0, 1.0]
+    signal = {"title": "score", "low": 0, "high": 1, "decides": "speak", "values": floats(*values)}
+    rules = (("surge", 0.25), ("hysteresis", 0.5), ("hysteresis", None))
+    named = [{**signal, "policy": POLICIES[name].pack(), "threshold": threshold} for name, threshold in rules]
+    body = """const { setLevels } = await import(new URL("state/signals.js", location.href)), data = unpack(arg);
+        const levelsOf = (series) => [...data[series]].map((level) => (Number.isNaN(level) ? null : level));
+        const decided = data.named.map(({ name }) => {
+            const { hits, alarms } = new EventCounts(data, name, data.thresholds[name] ?? 0.5, false).extend();
+            return [...hits, ...alarms];
+        });
+        const rows = data.named.map(({ series, low, high, canMove }) => [levelsOf(series), low, high, canMove]);
+        setLevels(data, "signal-0", 0.75);
+        return [decided, rows, levelsOf("signal-0 level")];"""
+    decided, rows, again = run(page, "data", "unpack, EventCounts", body, packed_run(6, expected=None, named=named))
+    assert decided == [[3], [3], [3]], "0.5 is not above 0.5, and at the last frame 5 s have not passed"
+    rises = [None, None, 0.25, 0.5, -0.25, 0]  # over two frames
+    assert rows == [[rises, -1, 1, True], [values, 0, 1, True], [values, 0, 1, True]]
+    assert again == rises, "triggers do not change them"
 
 
 def test_the_panel_compares_as_the_policy_does(page: Page) -> None:

@@ -20,10 +20,10 @@ import { mountProvenance } from "./panels/provenance.js";
 import { drawReview, mountReview } from "./review/review.js";
 import { showIncrement, showRun } from "./run.js";
 import { goToRow } from "./playback/selection.js";
-import { host, listeners, review, shown, state, ui } from "./state/state.js";
+import { host, listeners, review, shown, state, thresholds, ui } from "./state/state.js";
 import { SignalLayer } from "./signals/layer.js";
 import { sendWaiting } from "./review/sync.js";
-import { applyThresholds, dragThreshold, mountThresholds, moveThresholds } from "./playback/thresholds.js";
+import { applyThresholds, dragThreshold, mountThresholds, moveThresholds } from "./playback/threshold_moves.js";
 import { mountTour } from "./panels/tour.js";
 import { Transcript } from "./panels/transcript.js";
 import { VideoPlayer } from "./playback/video.js";
@@ -147,7 +147,7 @@ function exposeForTests() {
     cursor: state.stopIndex,
     thresholds: { ...shown.thresholds },
     runThresholds: state.data?.thresholds ?? null,
-    isAtRest: !state.movedThresholds && !state.requestedThresholds,
+    isAtRest: thresholds.isAtRest,
     counts: Object.fromEntries(
       Object.keys(shown.counts).map((name) => [
         name,

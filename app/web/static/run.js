@@ -18,7 +18,7 @@ import { canFail, collectStops, openingText } from "./playback/stops.js";
 import { sendWaiting } from "./review/sync.js";
 import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
-import { settleThresholds } from "./playback/thresholds.js";
+import { settleThresholds } from "./playback/threshold_moves.js";
 
 let kept = null; // the selected event, while its video streams again: until that ends, there are no events
 

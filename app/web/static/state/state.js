@@ -1,6 +1,7 @@
 // The shared mutable state of the player. Imports only constants, so that every module can import it.
 
 import { KINDS } from "./data.js";
+import { Thresholds } from "./thresholds.js";
 
 // The page around the player, under Gradio's names for the script of a component: element, trigger, props, server,
 // watch. `settings` of the component never change: whether the page `can_run` the model (exact runs, prompts and
@@ -35,18 +36,23 @@ export const state = {
   sleeping: 0, // last frame and time drawn, -1 to draw them again, and the timer of the paused loop
   shownFrame: -1, // the frame that the panel shows
   latest: 0, // time of the latest frame of a live session, in seconds
-  movedThresholds: null, // thresholds {speak, update} that were moved and not requested yet
-  requestedThresholds: null, // requested, not run yet
   isPointerDown: false,
   isMouseActive: false, // a button is down; the last input came from the pointer, not the keyboard
   lowSimilarity: 0.8, // a lower similarity is low; "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90
   isStatusOfJudgement: false, // whether the status line is about failures or events
 };
 
+export const thresholds = new Thresholds();
+
+// What painters show of the run.
 export const shown = {
-  thresholds: { speak: 0.5, update: 0.5 },
+  get thresholds() {
+    return thresholds.shown;
+  },
+  get isPreview() {
+    return thresholds.isPreview;
+  },
   counts: {},
-  isPreview: false,
   region: null,
   isLooping: false,
 };

@@ -9,7 +9,7 @@ import { countedNames } from "../state/signals.js";
 import { find } from "../dom/dom.js";
 import { layerTurns } from "../review/layer.js";
 import { movePlayhead, redrawPlayhead } from "../playback/playhead.js";
-import { host, kinds, shown, state, ui } from "../state/state.js";
+import { host, kinds, shown, state, thresholds, ui } from "../state/state.js";
 import { canFail, LOW_SIMILARITY } from "../playback/stops.js";
 
 const countsCache = {};
@@ -133,7 +133,7 @@ export function reveal(time) {
 
 function previewText(run) {
   if (!shown.isPreview && !run) return "";
-  const isMoving = state.movedThresholds !== null && state.isPointerDown;
+  const isMoving = thresholds.moved !== null && state.isPointerDown;
   const next = !shown.isPreview
     ? ""
     : !host.settings.can_run

@@ -9,7 +9,7 @@ import { seek } from "../playback/playhead.js";
 import { clearSelection, selectMark } from "../playback/selection.js";
 import { listeners, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
-import { requestExactRun } from "../playback/thresholds.js";
+import { requestExactRun } from "../playback/threshold_moves.js";
 
 function pan(share) {
   const by = share * (ui.timeline.view.end - ui.timeline.view.start);

@@ -17,10 +17,11 @@ page = scripts.page
 WIDTH = 600
 SETTINGS = {name: {"hits": [1], "misses": [2], "alarms": [4]} for name in ("speak", "update")}
 PREPARE = """
-    const { unpack } = await import(arg.data), { shown } = await import(arg.state);
+    const { unpack } = await import(arg.data), { shown, thresholds } = await import(arg.state);
     const { LANES } = await import(arg.table), { defineLane } = await import(arg.lane);
     document.body.innerHTML = "<canvas></canvas>";
-    Object.assign(shown, { counts: arg.counts, thresholds: { speak: 0.35, update: 0.9 } });
+    shown.counts = arg.counts;
+    thresholds.shown = { speak: 0.35, update: 0.9 };
     const timeline = new Timeline(document.querySelector("canvas"));
     const show = (packed) => {
         const run = unpack(structuredClone(packed));
@@ -46,7 +47,7 @@ def on_timeline(page: Page, body: str, *packed: dict[str, Any]) -> Any:
     """Run a body with a timeline, ``show`` for a packed run, and the packed runs as ``packed``."""
     modules = {
         name: address(name)
-        for name in ("data", "state", "table", "lane", "increments", "thresholds", "inspection", "decision_marks")
+        for name in ("data", "state", "table", "lane", "increments", "threshold_moves", "inspection", "decision_marks")
     }
     argument = {**modules, "counts": SETTINGS, "width": WIDTH, "packed": packed}
     return run(page, "timeline", "Timeline", f"{PREPARE} const packed = arg.packed; {body}", argument)
@@ -247,12 +248,13 @@ def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_kno
     ]
     body = """
         const whole = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
-        const { settleThresholds, applyThresholds } = await import(arg.thresholds);
+        const { settleThresholds, applyThresholds } = await import(arg.threshold_moves);
         const { highestNear, highestText } = await import(arg.inspection);
         const failure = { kind: "missed", frame: 3 }, before = highestText(highestNear(whole, failure), whole);
         const nothing = highestNear(whole, { kind: "missed update", frame: 3 });
-        state.data = whole;
         Object.assign(host, { settings: {}, trigger: () => {} });
+        state.data = whole;
+        settleThresholds();
         applyThresholds({ used: { run: "other", signals: { relevance: 0.3 } } });
         const others = shown.thresholds["signal-0"];
         try { applyThresholds({ used: { run: "toy", signals: { relevance: 0.6 } } }); } catch {} // nothing to repaint
@@ -287,10 +289,11 @@ def test_a_threshold_that_the_run_does_not_have_is_invented_nowhere(page: Page) 
     signals = [named("gate", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1], threshold=None, key="gate")]
     body = """
         const run = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
-        const { applyThresholds } = await import(arg.thresholds);
+        const { settleThresholds, applyThresholds } = await import(arg.threshold_moves);
         const { highestNear, highestText } = await import(arg.inspection);
-        state.data = run;
         Object.assign(host, { settings: {}, trigger: () => {} });
+        state.data = run;
+        settleThresholds();
         const words = () => highestText(highestNear(run, { kind: "missed", frame: 3 }), run), before = words();
         try { applyThresholds({ used: { run: "toy", signals: { gate: 0.63 } } }); } catch {} // nothing to repaint
         return [before, words(), run.thresholds["signal-0"] ?? null, shown.thresholds["signal-0"]];

@@ -3,6 +3,7 @@
 
 import { clockText, countText } from "../player/state/data.js";
 import { createNode } from "../player/dom/dom.js";
+import { mount } from "../player/main.js";
 import { drawTiles } from "./scores.js";
 import { drawThresholds, showThresholds } from "./thresholds.js";
 
@@ -37,7 +38,6 @@ export async function openVideo(rows, row, text) {
     if (name === "export_run") saveFile(`${row.exports}${detail.content}`, `${row.label}-${detail.content}`);
   };
   const settings = { video_id: "video", can_run: false, can_review: false, verdicts: [], plotly_url: "plotly.min.js" };
-  const { mount } = await import("../player/main.js"); // it reads the address when it loads
   mount({ element: player, trigger, props: { value: text }, settings, server: {}, watch() {} });
   previewLinked(link);
   return describe(row, packed, link, isMoment);

@@ -5,7 +5,7 @@ import { copyLink } from "./address.js";
 import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
-import { createNode, find, returnFocus } from "./dom/dom.js";
+import { createNode, returnFocus } from "./dom/dom.js";
 import { stepFailure, toggleOnlyKind } from "./playback/failure_stops.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
@@ -15,7 +15,6 @@ import { redrawPlayhead, seek } from "./playback/playhead.js";
 import { toggleSpeech } from "./playback/speech.js";
 import { giveVerdict } from "./review/review.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
-import { host, listeners, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { nextTab, openTab } from "./panels/tabs.js";
 import { startTour } from "./panels/tour.js";
@@ -60,23 +59,21 @@ const REVIEW_KEYS = [
 // Where E has no text to edit, the keys that follow it at the pace of typing are a text, and must change nothing.
 const TYPING_MS = 700,
   CHANGES = /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|earlier|later)$/;
-let typedAtMs = -Infinity;
-let commandByKey = {}; // by the key in lower case
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
-function keyRows() {
+function keyRows(player) {
   const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [
     keys,
     names,
-    words.startsWith("verdict") ? words + host.settings.verdicts.join(", ") : words,
+    words.startsWith("verdict") ? words + player.settings.verdicts.join(", ") : words,
   ]);
-  const keys = KEYS.filter(([, names]) => !["inspect", "ask", "speech"].includes(names) || host.settings.can_run);
-  return host.settings.can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
+  const keys = KEYS.filter(([, names]) => !["inspect", "ask", "speech"].includes(names) || player.settings.can_run);
+  return player.settings.can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
 }
 
-function bindKeys() {
+function bindKeys(player) {
   return Object.fromEntries(
-    keyRows().flatMap(([keys, names]) => {
+    keyRows(player).flatMap(([keys, names]) => {
       const [all, found] = [keys.split(" "), names.split(" ")];
       return all.map((key, number) => [
         key === "Space" ? " " : key.toLowerCase(),
@@ -86,125 +83,128 @@ function bindKeys() {
   );
 }
 
-function stepFrame(by) {
-  ui.video.pause();
-  const frame = Math.min(state.data.times.length - 1, Math.max(0, frameAt(state.data, ui.video.time) + by));
-  if (frame >= 0) seek(state.data.times[frame] + 1e-3);
-  reveal(ui.video.time);
+function stepFrame(player, by) {
+  player.video.pause();
+  const frame = Math.min(player.data.times.length - 1, Math.max(0, frameAt(player.data, player.video.time) + by));
+  if (frame >= 0) seek(player, player.data.times[frame] + 1e-3);
+  reveal(player, player.video.time);
 }
 
-function stepPicture(by) {
-  ui.video.pause();
-  seek((Math.floor(ui.video.time * state.data.video_fps + 1e-3) + by + 0.01) / state.data.video_fps);
+function stepPicture(player, by) {
+  player.video.pause();
+  seek(player, (Math.floor(player.video.time * player.data.video_fps + 1e-3) + by + 0.01) / player.data.video_fps);
 }
 
 const commands = {
-  play: () => (ui.video.isPaused ? ui.video.play() : ui.video.pause(), redrawPlayhead()),
-  previousFrame: () => stepFrame(-1),
-  nextFrame: () => stepFrame(1),
-  previousPicture: () => stepPicture(-1),
-  nextPicture: () => stepPicture(1),
-  back: () => seek(ui.video.time - 5),
-  forward: () => seek(ui.video.time + 5),
-  toStart: () => seek(state.data.begin_s),
-  toEnd: () => seek(state.data.duration_s),
-  slower: () => changeRate(-1),
-  faster: () => changeRate(1),
-  previousFailure: () => stepFailure(-1),
-  nextFailure: () => stepFailure(1),
+  play: (player) => (player.video.isPaused ? player.video.play() : player.video.pause(), redrawPlayhead(player)),
+  previousFrame: (player) => stepFrame(player, -1),
+  nextFrame: (player) => stepFrame(player, 1),
+  previousPicture: (player) => stepPicture(player, -1),
+  nextPicture: (player) => stepPicture(player, 1),
+  back: (player) => seek(player, player.video.time - 5),
+  forward: (player) => seek(player, player.video.time + 5),
+  toStart: (player) => seek(player, player.data.begin_s),
+  toEnd: (player) => seek(player, player.data.duration_s),
+  slower: (player) => changeRate(player, -1),
+  faster: (player) => changeRate(player, 1),
+  previousFailure: (player) => stepFailure(player, -1),
+  nextFailure: (player) => stepFailure(player, 1),
   onlyThisKind: toggleOnlyKind,
-  regionStart: () => setRegion(ui.video.time, shown.region?.[1] ?? state.data.duration_s),
-  regionEnd: () => setRegion(shown.region?.[0] ?? 0, ui.video.time),
-  loop: () => setLoop(!shown.isLooping),
+  regionStart: (player) => setRegion(player, player.video.time, player.shown.region?.[1] ?? player.data.duration_s),
+  regionEnd: (player) => setRegion(player, player.shown.region?.[0] ?? 0, player.video.time),
+  loop: (player) => setLoop(player, !player.shown.isLooping),
   clearRegion,
-  zoomIn: () => zoom(0.5),
-  zoomOut: () => zoom(2),
-  fit: () => setView(state.data.begin_s, state.data.duration_s),
-  nextCaptions: () => {
-    const box = find("captions");
+  zoomIn: (player) => zoom(player, 0.5),
+  zoomOut: (player) => zoom(player, 2),
+  fit: (player) => setView(player, player.data.begin_s, player.data.duration_s),
+  nextCaptions: (player) => {
+    const box = player.find("captions");
     box.selectedIndex = (box.selectedIndex + 1) % 3;
-    setCaptions(box.value);
+    setCaptions(player, box.value);
   },
-  nextTab: () => openTab(nextTab()),
+  nextTab: (player) => openTab(player, nextTab(player)),
   copyLink,
   inspect: openInspection,
   ask: focusQuestion,
   speech: toggleSpeech,
   help: showHelp,
-  previousEvent: () => stepEvent(-1),
-  nextEvent: () => stepEvent(1),
-  nextUnreviewed: () => goToUnreviewed(),
+  previousEvent: (player) => stepEvent(player, -1),
+  nextEvent: (player) => stepEvent(player, 1),
+  nextUnreviewed: (player) => goToUnreviewed(player),
   splitPair,
-  tags: () => {
-    openTab("review");
-    find("tags").focus();
+  tags: (player) => {
+    openTab(player, "review");
+    player.find("tags").focus();
   },
-  note: () => {
-    openTab("review");
-    find("note").focus();
+  note: (player) => {
+    openTab(player, "review");
+    player.find("note").focus();
   },
-  undo: () => undoOrRedo("undo"),
-  redo: () => undoOrRedo("redo"),
+  undo: (player) => undoOrRedo(player, "undo"),
+  redo: (player) => undoOrRedo(player, "redo"),
   editText,
   deleteTurn,
   addTurn,
   markSpan: beginSpan,
-  earlier: () => nudge(-1),
-  later: () => nudge(1),
+  earlier: (player) => nudge(player, -1),
+  later: (player) => nudge(player, 1),
 };
 
-function runCommand(name) {
-  if (!state.data && name !== "help") return setStatus("Nothing to play yet: press Run.");
-  updatePlayhead();
-  setStatus("");
-  commands[name]();
+function runCommand(player, name) {
+  const [, verdict] = name.match(/^verdict(\d)$/) ?? [];
+  if (!player.data && name !== "help") return setStatus(player, "Nothing to play yet: press Run.");
+  updatePlayhead(player);
+  setStatus(player, "");
+  if (verdict) giveVerdict(player, player.settings.verdicts[verdict - 1]);
+  else commands[name](player);
 }
 
-function changeRate(by) {
-  const box = find("rate");
+function changeRate(player, by) {
+  const box = player.find("rate");
   box.selectedIndex = Math.min(box.options.length - 1, Math.max(0, box.selectedIndex + by));
-  ui.video.setRate(Number(box.value));
-  setStatus(`Speed ${box.value}×`);
+  player.video.setRate(Number(box.value));
+  setStatus(player, `Speed ${box.value}×`);
 }
 
-export function setRegion(from, to) {
-  shown.region = [Math.min(from, to), Math.max(from, to)];
-  setStatus(`Region ${clockText(shown.region[0])} to ${clockText(shown.region[1])}`);
-  requestPaint();
+export function setRegion(player, from, to) {
+  player.shown.region = [Math.min(from, to), Math.max(from, to)];
+  setStatus(player, `Region ${clockText(player.shown.region[0])} to ${clockText(player.shown.region[1])}`);
+  requestPaint(player);
 }
 
-function setLoop(isOn) {
-  if (isOn && !shown.region) setRegion(ui.timeline.view.start, ui.timeline.view.end);
-  shown.isLooping = isOn;
-  find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
+function setLoop(player, isOn) {
+  if (isOn && !player.shown.region) setRegion(player, player.timeline.view.start, player.timeline.view.end);
+  player.shown.isLooping = isOn;
+  player.find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
   setStatus(
+    player,
     isOn
-      ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}`
+      ? `Loop ${clockText(player.shown.region[0])} to ${clockText(player.shown.region[1])}`
       : "No loop. R loops the region again, F clears it.",
   );
-  requestPaint();
+  requestPaint(player);
 }
 
-function clearRegion() {
-  if (!shown.region) return setStatus("There is no region: I and O set its ends.");
-  setLoop(false);
-  shown.region = null;
-  setStatus("The region is cleared.");
+function clearRegion(player) {
+  if (!player.shown.region) return setStatus(player, "There is no region: I and O set its ends.");
+  setLoop(player, false);
+  player.shown.region = null;
+  setStatus(player, "The region is cleared.");
 }
 
-function setCaptions(which) {
-  ui.video.caption(state.data, which);
-  setStatus(which === "off" ? "No captions" : `Captions: ${which}`);
+function setCaptions(player, which) {
+  player.video.caption(player.data, which);
+  setStatus(player, which === "off" ? "No captions" : `Captions: ${which}`);
 }
 
-function focusQuestion() {
+function focusQuestion(player) {
   const box = document.querySelector("#question textarea, #question input");
-  ui.video.pause();
+  player.video.pause();
   if (box?.offsetParent) {
     box.focus({ preventScroll: true });
     box.scrollIntoView({ block: "nearest" }); // no further than needed: the answer is about the video above
-  } else if (box) setStatus("This run was made by a different model, which cannot be asked here.");
-  else setStatus("This page answers no questions.");
+  } else if (box) setStatus(player, "This run was made by a different model, which cannot be asked here.");
+  else setStatus(player, "This page answers no questions.");
 }
 
 // Gradio's controls of the video take every key for a click: Tab past them would start playback. Only Enter and Space
@@ -215,13 +215,13 @@ function keepFromVideo(event) {
   if (event.key !== "Tab" && !document.dispatchEvent(new KeyboardEvent("keydown", event))) event.preventDefault();
 }
 
-function showHelp() {
-  const dialog = find("help");
+function showHelp(player) {
+  const dialog = player.find("help");
   if (dialog.open) return dialog.close();
-  dialog.onclose = () => ui.canvas.focus({ preventScroll: true }); // not the button again, which Space would press
+  dialog.onclose = () => player.canvas.focus({ preventScroll: true }); // not the button again, which Space would press
   const table = createNode("table");
   const names = { ArrowLeft: "←", ArrowRight: "→" };
-  for (const [keys, , words] of keyRows()) {
+  for (const [keys, , words] of keyRows(player)) {
     const row = table.insertRow();
     const cell = row.insertCell();
     cell.append(...keys.split(" ").map((key) => createNode("kbd", "", names[key] ?? key)));
@@ -231,7 +231,7 @@ function showHelp() {
   close.addEventListener("click", () => dialog.close());
   const tour = createNode("button", "ss-start-tour", "tour of the page");
   tour.addEventListener("click", () => {
-    dialog.onclose = startTour;
+    dialog.onclose = () => startTour(player);
     dialog.close();
   });
   const signs = createNode("table");
@@ -252,7 +252,7 @@ function showHelp() {
     createNode("p", "ss-dim", bands),
     createNode("h3", "", "Causes, where the manifest names one"),
     causes,
-    ...(host.settings.can_run ? [tour] : []),
+    ...(player.settings.can_run ? [tour] : []),
     close,
   );
   dialog.showModal();
@@ -269,27 +269,30 @@ const RESERVED_KEYS = [
   ["button, a, summary, [role=button], [role=tab], [type=checkbox]", [" "]],
 ];
 
-export function mountCommands() {
-  host.settings.verdicts.forEach((verdict, number) => {
-    commands[`verdict${number + 1}`] = () => giveVerdict(verdict);
-  });
-  commandByKey = bindKeys();
-  ui.root.addEventListener("click", (event) => {
+export function mountCommands(player) {
+  const commandByKey = bindKeys(player);
+  let typedAtMs = -Infinity;
+  player.root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do], [data-tab]");
-    if (button && event.detail) returnFocus(button);
-    if (button?.dataset.tab) openTab(button.dataset.tab);
-    else if (button) runCommand(button.dataset.do);
+    if (button && event.detail) returnFocus(player, button);
+    if (button?.dataset.tab) openTab(player, button.dataset.tab);
+    else if (button) runCommand(player, button.dataset.do);
   });
-  window.addEventListener("keydown", keepFromVideo, { capture: true, signal: listeners.signal });
-  find("rate").addEventListener("change", (event) => ui.video.setRate(Number(event.target.value)));
-  find("captions").addEventListener("change", (event) => {
-    if (state.data) setCaptions(event.target.value);
+  window.addEventListener("keydown", keepFromVideo, { capture: true, signal: player.listeners.signal });
+  player.find("rate").addEventListener("change", (event) => player.video.setRate(Number(event.target.value)));
+  player.find("captions").addEventListener("change", (event) => {
+    if (player.data) setCaptions(player, event.target.value);
   });
   document.addEventListener(
     "keydown",
     (event) => {
-      const dialog = ui.root.querySelector("dialog[open]");
-      if (event.ctrlKey || event.metaKey || event.altKey || (dialog && (dialog !== find("help") || event.key !== "?")))
+      const dialog = player.root.querySelector("dialog[open]");
+      if (
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        (dialog && (dialog !== player.find("help") || event.key !== "?"))
+      )
         return;
       const target = event.composedPath()[0];
       if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key))))
@@ -297,13 +300,13 @@ export function mountCommands() {
       const name = commandByKey[event.key.toLowerCase()],
         isTyped = event.timeStamp - typedAtMs < TYPING_MS;
       if (isTyped) typedAtMs = event.timeStamp;
-      if (!name || (!ui.root.offsetParent && !ui.canvas.offsetParent)) return;
+      if (!name || (!player.root.offsetParent && !player.canvas.offsetParent)) return;
       event.preventDefault();
       if (isTyped && CHANGES.test(name))
-        return setStatus("Nothing is edited here: keys that are typed right after E change nothing.");
-      runCommand(name);
-      if (name === "editText" && document.activeElement !== find("edited")) typedAtMs = event.timeStamp;
+        return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
+      runCommand(player, name);
+      if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;
     },
-    { signal: listeners.signal },
+    { signal: player.listeners.signal },
   );
 }

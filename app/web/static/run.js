@@ -3,7 +3,7 @@
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText } from "./state/data.js";
-import { find, focusedInput } from "./dom/dom.js";
+import { focusedInput } from "./dom/dom.js";
 import { drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
 import { showChanges } from "./panels/failure_changes.js";
 import { closeInspection, isForeignRun } from "./panels/inspection.js";
@@ -11,7 +11,6 @@ import { requestScoring } from "./review/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
 import { drawProvenance } from "./panels/provenance.js";
 import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
-import { host, layer, review, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { redrawPlayhead } from "./playback/playhead.js";
 import { canFail, collectStops, openingText } from "./playback/stops.js";
@@ -20,159 +19,165 @@ import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
 import { settleThresholds } from "./playback/threshold_moves.js";
 
-let kept = null; // the selected event, while its video streams again: until that ends, there are no events
-
 // Shows another run, or the first part of a streaming run; null for none.
-export function showRun(next) {
-  const isSame = state.data !== null && next?.video_id === state.data.video_id;
-  if (state.data !== null && !isSame) review.saved = ""; // of the video before
-  if (!isSame) kept = null;
-  else if (state.selectedTime !== null && currentEvent()) kept = { key: review.current, time: state.selectedTime };
-  if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current))
-    focusedInput()?.blur();
-  ui.video.refresh();
-  if (next?.run !== state.data?.run || !isSame) closeInspection();
+export function showRun(player, next) {
+  const isSame = player.data !== null && next?.video_id === player.data.video_id;
+  if (player.data !== null && !isSame) player.review.saved = ""; // of the video before
+  if (!isSame) player.kept = null;
+  else if (player.selectedTime !== null && currentEvent(player))
+    player.kept = { key: player.review.current, time: player.selectedTime };
+  if (!isSame || ![...next.events, ...(player.layer?.turns ?? [])].some(({ key }) => key === player.review.current))
+    focusedInput(player)?.blur();
+  player.video.refresh();
+  if (next?.run !== player.data?.run || !isSame) closeInspection(player);
   // it was about another run or judgement
-  if (next?.run !== state.data?.run || state.isStatusOfJudgement) setStatus("");
-  state.data = next;
-  ui.root.classList.toggle("ss-has-run", Boolean(state.data));
-  find("empty").textContent = state.data
+  if (next?.run !== player.data?.run || player.isStatusOfJudgement) setStatus(player, "");
+  player.data = next;
+  player.root.classList.toggle("ss-has-run", Boolean(player.data));
+  player.find("empty").textContent = player.data
     ? ""
-    : (host.settings.hint ?? "Press Run: responses, updates and step states appear here, in time with the video.");
-  settleThresholds();
-  showChanges(next);
-  markForeignRun();
-  drawAnswer();
-  if (!state.data) return clearRun();
-  state.data.stops = collectStops(state.data);
+    : (player.settings.hint ?? "Press Run: responses, updates and step states appear here, in time with the video.");
+  settleThresholds(player);
+  showChanges(player, next);
+  markForeignRun(player);
+  drawAnswer(player);
+  if (!player.data) return clearRun(player);
+  player.data.stops = collectStops(player, player.data);
   for (const name of ["previousFailure", "nextFailure"])
-    find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(state.data);
+    player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(player.data);
   if (!isSame) {
-    ui.timeline.view = { start: 0, end: state.data.duration_s };
-    shown.region = null;
-    shown.isLooping = false;
-    state.stopIndex = null;
-    resetReview();
-    review.wantsCorrected = host.settings.can_review && takeLinkedScoring();
-    if (state.data.is_live) ui.video.time = state.latest = 0;
+    player.timeline.view = { start: 0, end: player.data.duration_s };
+    player.shown.region = null;
+    player.shown.isLooping = false;
+    player.stopIndex = null;
+    resetReview(player);
+    player.review.wantsCorrected = player.settings.can_review && takeLinkedScoring(player);
+    if (player.data.is_live) player.video.time = player.latest = 0;
   }
-  if (!AVAILABLE_SCOPES[review.scope]()) review.scope = find("scope").value = "all";
-  ui.video.end = state.data.duration_s;
-  ui.video.caption(state.data, ui.video.captions);
-  ui.transcript.draw(state.data);
-  drawKinds();
-  drawProvenance();
-  layout();
-  if (review.wantsCorrected && !state.data.is_corrected && state.data.is_finished && !state.data.isReferenceAlone)
-    requestScoring(); // the run is new, not the layer
-  find("against").checked = review.wantsCorrected;
-  mergeOpinions();
-  if (state.data.events.length) sendWaiting();
-  if (state.data.open_at !== null) {
+  if (!AVAILABLE_SCOPES[player.review.scope](player)) player.review.scope = player.find("scope").value = "all";
+  player.video.end = player.data.duration_s;
+  player.video.caption(player.data, player.video.captions);
+  player.transcript.draw(player.data);
+  drawKinds(player);
+  drawProvenance(player);
+  layout(player);
+  if (
+    player.review.wantsCorrected &&
+    !player.data.is_corrected &&
+    player.data.is_finished &&
+    !player.data.isReferenceAlone
+  )
+    requestScoring(player); // the run is new, not the layer
+  player.find("against").checked = player.review.wantsCorrected;
+  mergeOpinions(player);
+  if (player.data.events.length) sendWaiting(player);
+  if (player.data.open_at !== null) {
     window.scrollTo(0, 0); // the table that opened it may have been scrolled
-    ui.video.arriveAt(state.data.open_at);
-    reveal(state.data.open_at);
-  } else if (!isSame) openLinkedMoment();
-  const isKept = state.data.events.length > 0 && selectKept();
-  if (!currentEvent()) state.selectedTime = null;
-  state.stopIndex = state.selectedTime === null ? null : stopIndexOf(currentEvent());
-  const opened = eventByKey(state.data.open_event),
-    linked = takeLinkedEvent();
-  if (opened && state.data.opens_review) openTab("review");
-  if (opened) goToEvent(opened);
-  else if (linked) goToLinked(linked);
-  else if (isKept && state.stopIndex !== null && !find("said").textContent) setStatus(openingText(state.stopIndex));
-  else if (state.data.events.length && state.data.is_opening) goToFirstFailure();
-  if (!(opened ?? linked) || state.data.opens_review || state.stopIndex === null) return;
-  setStatus(openingText(state.stopIndex), true);
-  if (opened && !isLinkAtStart()) offerTour();
+    player.video.arriveAt(player.data.open_at);
+    reveal(player, player.data.open_at);
+  } else if (!isSame) openLinkedMoment(player);
+  const isKept = player.data.events.length > 0 && selectKept(player);
+  if (!currentEvent(player)) player.selectedTime = null;
+  player.stopIndex = player.selectedTime === null ? null : stopIndexOf(player, currentEvent(player));
+  const opened = eventByKey(player, player.data.open_event),
+    linked = takeLinkedEvent(player);
+  if (opened && player.data.opens_review) openTab(player, "review");
+  if (opened) goToEvent(player, opened);
+  else if (linked) goToLinked(player, linked);
+  else if (isKept && player.stopIndex !== null && !player.find("said").textContent)
+    setStatus(player, openingText(player, player.stopIndex));
+  else if (player.data.events.length && player.data.is_opening) goToFirstFailure(player);
+  if (!(opened ?? linked) || player.data.opens_review || player.stopIndex === null) return;
+  setStatus(player, openingText(player, player.stopIndex), true);
+  if (opened && !isLinkAtStart(player)) offerTour(player);
 }
 
 // Marks the page while it shows a run of a different model, which the page's model cannot continue; the style sheet has
 // the rest.
-function markForeignRun() {
-  if (host.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun());
+function markForeignRun(player) {
+  if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun(player));
 }
 
 // Goes to the first failure of a run that has ended, unless the user has left the start of the video.
-function goToFirstFailure() {
+function goToFirstFailure(player) {
   if (
-    state.selectedTime !== null ||
-    !ui.video.isPaused ||
-    ui.video.time > 0.05 ||
-    find("said").textContent ||
-    !canFail(state.data)
+    player.selectedTime !== null ||
+    !player.video.isPaused ||
+    player.video.time > 0.05 ||
+    player.find("said").textContent ||
+    !canFail(player.data)
   )
     return;
-  if (state.data.stops.length) goToFailure(0);
-  setStatus(state.data.stops.length ? openingText(0) : "No failures. Space: play · ?: all keys", true);
+  if (player.data.stops.length) goToFailure(player, 0);
+  setStatus(player, player.data.stops.length ? openingText(player, 0) : "No failures. Space: play · ?: all keys", true);
 }
 
 // Whether the playhead is still at the event that was selected before the video streamed again.
-function isAtKept() {
-  return kept !== null && Math.abs(ui.video.time - kept.time) < 0.5 / state.data.fps;
+function isAtKept(player) {
+  return player.kept !== null && Math.abs(player.video.time - player.kept.time) < 0.5 / player.data.fps;
 }
 
 // Selects the event again that was selected before the video streamed again, if it is there.
-function selectKept() {
-  const found = isAtKept() && eventByKey(kept.key);
-  if (found) [review.current, state.selectedTime] = [kept.key, kept.time];
-  kept = null;
+function selectKept(player) {
+  const found = isAtKept(player) && eventByKey(player, player.kept.key);
+  if (found) [player.review.current, player.selectedTime] = [player.kept.key, player.kept.time];
+  player.kept = null;
   return Boolean(found);
 }
 
 // Shows an increment of a streaming run; paints at most once per animation frame.
-export function showIncrement(added) {
-  ui.transcript.insert(added.map(({ place }) => place));
-  ui.video.appendCaptions(
-    state.data,
+export function showIncrement(player, added) {
+  player.transcript.insert(added.map(({ place }) => place));
+  player.video.appendCaptions(
+    player.data,
     added.map(({ row }) => row.turn).filter((turn) => turn?.role === "assistant"),
   );
-  ui.canvas.setAttribute("aria-valuemax", state.data.duration_s.toFixed(1));
+  player.canvas.setAttribute("aria-valuemax", player.data.duration_s.toFixed(1));
   if (
     added.some(({ row }) => row.role === "user") ||
-    ui.timeline.rows.some(({ kind }) => kind === "state") !== state.data.assistant_states.length > 0
+    player.timeline.rows.some(({ kind }) => kind === "state") !== player.data.assistant_states.length > 0
   )
-    layout(); // the first question or state adds a lane
-  if (state.data.is_live) followLatest();
-  drawAnswer();
-  updateCounts();
-  redrawPlayhead();
-  requestPaint();
+    layout(player); // the first question or state adds a lane
+  if (player.data.is_live) followLatest(player);
+  drawAnswer(player);
+  updateCounts(player);
+  redrawPlayhead(player);
+  requestPaint(player);
 }
 
 // Shows the response that is being generated, token by token.
-function drawAnswer() {
-  const answer = state.data?.progress;
-  find("answer").textContent =
-    answer && !state.data.is_live ? `Answering at ${clockText(answer.time)}: ${answer.text}` : "";
+function drawAnswer(player) {
+  const answer = player.data?.progress;
+  player.find("answer").textContent =
+    answer && !player.data.is_live ? `Answering at ${clockText(answer.time)}: ${answer.text}` : "";
 }
 
 const LIVE_VIEW_S = 120; // the longest view that grows with a live session; a later one scrolls
 
 // Moves the playhead and the view of a live session to the latest frame, unless the user went back.
-function followLatest() {
-  const { start, end } = ui.timeline.view,
-    latest = state.data.times.at(-1),
-    before = state.latest ?? 0;
+function followLatest(player) {
+  const { start, end } = player.timeline.view,
+    latest = player.data.times.at(-1),
+    before = player.latest ?? 0;
   if (latest === undefined) return; // the first frame is still answered
-  state.latest = latest;
-  ui.video.end = state.data.duration_s;
-  if (latest > end && before <= end) setView(latest - Math.min(LIVE_VIEW_S, Math.max(end - start, latest)), latest);
-  if (ui.video.isPaused && Math.abs(ui.video.time - before) < 1 / state.data.fps) ui.video.time = latest;
+  player.latest = latest;
+  player.video.end = player.data.duration_s;
+  if (latest > end && before <= end)
+    setView(player, latest - Math.min(LIVE_VIEW_S, Math.max(end - start, latest)), latest);
+  if (player.video.isPaused && Math.abs(player.video.time - before) < 1 / player.data.fps) player.video.time = latest;
 }
 
-function clearRun() {
-  state.stopIndex = null;
-  resetReview();
-  ui.drawReview();
-  setStatus("");
-  find("clock").textContent = clockText(0);
-  ui.head.style.visibility = "hidden";
-  for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) find(name).replaceChildren();
-  drawSimilarityInput();
-  drawOnlyKind(null);
-  ui.timeline.clear();
-  ui.signals.clear();
-  ui.map.getContext("2d").clearRect(0, 0, ui.map.width, ui.map.height);
+function clearRun(player) {
+  player.stopIndex = null;
+  resetReview(player);
+  player.drawReview();
+  setStatus(player, "");
+  player.find("clock").textContent = clockText(0);
+  player.head.style.visibility = "hidden";
+  for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) player.find(name).replaceChildren();
+  drawSimilarityInput(player);
+  drawOnlyKind(player, null);
+  player.timeline.clear();
+  player.signals.clear();
+  player.map.getContext("2d").clearRect(0, 0, player.map.width, player.map.height);
 }

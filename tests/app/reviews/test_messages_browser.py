@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from tests.app.web.static import test_script_data_browser as scripts
 from tests.app.web.static.test_script_data_browser import packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM
-from tests.support.pages.modules import address, run
+from tests.support.pages.modules import MAKE_PLAYER, address, run
 
 pytestmark = NEEDS_CHROMIUM
 page = scripts.page
@@ -21,17 +21,17 @@ CORRECTED = {"key": "r", "name": NAME, "text": "Mind your hand!", "time": 6.5}
 def messages(page: Page, *, turns: list[Any], deleted: list[Any]) -> list[str]:
     """Return the messages for deleting, bringing back and undoing on the reference of a joined pair."""
     body = """
-        const { review } = await import(arg.state), { sideByKey } = await import(arg.opinions);
+        const player = makePlayer(), { review } = player, { sideByKey } = await import(arg.opinions);
         const unit = { ...arg.said, pair: arg.event };
         review.state = { layer: { turns: arg.turns, deleted: arg.deleted, conflicts: [] } };
         review.turns = new Map(arg.turns.map((turn) => [turn.key, turn]));
         review.units = new Map([["m", unit], ["r", unit]]);
-        const say = (action) => describeAction(action, sideByKey("r"), "your correction of");
+        const say = (action) => describeAction(player, action, sideByKey(player, "r"), "your correction of");
         const correct = (kind) => say({ correction: { kind, turn: arg.name } });
         return [correct("delete"), correct("add"), say({ kind: "undo" })];"""
-    modules = {name: address(name) for name in ("state", "opinions")}
+    modules = {name: address(name) for name in ("opinions",)}
     argument = {**modules, "event": EVENT, "said": SAID, "name": NAME, "turns": turns, "deleted": deleted}
-    written: list[str] = run(page, "event_words", "describeAction", body, argument)
+    written: list[str] = run(page, "event_words", "describeAction", MAKE_PLAYER + body, argument)
     return written
 
 
@@ -68,16 +68,14 @@ def test_an_action_of_this_browser_without_its_value_is_no_opinion(page: Page, k
     packed = packed_run(6, events=events, turns=[turn], references=[reference], video_id="v")
     action = {"action_id": "a", "video_id": "v", "reviewer": "ann", "kind": kind, "event": events[0]}
     body = """
-        const { host, review, state, ui } = await import(arg.state), { unpack } = await import(arg.data);
+        const player = makePlayer({ can_review: true }), { unpack } = await import(arg.data);
         localStorage.setItem("stepscope:outbox:0", JSON.stringify(arg.action));
-        Object.assign(ui, { drawReview: () => {}, transcript: { mark: () => {} } });
-        Object.assign(review, { name: "ann", state: null });
-        host.settings = { can_review: true };
-        state.data = unpack(arg.packed);
+        Object.assign(player, { transcript: { mark: () => {} }, data: unpack(arg.packed) });
+        player.review.name = "ann";
         try {
-            mergeOpinions();
-            const { verdict, tags, note } = opinion("m");
-            return [review.events.map(({ key, pair }) => [key, pair?.key ?? null]), verdict, tags, note];
-        } finally { state.data = null; localStorage.clear(); }"""
-    argument = {"state": address("state"), "data": address("data"), "action": action, "packed": packed}
-    assert run(page, "opinions", "mergeOpinions, opinion", body, argument) == [[["m", "r"]], None, [], ""]
+            mergeOpinions(player);
+            const { verdict, tags, note } = opinion(player, "m");
+            return [player.review.events.map(({ key, pair }) => [key, pair?.key ?? null]), verdict, tags, note];
+        } finally { localStorage.clear(); }"""
+    argument = {"data": address("data"), "action": action, "packed": packed}
+    assert run(page, "opinions", "mergeOpinions, opinion", MAKE_PLAYER + body, argument) == [[["m", "r"]], None, [], ""]

@@ -9,6 +9,14 @@ from playwright.sync_api import Browser, Page, Route
 from stepscope.app.web.component import STATIC
 
 ORIGIN = "http://player.test"
+MAKE_PLAYER = f"""
+    const {{ Player }} = await import("{ORIGIN}/state/player.js");
+    const makePlayer = (settings = {{}}) => new Player(
+        {{ element: document.body, trigger() {{}}, settings }},
+        {{ tick() {{}}, drawReview() {{}}, moveThreshold() {{}} }},
+    );
+"""
+"""Script that defines ``makePlayer(settings)``: a player without its parts."""
 
 
 @contextmanager

@@ -1,11 +1,5 @@
 // Elements of the player: finding them, making them. Texts enter as textContent only.
 
-import { host, ui } from "../state/state.js";
-
-export function find(name) {
-  return host.element.querySelector(`.ss-${name}`);
-}
-
 export function createNode(tag, className = "", text = "") {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -22,12 +16,12 @@ export function createQuote(who, text) {
 export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited";
 
 // The focused input of the current event; null for none.
-export function focusedInput() {
+export function focusedInput(player) {
   const box = document.activeElement;
-  return box?.matches(EVENT_INPUTS) && host.element.contains(box) ? box : null;
+  return box?.matches(EVENT_INPUTS) && player.element.contains(box) ? box : null;
 }
 
 // Returns the focus to the player after a click on a control; a control that was reached with Tab keeps it.
-export function returnFocus(control) {
-  if (control === document.activeElement && ui.canvas.offsetParent) ui.canvas.focus({ preventScroll: true });
+export function returnFocus(player, control) {
+  if (control === document.activeElement && player.canvas.offsetParent) player.canvas.focus({ preventScroll: true });
 }

@@ -1,10 +1,15 @@
 // The status line.
 
-import { find } from "./dom.js";
-import { state } from "../state/state.js";
+import { writeSetting } from "../state/settings.js";
 
 // Sets the status line. A message about failures or events is cleared when a new judgement arrives.
-export function setStatus(words, isOfJudgement = false) {
-  find("said").textContent = words;
-  state.isStatusOfJudgement = isOfJudgement;
+export function setStatus(player, words, isOfJudgement = false) {
+  player.find("said").textContent = words;
+  player.isStatusOfJudgement = isOfJudgement;
+}
+
+// Keeps a setting of this browser, or says that it cannot.
+export function keepSetting(player, name, value) {
+  if (!writeSetting(name, value))
+    setStatus(player, "This browser forbids storage: names are forgotten when the window is closed.");
 }

@@ -58,12 +58,13 @@ export const corrected = defineLane({
     const ended = row.run.layer.find(
       (turn) => hasSpan(turn) && Math.abs(timeline.x(turn.end) - x) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX,
     );
-    if (ended) return { cursor: "col-resize", drag: (event) => dragEdge(timeline, ended, "end", event) };
+    if (ended)
+      return { cursor: "col-resize", drag: (player, event) => dragEdge(player, timeline, ended, "end", event) };
     const turn = turnAt(timeline, row, x, y);
     if (turn && hasSpan(turn))
-      return { cursor: "col-resize", drag: (event) => dragEdge(timeline, turn, "time", event) };
+      return { cursor: "col-resize", drag: (player, event) => dragEdge(player, timeline, turn, "time", event) };
     return turn && turn.look !== "deleted"
-      ? { cursor: "ew-resize", drag: (event) => dragTurn(timeline, turn, event) }
+      ? { cursor: "ew-resize", drag: (player, event) => dragTurn(player, timeline, turn, event) }
       : null;
   },
 });
@@ -91,11 +92,11 @@ function turnAt(timeline, row, x, y) {
 }
 
 // Drags the start (`time`) or the `end` of a reply span.
-function dragEdge(timeline, dragged, edge, event) {
+function dragEdge(player, timeline, dragged, edge, event) {
   const { canvas } = timeline,
     began = pointerOffset(canvas, event)[0],
     turn = { ...dragged };
-  goToEvent(eventByKey(turn.key), turn.time);
+  goToEvent(player, eventByKey(player, turn.key), turn.time);
   const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
   const at = (later) =>
     turn[edge] + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
@@ -104,28 +105,29 @@ function dragEdge(timeline, dragged, edge, event) {
     event,
     (later) => {
       dragged[edge] = at(later);
-      requestPaint();
+      requestPaint(player);
     },
     (last) => {
       dragged[edge] = turn[edge];
       const moved = { ...turn, [edge]: at(last) };
       if (isMoved(last))
         setSpan(
+          player,
           turn,
           edge === "end"
-            ? { ...snapSpan(turn.time, moved.end), time_s: turn.time }
-            : snapSpan(Math.min(moved.time, turn.end - 1e-3), turn.end),
+            ? { ...snapSpan(player, turn.time, moved.end), time_s: turn.time }
+            : snapSpan(player, Math.min(moved.time, turn.end - 1e-3), turn.end),
         );
-      requestPaint();
+      requestPaint(player);
     },
   );
 }
 
-function dragTurn(timeline, dragged, event) {
+function dragTurn(player, timeline, dragged, event) {
   const { canvas } = timeline,
     began = pointerOffset(canvas, event)[0],
     turn = { ...dragged };
-  goToEvent(eventByKey(turn.key), turn.time);
+  goToEvent(player, eventByKey(player, turn.key), turn.time);
   const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
   const timeAt = (later) =>
     turn.time + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
@@ -134,12 +136,12 @@ function dragTurn(timeline, dragged, event) {
     event,
     (later) => {
       dragged.time = timeAt(later);
-      requestPaint();
+      requestPaint(player);
     },
     (last) => {
       dragged.time = turn.time;
-      if (isMoved(last)) moveTurn(turn, timeAt(last));
-      requestPaint();
+      if (isMoved(last)) moveTurn(player, turn, timeAt(last));
+      requestPaint(player);
     },
   );
 }

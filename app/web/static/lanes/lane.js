@@ -22,10 +22,10 @@ const DEFAULTS = {
   // (timeline, row, settings): the signs in view, for the legend of a figure: a `word`, and the function that draws its
   // sign at a point, or the sign itself with its `colour`
   signs: () => [],
-  describeLabel: () => null, // (row): the tooltip over the label
+  describeLabel: () => null, // (row, settings): the tooltip over the label
   describe: () => null, // (timeline, row, x, y): the tooltip at a point
   markAt: () => null, // (timeline, row, x, y): the keys of the events whose mark is at a point, and their time
-  // (timeline, row, x, y): the cursor over a handle at a point, and `drag` of the pointer's first event
+  // (timeline, row, x, y): the cursor over a handle at a point, and `drag` of the player and the pointer's first event
   gripAt: () => null,
 };
 

@@ -8,7 +8,6 @@ import { colourOf, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
 import { ROLES } from "../signals/hover_text.js";
 import { hasScale, yOf } from "../signals/scale.js";
-import { shown } from "../state/state.js";
 import { fitText, line } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 import { keysAtFrame, nearestOf } from "../timeline/marks.js";
@@ -65,7 +64,7 @@ export const traces = defineLane({
       .map((mark) => ({ word: mark.label, colour: colourOf(timeline, row, mark), paint: mark.shape })),
     ...(row.signal.canMove && row.name in settings.thresholds ? [{ word: "threshold", paint: paintDashes }] : []),
   ],
-  describeLabel: (row) => (row.run.named.length ? labelOf(row, shown.thresholds) : null),
+  describeLabel: (row, { thresholds }) => (row.run.named.length ? labelOf(row, thresholds) : null),
   describe: (timeline, { run, label, name }, x) => {
     const frame = frameAt(run, timeline.time(x)),
       value = run.times.length ? run[name][frame] : NaN;
@@ -75,7 +74,7 @@ export const traces = defineLane({
   },
   markAt: (timeline, row, x, y) => {
     const { run, name, signal } = row,
-      counts = shown.counts[name],
+      counts = timeline.shown.counts[name],
       timeOfFrame = (frame) => timeOf(run, frame);
     if (!counts) return null;
     const decided = nearestOf(timeline, [...counts.hits, ...counts.alarms], timeOfFrame, x);

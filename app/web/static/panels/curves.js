@@ -6,65 +6,67 @@ import { loadPlotly } from "../dom/plotly.js";
 import { Curve, rates, thresholdWords } from "../state/data.js";
 import { plainText } from "../signals/hover_text.js";
 import { decidingSignals } from "../state/signals.js";
-import { host, shown, state, ui } from "../state/state.js";
 
 const CHUNK_MS = 10; // of computing, between which the page answers
 const CONFIG = { displayModeBar: false, doubleClick: false, showAxisDragHandles: false, showTips: false };
-const drawn = { data: null, curves: {}, panel: null, plot: null };
-const requestDrawing = pace(draw, () => 8);
 
-export function drawCurves(panel, data) {
+export function drawCurves(player, panel, data) {
   const problem = !data.has_reference
     ? "There is no reference to score against."
     : data.isReferenceAlone
       ? "There is no run to score: this is the reference alone."
       : "";
-  if (problem) return showNote(panel, problem);
-  if (drawn.data !== data) Object.assign(drawn, { data, curves: {} });
-  if (!drawn.plot?.isConnected) {
-    drawn.plot = createNode("div", "ss-curve");
-    drawn.plot.setAttribute("role", "figure");
-    panel.replaceChildren(createNode("p", "ss-dim", ""), drawn.plot);
+  if (problem) return showNote(player, panel, problem);
+  player.curves.requestDrawing ??= pace(
+    () => draw(player),
+    () => 8,
+  );
+  if (player.curves.data !== data) Object.assign(player.curves, { data, curves: {} });
+  if (!player.curves.plot?.isConnected) {
+    player.curves.plot = createNode("div", "ss-curve");
+    player.curves.plot.setAttribute("role", "figure");
+    panel.replaceChildren(createNode("p", "ss-dim", ""), player.curves.plot);
   }
   panel.firstChild.textContent =
     `Decisions within ${data.tolerance_s} s of the reference. ● is the ` +
     `threshold now; a click on a curve moves it.`;
-  panel.firstChild.title = host.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "";
-  drawn.panel = panel;
-  requestDrawing();
+  panel.firstChild.title = player.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "";
+  player.curves.panel = panel;
+  player.curves.requestDrawing();
 }
 
-function showNote(panel, text) {
-  drawn.plot = null;
+function showNote(player, panel, text) {
+  player.curves.plot = null;
   panel.replaceChildren(createNode("p", "ss-dim", text));
 }
 
-async function draw() {
-  const { data, panel, plot } = drawn,
+async function draw(player) {
+  const { data, panel, plot } = player.curves,
     points = {},
     signals = decidingSignals(data),
     names = signals.map(({ name }) => name);
   for (const name of names)
     points[name] = await collect(
-      (drawn.curves[name] ??= new Curve(data, name, ui.receiver.run?.data === data)).points(),
+      (player.curves.curves[name] ??= new Curve(data, name, player.receiver.run?.data === data)).points(),
     );
   let plotly;
   try {
-    plotly = await loadPlotly(host.settings.plotly_url);
+    plotly = await loadPlotly(player.settings.plotly_url);
   } catch {
-    return showNote(panel, "The curves cannot be drawn: plotly.js did not load. Reload the page to try again.");
+    return showNote(player, panel, "The curves cannot be drawn: plotly.js did not load. Reload the page to try again.");
   }
-  if (drawn.data !== data || drawn.plot !== plot || !plot?.clientWidth || state.tab !== "curves") return;
+  if (player.curves.data !== data || player.curves.plot !== plot || !plot?.clientWidth || player.tab !== "curves")
+    return;
   const isFirst = !plot.layout,
-    now = Object.fromEntries(names.map((name) => [name, rates(shown.counts[name])]));
+    now = Object.fromEntries(names.map((name) => [name, rates(player.shown.counts[name])]));
   plot.setAttribute("aria-label", signals.map(({ name, title }) => rateText(title, now[name])).join("; "));
   plotly.react(
     plot,
-    signals.flatMap((signal, number) => tracesOf(signal, number, points[signal.name], now[signal.name])),
-    layoutOf(panel, plot, signals, now),
+    signals.flatMap((signal, number) => tracesOf(player, signal, number, points[signal.name], now[signal.name])),
+    layoutOf(player, panel, plot, signals, now),
     CONFIG,
   );
-  if (isFirst) plot.on("plotly_click", ({ points: [{ customdata }] }) => ui.moveThreshold(...customdata));
+  if (isFirst) plot.on("plotly_click", ({ points: [{ customdata }] }) => player.moveThreshold(...customdata));
 }
 
 // Collects the points of a generator, with pauses.
@@ -86,9 +88,9 @@ const rateText = (name, { precision, recall }) =>
   `${name}: precision ${precision.toFixed(2)}, recall ${recall.toFixed(2)}`.replaceAll("NaN", "undefined");
 const axisName = (letter, number) => `${letter}${number ? number + 1 : ""}`;
 
-function tracesOf({ name, title, policy, colour: paint }, number, points, now) {
-  const colour = ui.timeline.colours[paint],
-    current = { ...now, threshold: shown.thresholds[name] };
+function tracesOf(player, { name, title, policy, colour: paint }, number, points, now) {
+  const colour = player.timeline.colours[paint],
+    current = { ...now, threshold: player.shown.thresholds[name] };
   const trace = (list) => ({
     x: list.map(({ recall }) => recall),
     y: list.map(({ precision }) => precision),
@@ -112,8 +114,8 @@ function tracesOf({ name, title, policy, colour: paint }, number, points, now) {
   ];
 }
 
-function layoutOf(panel, plot, signals, now) {
-  const { colours, font } = ui.timeline,
+function layoutOf(player, panel, plot, signals, now) {
+  const { colours, font } = player.timeline,
     text = { family: font.replace(/^\S+ /, ""), size: 12, color: colours.ink };
   const axis = {
     range: [-0.03, 1.05],

@@ -2,16 +2,14 @@
 
 import { eventByKey } from "../review/opinions.js";
 import { clockText, countText, thresholdWords } from "../state/data.js";
-import { createNode, find } from "../dom/dom.js";
+import { createNode } from "../dom/dom.js";
 import { goToEvent, goToFailure } from "../playback/selection.js";
 import { hasSignal } from "../state/policy.js";
 import { DECISIONS } from "../state/signals.js";
 import { seek } from "../playback/playhead.js";
-import { state } from "../state/state.js";
 import { canFail, signOfKind } from "../playback/stops.js";
 
 const WORDS = { fixed: "fixed", broken: "broken", changed: "changed kind", same: "unchanged" };
-let judged = null; // the last run of this video that was judged
 
 // Pairs the failures of two judgements: those of one reference turn, of one turn at a frame, or of the same wrong
 // states. Returns records {verb, before, after} in the order of time; `after` is null for a fixed failure, `before` for
@@ -64,20 +62,20 @@ function identify(data, failure) {
 }
 
 // Shows the difference after a run with other thresholds, or another judgement; removes it for another video or task.
-export function showChanges(next) {
-  const panel = find("changes");
+export function showChanges(player, next) {
+  const panel = player.find("changes");
   // it still streams
-  if (next && (!next.events.length || !next.is_judged) && next.video_id === judged?.video_id) return;
-  const before = judged;
-  judged = next && canFail(next) ? next : null;
+  if (next && (!next.events.length || !next.is_judged) && next.video_id === player.judgedRun?.video_id) return;
+  const before = player.judgedRun;
+  player.judgedRun = next && canFail(next) ? next : null;
   if (before === next) return;
   const isComparable =
-    judged &&
+    player.judgedRun &&
     before &&
     ["video_id", "model", "task"].every((name) => JSON.stringify(before[name]) === JSON.stringify(next[name]));
   const words = isComparable ? changeWords(before, next) : "";
   panel.hidden = !words;
-  if (words) panel.replaceChildren(...drawChanges(words, compareFailures(before, next)));
+  if (words) panel.replaceChildren(...drawChanges(player, words, compareFailures(before, next)));
   else panel.replaceChildren();
 }
 
@@ -98,7 +96,7 @@ function changeWords(before, next) {
   return isOther ? "scored again" : "";
 }
 
-function drawChanges(words, records) {
+function drawChanges(player, words, records) {
   const of = (verb) => records.filter((record) => record.verb === verb),
     same = of("same");
   const counts = Object.keys(WORDS)
@@ -108,21 +106,21 @@ function drawChanges(words, records) {
     close = createNode("button", "", "hide");
   close.type = "button";
   close.addEventListener("click", () => {
-    find("changes").hidden = true;
+    player.find("changes").hidden = true;
   });
   head.append(createNode("b", "", `${words}: ${counts}`), close);
   const list = createNode("div", "ss-change-list");
-  list.append(...records.filter(({ verb }) => verb !== "same").map(drawChange));
+  list.append(...records.filter(({ verb }) => verb !== "same").map((record) => drawChange(player, record)));
   if (same.length) {
     const folded = createNode("details"),
       summary = createNode("summary", "", countText(same.length, "unchanged failure"));
-    folded.append(summary, ...same.map(drawChange));
+    folded.append(summary, ...same.map((record) => drawChange(player, record)));
     list.append(folded);
   }
   return [head, list];
 }
 
-function drawChange({ verb, before, after }) {
+function drawChange(player, { verb, before, after }) {
   const row = createNode("button", `ss-change ss-${verb}`),
     found = after ?? before;
   row.type = "button";
@@ -132,15 +130,15 @@ function drawChange({ verb, before, after }) {
     createNode("b", "", WORDS[verb]),
     ` ${clockText(found.time)} ${kind}${found.words ? `: ${found.words}` : ""}`,
   );
-  row.addEventListener("click", () => goToChange(before, after));
+  row.addEventListener("click", () => goToChange(player, before, after));
   return row;
 }
 
 // Goes to the failure, or to the turn that no longer is one.
-function goToChange(before, after) {
-  const number = after ? state.data.stops.indexOf(after) : -1,
-    event = eventByKey((after ?? before).key);
-  if (number >= 0) goToFailure(number);
-  else if (event) goToEvent(event);
-  else seek((after ?? before).time + 1e-3);
+function goToChange(player, before, after) {
+  const number = after ? player.data.stops.indexOf(after) : -1,
+    event = eventByKey(player, (after ?? before).key);
+  if (number >= 0) goToFailure(player, number);
+  else if (event) goToEvent(player, event);
+  else seek(player, (after ?? before).time + 1e-3);
 }

@@ -1,11 +1,8 @@
 // The model's input at a frame, on request: the prompt of its context, and its tokens with log-probabilities.
 
 import { clockText, forgottenText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
-import { createNode, find } from "../dom/dom.js";
-import { host, listeners, state, ui } from "../state/state.js";
+import { createNode } from "../dom/dom.js";
 import { setStatus } from "../dom/status.js";
-
-const inspection = { asked: null, found: null };
 
 // The highest value near a missed reference, and its time: of the probability, or of the first named signal that
 // decides the same and is known there.
@@ -47,9 +44,10 @@ export function highestText({ name, frame, prob, delay }, data, isHere = true) {
 }
 
 // Whether the page shows a run of a different model, or of a result file, which the page's model cannot continue.
-export function isForeignRun() {
+export function isForeignRun(player) {
   return (
-    Boolean(host.settings.model_digest && state.data?.times.length) && state.data.model !== host.settings.model_digest
+    Boolean(player.settings.model_digest && player.data?.times.length) &&
+    player.data.model !== player.settings.model_digest
   );
 }
 
@@ -58,17 +56,18 @@ function isAnswerTo(answer, asked) {
 }
 
 // The reason why inspection is not possible; "" if it is.
-function whyNoInspection() {
-  if (!host.settings.can_run) return "Prompt and tokens need the program with the model of this run.";
-  if (!state.data.times.length) return "There is no run whose prompt and tokens could be shown.";
-  if (isForeignRun()) return "This run was made by a different model, whose prompt and tokens cannot be shown here.";
-  return ui.receiver.run?.data === state.data
+function whyNoInspection(player) {
+  if (!player.settings.can_run) return "Prompt and tokens need the program with the model of this run.";
+  if (!player.data.times.length) return "There is no run whose prompt and tokens could be shown.";
+  if (isForeignRun(player))
+    return "This run was made by a different model, whose prompt and tokens cannot be shown here.";
+  return player.receiver.run?.data === player.data
     ? "The run still streams: prompt and tokens can be shown once it ends."
     : "";
 }
 
-export function inspectionButton() {
-  if (whyNoInspection()) return [];
+export function inspectionButton(player) {
+  if (whyNoInspection(player)) return [];
   const button = createNode("button", "ss-inspect", "prompt and tokens");
   button.type = "button";
   button.dataset.do = "inspect";
@@ -78,25 +77,25 @@ export function inspectionButton() {
 }
 
 // Opens the dialog, and requests the frame at the playhead unless it was answered already.
-export function openInspection() {
-  const why = whyNoInspection();
-  if (why) return setStatus(why);
-  ui.video.pause();
-  const frame = frameAt(state.data, ui.video.time),
-    asked = { run: state.data.run, frame };
-  inspection.asked = asked;
-  if (isAnswerTo(inspection.found, asked) && !inspection.found.error) inspection.asked = null;
+export function openInspection(player) {
+  const why = whyNoInspection(player);
+  if (why) return setStatus(player, why);
+  player.video.pause();
+  const frame = frameAt(player.data, player.video.time),
+    asked = { run: player.data.run, frame };
+  player.inspection.asked = asked;
+  if (isAnswerTo(player.inspection.found, asked) && !player.inspection.found.error) player.inspection.asked = null;
   else {
-    inspection.found = null;
-    host.trigger("inspect_frame", { frame });
+    player.inspection.found = null;
+    player.trigger("inspect_frame", { frame });
   }
-  drawInspection(frame);
-  find("inspection").showModal();
+  drawInspection(player, frame);
+  player.find("inspection").showModal();
 }
 
-export function closeInspection() {
-  inspection.asked = inspection.found = null;
-  find("inspection").close();
+export function closeInspection(player) {
+  player.inspection.asked = player.inspection.found = null;
+  player.find("inspection").close();
 }
 
 function logProbText(logprob) {
@@ -106,14 +105,14 @@ function quotedToken(text) {
   return JSON.stringify(text).slice(1, -1);
 }
 
-function drawInspection(frame) {
-  const { found } = inspection,
+function drawInspection(player, frame) {
+  const { found } = player.inspection,
     head = createNode("header"),
     close = createNode("button", "", "close (Esc)");
   close.type = "button";
-  close.addEventListener("click", () => find("inspection").close());
+  close.addEventListener("click", () => player.find("inspection").close());
   head.append(
-    createNode("h3", "", `What the model read at ${clockText(state.data.times[frame])}, frame ${frame}`),
+    createNode("h3", "", `What the model read at ${clockText(player.data.times[frame])}, frame ${frame}`),
     close,
   );
   const body = !found
@@ -121,7 +120,7 @@ function drawInspection(frame) {
     : found.error
       ? [createNode("p", "ss-failure", found.error)]
       : [drawPrompt(found), drawTokens(found)];
-  find("inspection").replaceChildren(head, ...body);
+  player.find("inspection").replaceChildren(head, ...body);
 }
 
 function drawPrompt(found) {
@@ -207,22 +206,22 @@ function drawToken(token) {
   return row;
 }
 
-export function mountInspection() {
+export function mountInspection(player) {
   document.addEventListener(
     "stepscope:inspection",
     (event) => {
       const found = event.detail ? JSON.parse(event.detail) : null;
       // the answer to an earlier request
-      if (!found || !inspection.asked || !isAnswerTo(found, inspection.asked)) return;
-      inspection.asked = null;
-      inspection.found = found;
-      if (find("inspection").open) drawInspection(found.frame);
+      if (!found || !player.inspection.asked || !isAnswerTo(found, player.inspection.asked)) return;
+      player.inspection.asked = null;
+      player.inspection.found = found;
+      if (player.find("inspection").open) drawInspection(player, found.frame);
     },
-    { signal: listeners.signal },
+    { signal: player.listeners.signal },
   );
 
-  find("inspection").addEventListener("close", () => ui.canvas.focus({ preventScroll: true }));
-  find("inspection").addEventListener("click", (event) => {
-    if (event.target === find("inspection")) find("inspection").close();
+  player.find("inspection").addEventListener("close", () => player.canvas.focus({ preventScroll: true }));
+  player.find("inspection").addEventListener("click", (event) => {
+    if (event.target === player.find("inspection")) player.find("inspection").close();
   }); // beside it
 }

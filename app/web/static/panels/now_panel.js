@@ -25,25 +25,24 @@ import { LOW_SIMILARITY, momentText, signOfKind } from "../playback/stops.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
 import { hasDecided, runWords } from "../state/preview.js";
 import { hasValues, visibleSignals } from "../state/signals.js";
-import { host, shown } from "../state/state.js";
 import { gradeText, legalityTag } from "./transcript.js";
 
 const WRONG_TEXT = "wrong text";
 
-export function drawNowPanel(panel, data, frame, time, failure) {
+export function drawNowPanel(player, panel, data, frame, time, failure) {
   const parts = [],
     hasRun = data.times.length > 0;
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
-  const run = runWords(data);
+  const run = runWords(player, data);
   if (run) parts.push(createNode("p", "ss-of-run", `${failure ? "Failure, texts" : "Texts"} and states: ${run}`));
-  if (failure) parts.push(failureCard(data, failure, Math.abs(time - failure.time) < 0.5 / data.fps));
+  if (failure) parts.push(failureCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps));
   const head = createNode("p", "ss-line");
   const total = hasRun ? data.times.length + data.num_dropped : data.expected_frames,
-    isUnknown = !hasRun && host.settings.hint; // a live session has no length
+    isUnknown = !hasRun && player.settings.hint; // a live session has no length
   head.append(
     createNode("b", "", clockText(time)),
     ` frame ${frame + data.num_dropped}${isUnknown ? "" : ` of ${total}`}`,
-    ...inspectionButton(),
+    ...inspectionButton(player),
   );
   if (data.isReferenceAlone) head.append(createNode("span", "ss-tag", "reference alone, no run"));
   const cut = data.forgotten[countUpTo(data.forgotten, frame, (found) => found.frame) - 1],
@@ -56,10 +55,10 @@ export function drawNowPanel(panel, data, frame, time, failure) {
     const gap = gapText(data, frame),
       heads = gap ? [] : visibleSignals(data).map(({ name }) => name);
     if (gap) parts.push(createNode("p", "ss-line", `no decision: ${gap}`));
-    if (heads.includes("speak")) parts.push(decisionLine(data, "speak", frame));
+    if (heads.includes("speak")) parts.push(decisionLine(player, data, "speak", frame));
     parts.push(...responseLines(data, frame, time, failure));
-    if (heads.includes("update")) parts.push(decisionLine(data, "update", frame));
-    parts.push(...updateLines(data, frame), ...signalLines(data, frame));
+    if (heads.includes("update")) parts.push(decisionLine(player, data, "update", frame));
+    parts.push(...updateLines(data, frame), ...signalLines(player, data, frame));
   }
   if (data.steps.length) parts.push(...stateParts(data, frame));
   if (data.times.length) {
@@ -73,10 +72,10 @@ export function drawNowPanel(panel, data, frame, time, failure) {
 }
 
 // `isHere`: whether the playhead is at the failure. A turn that was moved is selected at its new time.
-function failureCard(data, failure, isHere) {
+function failureCard(player, data, failure, isHere) {
   const box = createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure");
   box.append(createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`));
-  const moment = momentText(failure) || (isHere ? "" : `at ${clockText(failure.time)}`);
+  const moment = momentText(player, failure) || (isHere ? "" : `at ${clockText(failure.time)}`);
   if (moment) box.append(createNode("span", "ss-tag ss-moment", moment));
   if (failure.words) box.append(` ${failure.words}`);
   if (failure.kind === WRONG_TEXT) box.append(...wrongTextLines(data, data.turns[failure.turn]));
@@ -104,14 +103,14 @@ function causeLine(cause) {
 const DECIDED_WORDS = { speak: ["silent", "spoke"], update: ["no update", "updated"] };
 const PREVIEWED_WORDS = { speak: ["would be silent", "would speak"], update: ["no update", "would update"] };
 
-function decisionLine(data, name, frame) {
+function decisionLine(player, data, name, frame) {
   const prob = data[name][frame],
-    threshold = (shown.isPreview ? shown : data).thresholds[name];
+    threshold = (player.shown.isPreview ? player.shown : data).thresholds[name];
   const row = createNode("p", "ss-line ss-decision"),
     word = createNode(
       "b",
       "",
-      (shown.isPreview ? PREVIEWED_WORDS : DECIDED_WORDS)[name][Number(hasDecided(data, name, frame))],
+      (player.shown.isPreview ? PREVIEWED_WORDS : DECIDED_WORDS)[name][Number(hasDecided(player, data, name, frame))],
     );
   if (!hasValues(data, name)) {
     row.append(createNode("span", "ss-name", name), word, createNode("span", "ss-dim", "probability not known"));
@@ -135,11 +134,11 @@ function decisionLine(data, name, frame) {
 }
 
 // The named signals at a frame, each with its threshold, and the state of the assistant.
-function signalLines(data, frame) {
+function signalLines(player, data, frame) {
   const state = assistantState(data, frame),
     isShown = state && gapText(data, frame) === null;
   const words = data.named.map(({ name, title, series, policy, decides, hasThreshold }) => {
-    const threshold = shown.thresholds[name];
+    const threshold = player.shown.thresholds[name];
     const value = data[series][frame],
       number = Number.isNaN(value) ? "not known" : probText(value, hasThreshold ? threshold : 0);
     if (!hasThreshold || Number.isNaN(value)) return [title, number, ""];

@@ -1,13 +1,12 @@
 // The provenance of a run (model, device, thresholds, settings, text encoder) and its exports: files and figures.
 
-import { createNode, find } from "../dom/dom.js";
+import { createNode } from "../dom/dom.js";
 import { makeFile, saveFile } from "../export/files.js";
-import { host, listeners, review, reviewer, state, ui } from "../state/state.js";
 import { clockText } from "../state/data.js";
 import { setStatus } from "../dom/status.js";
 
-export function drawProvenance() {
-  const runs = state.data && !state.data.isReferenceAlone ? [state.data, state.data.other].filter(Boolean) : [];
+export function drawProvenance(player) {
+  const runs = player.data && !player.data.isReferenceAlone ? [player.data, player.data.other].filter(Boolean) : [];
   const lines = runs.map((run) => {
     const details = createNode("details");
     details.append(createNode("summary", "", run.letter ? `${run.letter}: ${run.origin.summary}` : run.origin.summary));
@@ -17,62 +16,61 @@ export function drawProvenance() {
     details.append(table);
     return details;
   });
-  find("origins").replaceChildren(...lines);
-  for (const button of find("origin").querySelectorAll("button")) button.disabled = !state.data?.times.length;
-  for (const part of find("figures").querySelectorAll("[data-figure=pdf], [data-figure=json], .ss-figureChart"))
-    part.hidden = !host.settings.can_run; // they need the server
+  player.find("origins").replaceChildren(...lines);
+  for (const button of player.find("origin").querySelectorAll("button")) button.disabled = !player.data?.times.length;
+  for (const part of player.find("figures").querySelectorAll("[data-figure=pdf], [data-figure=json], .ss-figureChart"))
+    part.hidden = !player.settings.can_run; // they need the server
 }
 
-let waiting = ""; // the status line while a file is written
-
-function announce(words) {
-  waiting = words;
-  setStatus(words);
+function announce(player, words) {
+  player.exporting = words;
+  setStatus(player, words);
 }
 
-export function mountProvenance() {
+export function mountProvenance(player) {
   document.addEventListener(
     "stepscope:saved",
     ({ detail }) => {
-      if (waiting && find("said").textContent === waiting) setStatus(detail ? `Saved ${detail}.` : "");
-      waiting = "";
+      if (player.exporting && player.find("said").textContent === player.exporting)
+        setStatus(player, detail ? `Saved ${detail}.` : "");
+      player.exporting = "";
     },
-    { signal: listeners.signal },
+    { signal: player.listeners.signal },
   );
-  find("origin").addEventListener("click", (event) => {
+  player.find("origin").addEventListener("click", (event) => {
     const { export: content, figure: format } = event.target.closest("button")?.dataset ?? {};
-    if (!state.data) return;
+    if (!player.data) return;
     if (content) {
-      host.trigger("export_run", { content });
-      announce(`Exporting ${content} of this run.`);
+      player.trigger("export_run", { content });
+      announce(player, `Exporting ${content} of this run.`);
     }
-    if (format) exportFigure(format);
+    if (format) exportFigure(player, format);
   });
 }
 
 // The timeline is drawn here; its PDF is printed by the server, which also draws the charts.
-async function exportFigure(format) {
-  const { start, end } = ui.timeline.view,
-    chart = find("figureChart"),
+async function exportFigure(player, format) {
+  const { start, end } = player.timeline.view,
+    chart = player.find("figureChart"),
     isTimeline = chart.value === "timeline",
-    look = { width: find("figureWidth").value, theme: find("figureTheme").value, start, end };
+    look = { width: player.find("figureWidth").value, theme: player.find("figureTheme").value, start, end };
   const content = isTimeline
     ? `${clockText(start)} to ${clockText(end)}`
     : `"${chart.selectedOptions[0].textContent}" of this video`;
-  announce(`Drawing ${format.toUpperCase()} of ${content}.`);
-  if (!isTimeline) return requestFigure({ ...look, chart: chart.value, format });
-  if (format === "json") return setStatus("A timeline is no figure of Plotly: choose SVG, PNG, PDF or CSV.");
-  const run = state.data;
+  announce(player, `Drawing ${format.toUpperCase()} of ${content}.`);
+  if (!isTimeline) return requestFigure(player, { ...look, chart: chart.value, format });
+  if (format === "json") return setStatus(player, "A timeline is no figure of Plotly: choose SVG, PNG, PDF or CSV.");
+  const run = player.data;
   try {
-    const { blob } = await makeFile(host.settings.plotly_url, run, look, format);
-    if (format === "pdf") requestFigure({ ...look, chart: "timeline", format, svg: await blob.text() });
-    else setStatus(`Saved ${saveFile(blob, run, `figure.${format}`)}.`);
+    const { blob } = await makeFile(player.settings.plotly_url, run, look, format);
+    if (format === "pdf") requestFigure(player, { ...look, chart: "timeline", format, svg: await blob.text() });
+    else setStatus(player, `Saved ${saveFile(blob, run, `figure.${format}`)}.`);
   } catch (error) {
-    setStatus(`The figure cannot be drawn: ${error.message}.`);
+    setStatus(player, `The figure cannot be drawn: ${error.message}.`);
   }
 }
 
-function requestFigure({ chart, format, width, theme, svg = "" }) {
-  const against = { corrected: state.data.is_corrected, reviewer: reviewer(), is_blind: review.isBlind };
-  host.trigger("export_figure", { chart, format, width, theme, svg, ...against });
+function requestFigure(player, { chart, format, width, theme, svg = "" }) {
+  const against = { corrected: player.data.is_corrected, reviewer: player.reviewer, is_blind: player.review.isBlind };
+  player.trigger("export_figure", { chart, format, width, theme, svg, ...against });
 }

@@ -2,7 +2,6 @@
 
 import { clockText, countUpTo, KINDS } from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
-import { host } from "../state/state.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
 export function legalityTag(turn) {
@@ -40,8 +39,10 @@ function quoteLabel(data, turn, reference) {
 }
 
 export class Transcript {
-  constructor(panel, go) {
+  // `verdicts` are those that a reviewer can give; `go(row)` is called for a row that is chosen.
+  constructor(panel, verdicts, go) {
     this.panel = panel;
+    this.verdicts = verdicts;
     this.rows = [];
     this.current = -1;
     this.isMarked = true; // whether the current row is marked: a wrong state has no row, and shows those of its time
@@ -139,7 +140,7 @@ export class Transcript {
     box.title = words;
     box.replaceChildren(
       ...said.map((found) =>
-        createNode("kbd", found.isWaiting ? "ss-waits" : "", host.settings.verdicts.indexOf(found.verdict) + 1),
+        createNode("kbd", found.isWaiting ? "ss-waits" : "", this.verdicts.indexOf(found.verdict) + 1),
       ),
     );
   }

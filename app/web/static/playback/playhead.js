@@ -1,30 +1,28 @@
 // The playhead: seeking, and when it is redrawn.
 
-import { state, ui } from "../state/state.js";
-
 // Draws the playhead in the next animation frame, also in a paused video.
-export function requestTick() {
-  if (!state.sleeping) return;
-  clearTimeout(state.sleeping);
-  state.sleeping = 0;
-  requestAnimationFrame(ui.tick);
+export function requestTick(player) {
+  if (!player.sleeping) return;
+  clearTimeout(player.sleeping);
+  player.sleeping = 0;
+  requestAnimationFrame(player.tick);
 }
 
 // Draws the playhead and the panel of its moment again.
-export function redrawPlayhead() {
-  state.lastFrame = -1;
-  movePlayhead();
+export function redrawPlayhead(player) {
+  player.lastFrame = -1;
+  movePlayhead(player);
 }
 
 // Draws the playhead again; the panel only if its frame changes, since it takes a part of an animation frame.
-export function movePlayhead() {
-  state.lastTime = -1;
-  requestTick();
+export function movePlayhead(player) {
+  player.lastTime = -1;
+  requestTick(player);
 }
 
 // Seeks within the video; returns the new time in seconds.
-export function seek(time) {
-  const within = Math.min(Math.max(0, state.data.duration_s - 0.01), Math.max(0, time));
-  ui.video.time = within;
+export function seek(player, time) {
+  const within = Math.min(Math.max(0, player.data.duration_s - 0.01), Math.max(0, time));
+  player.video.time = within;
   return within;
 }

@@ -1,59 +1,57 @@
 // Speaks the model's responses when the playhead reaches them, with sound from the page's server.
 
-import { find } from "../dom/dom.js";
 import { setStatus } from "../dom/status.js";
-import { host, listeners, state, ui } from "../state/state.js";
 
 const MAX_CHARS = 1000; // the server speaks no longer text
 const LEAD_S = 0.05; // playback from a response on speaks it too
 const MAX_STEP_S = 1; // of playback between two ticks, times the rate; a longer one is a seek
 
-let isOn = false,
-  passed = null,
-  sound = null; // whether responses are spoken; time up to which they were; the audio element
-
-export function mountSpeech() {
-  find("speech").hidden = !host.settings.speech_url;
-  listeners.signal.addEventListener("abort", stop);
+export function mountSpeech(player) {
+  player.find("speech").hidden = !player.settings.speech_url;
+  player.listeners.signal.addEventListener("abort", () => stop(player));
 }
 
-export function toggleSpeech() {
-  if (!host.settings.speech_url) return setStatus("This page does not speak.");
-  isOn = !isOn;
-  passed = null;
-  if (!isOn) stop();
-  find("speech").setAttribute("aria-pressed", isOn);
+export function toggleSpeech(player) {
+  if (!player.settings.speech_url) return setStatus(player, "This page does not speak.");
+  player.speech.isOn = !player.speech.isOn;
+  player.speech.passed = null;
+  if (!player.speech.isOn) stop(player);
+  player.find("speech").setAttribute("aria-pressed", player.speech.isOn);
   setStatus(
-    isOn ? "The model's responses are spoken during playback. 9 ends it." : "The model's responses are not spoken.",
+    player,
+    player.speech.isOn
+      ? "The model's responses are spoken during playback. The key ; ends it."
+      : "The model's responses are not spoken.",
   );
 }
 
 // Speaks the latest response between the last tick and this one; silent while the video is paused, and after a seek.
-export function followSpeech() {
-  if (!isOn || !state.data) return;
-  const time = ui.video.time,
-    before = passed;
-  passed = ui.video.isPaused ? null : time;
-  if (ui.video.isPaused) return stop();
-  const isSeek = before !== null && (time < before || time - before > MAX_STEP_S * ui.video.rate);
-  if (isSeek) stop();
+export function followSpeech(player) {
+  if (!player.speech.isOn || !player.data) return;
+  const time = player.video.time,
+    before = player.speech.passed;
+  player.speech.passed = player.video.isPaused ? null : time;
+  if (player.video.isPaused) return stop(player);
+  const isSeek = before !== null && (time < before || time - before > MAX_STEP_S * player.video.rate);
+  if (isSeek) stop(player);
   const from = before === null || isSeek ? time - LEAD_S : before;
-  const response = state.data.responses.findLast((turn) => turn.time > from && turn.time <= time);
-  if (response) speak(response.text);
+  const response = player.data.responses.findLast((turn) => turn.time > from && turn.time <= time);
+  if (response) speak(player, response.text);
 }
 
-function speak(text) {
-  stop();
-  const now = (sound = new Audio(
-    `${host.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`,
+function speak(player, text) {
+  stop(player);
+  const now = (player.speech.sound = new Audio(
+    `${player.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`,
   ));
-  now.playbackRate = ui.video.rate;
+  now.playbackRate = player.video.rate;
   now.play().catch((error) => {
-    if (now === sound && error.name !== "AbortError") setStatus(`The response cannot be spoken: ${error.message}`);
+    if (now === player.speech.sound && error.name !== "AbortError")
+      setStatus(player, `The response cannot be spoken: ${error.message}`);
   });
 }
 
-function stop() {
-  sound?.pause();
-  sound = null;
+function stop(player) {
+  player.speech.sound?.pause();
+  player.speech.sound = null;
 }

@@ -2,7 +2,6 @@
 // the player: those texts are no failures, and are in no count or score.
 
 import { clockText, KINDS } from "../state/data.js";
-import { kinds, state } from "../state/state.js";
 
 export const LOW_SIMILARITY = "low similarity",
   LOW_SIMILARITY_SIGN = "≈";
@@ -18,22 +17,22 @@ export function canFail(data) {
   return data.has_reference && data.is_judged && !data.isReferenceAlone;
 }
 
-export function whyNoFailures() {
-  if (state.data.is_copied && !state.data.has_reference)
+export function whyNoFailures(player) {
+  if (player.data.is_copied && !player.data.has_reference)
     return (
       "There is no reference to fail against: the turns are a copy of the model's own. Correct them, " +
       "then tick “score by corrected”."
     );
-  if (!state.data.has_reference) return "There is no reference to fail against.";
-  return state.data.isReferenceAlone
+  if (!player.data.has_reference) return "There is no reference to fail against.";
+  return player.data.isReferenceAlone
     ? "There is no run here that can fail: this is the reference alone."
     : "The run still streams: its failures are known once it ends.";
 }
 
 // The sign and kind of a stop, with its place among the stops of the chosen kinds, such as "✕ missed (2 of 4)".
-export function stopText(number) {
-  const stop = state.data.stops[number],
-    chosen = state.data.stops.filter(({ kind }) => kinds.has(kind));
+export function stopText(player, number) {
+  const stop = player.data.stops[number],
+    chosen = player.data.stops.filter(({ kind }) => player.kinds.has(kind));
   return (
     `${signOfKind(stop.kind)} ${stop.kind}` +
     `${chosen.includes(stop) ? ` (${chosen.indexOf(stop) + 1} of ${chosen.length})` : ""}`
@@ -41,9 +40,9 @@ export function stopText(number) {
 }
 
 // The place of a failure among the stops of its moment that N visits, such as "2 of 3 at 0:09.5"; "" where it is alone.
-export function momentText(failure) {
-  const together = state.data.stops.filter(
-    (stop) => stop === failure || (kinds.has(stop.kind) && Math.abs(stop.time - failure.time) < 1e-6),
+export function momentText(player, failure) {
+  const together = player.data.stops.filter(
+    (stop) => stop === failure || (player.kinds.has(stop.kind) && Math.abs(stop.time - failure.time) < 1e-6),
   );
   return together.length > 1
     ? `${together.indexOf(failure) + 1} of ${together.length} at ${clockText(failure.time)}`
@@ -51,11 +50,11 @@ export function momentText(failure) {
 }
 
 // The failure that a run is opened at, and the keys that lead on.
-export function openingText(number) {
-  const { kind, words, time } = state.data.stops[number];
+export function openingText(player, number) {
+  const { kind, words, time } = player.data.stops[number];
   const failure = `${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}`;
   return (
-    `Failure ${number + 1} of ${state.data.stops.length}: ${failure}, at ${clockText(time)}. N: next ` +
+    `Failure ${number + 1} of ${player.data.stops.length}: ${failure}, at ${clockText(time)}. N: next ` +
     `failure · Space: play · ?: all keys`
   );
 }
@@ -65,7 +64,7 @@ export function signOfKind(kind) {
 }
 
 // Matched texts with a low similarity (as rounded for display), as objects like failures.
-export function lowSimilarityStops(data) {
+export function lowSimilarityStops(player, data) {
   return data.turns
     .map((turn, number) => ({ turn, number }))
     .filter(
@@ -73,7 +72,7 @@ export function lowSimilarityStops(data) {
         turn.role === "assistant" &&
         turn.verdict === "matched" &&
         turn.score !== null &&
-        Number(turn.score.toFixed(2)) < state.lowSimilarity,
+        Number(turn.score.toFixed(2)) < player.lowSimilarity,
     )
     .map(({ turn, number }) => ({
       kind: LOW_SIMILARITY,
@@ -83,13 +82,13 @@ export function lowSimilarityStops(data) {
       time: turn.time,
       key: turn.key,
       cause: null,
-      words: `${turn.score.toFixed(2)}, below ${state.lowSimilarity.toFixed(2)}: matched, no failure`,
+      words: `${turn.score.toFixed(2)}, below ${player.lowSimilarity.toFixed(2)}: matched, no failure`,
     }));
 }
 
 // Failures and, if switched on, texts of low similarity, in the order of the events.
-export function collectStops(data) {
-  if (!kinds.has(LOW_SIMILARITY)) return data.failures;
+export function collectStops(player, data) {
+  if (!player.kinds.has(LOW_SIMILARITY)) return data.failures;
   const order = new Map(data.events.map(({ key }, number) => [key, number]));
-  return [...data.failures, ...lowSimilarityStops(data)].sort((a, b) => order.get(a.key) - order.get(b.key));
+  return [...data.failures, ...lowSimilarityStops(player, data)].sort((a, b) => order.get(a.key) - order.get(b.key));
 }

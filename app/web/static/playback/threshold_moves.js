@@ -4,76 +4,75 @@ import { refreshCounts } from "../timeline/chart.js";
 import { pointerOffset, trackDrag } from "../dom/drag.js";
 import { hasTheta } from "../state/policy.js";
 import { DECISIONS, signalOf } from "../state/signals.js";
-import { host, listeners, state, thresholds, ui } from "../state/state.js";
 import { hundredths, mountThresholdInputs } from "./threshold_inputs.js";
 
 const IDLE_MS = 700;
-let idle = 0;
 
 // Sets one threshold or both, from a slider or a line. An empty input moves nothing.
-export function moveThresholds(values) {
-  if (!thresholds.move(values)) return;
-  clearTimeout(idle);
-  if (state.data) refreshCounts();
-  if (thresholds.moved && !state.isPointerDown) idle = setTimeout(requestExactRun, IDLE_MS);
+export function moveThresholds(player, values) {
+  if (!player.thresholds.move(values)) return;
+  clearTimeout(player.thresholdTimer);
+  if (player.data) refreshCounts(player);
+  if (player.thresholds.moved && !player.isPointerDown)
+    player.thresholdTimer = setTimeout(() => requestExactRun(player), IDLE_MS);
 }
 
 // Applies thresholds of the sweep: those of probabilities move, those of named signals are previewed.
-export function applyThresholds({ used, ...values }) {
-  if (Object.keys(values).length) moveThresholds(values);
-  if (used && thresholds.applySweep(used)) refreshCounts();
+export function applyThresholds(player, { used, ...values }) {
+  if (Object.keys(values).length) moveThresholds(player, values);
+  if (used && player.thresholds.applySweep(used)) refreshCounts(player);
 }
 
 // Requests the exact run. Without a model the thresholds stay moved.
-export function requestExactRun() {
-  clearTimeout(idle);
-  const requested = host.settings.can_run ? thresholds.request() : null;
+export function requestExactRun(player) {
+  clearTimeout(player.thresholdTimer);
+  const requested = player.settings.can_run ? player.thresholds.request() : null;
   if (!requested) return;
-  host.trigger("thresholds", requested);
-  if (state.data) refreshCounts();
+  player.trigger("thresholds", requested);
+  if (player.data) refreshCounts(player);
 }
 
 // Shows the sliders of the rule of the run, or of the page's model before the first run; the style sheet has the rest.
-function showSliders() {
-  if (!host.settings.hint)
+function showSliders(player) {
+  if (!player.settings.hint)
     document.documentElement.toggleAttribute(
       "data-theta",
-      state.data ? hasTheta(state.data.policy) : host.settings.has_theta,
+      player.data ? hasTheta(player.data.policy) : player.settings.has_theta,
     );
 }
 
 // Settles a request after a run arrived or was cleared; the sliders follow the run.
-export function settleThresholds() {
-  const isChanged = thresholds.settle(state.data);
-  showSliders();
-  if (isChanged) host.trigger("shown");
+export function settleThresholds(player) {
+  const isChanged = player.thresholds.settle(player.data);
+  showSliders(player);
+  if (isChanged) player.trigger("shown");
 }
 
 // The value of a drag: hundredths of the range.
-function rounded(name, value) {
-  const { low, high } = state.data ? signalOf(state.data, name) : { low: 0, high: 1 },
+function rounded(player, name, value) {
+  const { low, high } = player.data ? signalOf(player.data, name) : { low: 0, high: 1 },
     step = 10 ** (Math.ceil(Math.log10(high - low)) - 2);
   return step === 0.01 ? hundredths(value) : Number((Math.round(value / step) * step).toPrecision(12));
 }
 
 // Drags a threshold's handle; `valueAt(y)` is the threshold at a height of the timeline.
-export function dragThreshold(name, valueAt, event) {
-  state.isPointerDown = true;
-  const began = pointerOffset(ui.canvas, event)[1];
+export function dragThreshold(player, name, valueAt, event) {
+  player.isPointerDown = true;
+  const began = pointerOffset(player.canvas, event)[1];
   let isMoved = false;
   const move = (later) => {
-    const y = pointerOffset(ui.canvas, later)[1];
+    const y = pointerOffset(player.canvas, later)[1];
     isMoved ||= Math.abs(y - began) >= 2; // a click without a drag keeps all digits
     if (!isMoved) return;
-    moveThresholds({ [name]: rounded(name, valueAt(y)) });
-    host.trigger("shown");
+    moveThresholds(player, { [name]: rounded(player, name, valueAt(y)) });
+    player.trigger("shown");
   };
   trackDrag(event.currentTarget, event, move, () => {});
 }
 
-export function mountThresholds() {
-  showSliders();
-  ui.root.thresholds = () => DECISIONS.map((name) => thresholds.shown[name]);
-  mountThresholdInputs();
-  listeners.signal.addEventListener("abort", () => clearTimeout(idle));
+export function mountThresholds(player) {
+  showSliders(player);
+  player.root.thresholds = () => DECISIONS.map((name) => player.thresholds.shown[name]);
+  mountThresholdInputs(player);
+  player.listeners.signal.addEventListener("abort", () => clearTimeout(player.thresholdTimer));
 }

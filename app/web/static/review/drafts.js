@@ -1,23 +1,21 @@
 // Drafts: text typed for an event and not submitted yet.
 
-import { review, reviewer } from "../state/state.js";
-
 export function draftKey(box) {
   return `${box.className} ${box.dataset.event}`;
 }
 
 // Submits the text of an input with `work`. It stays a draft while the action waits for a reviewer's name.
-export function submitInput(box, work) {
+export function submitInput(player, box, work) {
   const key = draftKey(box),
-    forget = () => review.drafts.delete(key);
-  review.drafts.set(key, box.value);
+    forget = () => player.review.drafts.delete(key);
+  player.review.drafts.set(key, box.value);
   work(box.value, forget);
-  if (reviewer()) forget();
+  if (player.reviewer) forget();
 }
 
 // Fills an input with the opinion on an event, unless the user is typing there; a draft takes precedence.
-export function fillInput(box, key, said) {
+export function fillInput(player, box, key, said) {
   const isTyped = document.activeElement === box && box.dataset.event === key;
   box.dataset.event = key;
-  if (!isTyped) box.value = review.drafts.get(draftKey(box)) ?? said;
+  if (!isTyped) box.value = player.review.drafts.get(draftKey(box)) ?? said;
 }

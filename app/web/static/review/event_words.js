@@ -2,7 +2,6 @@
 
 import { clockText } from "../state/data.js";
 import { lastTurn } from "./layer.js";
-import { layer } from "../state/state.js";
 
 export const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
 export const ROLE_LABELS = { update: "reference update", user: "user turn", assistant: "reference turn" };
@@ -13,8 +12,8 @@ function nameOf(label, text, time) {
 }
 
 // Describes an event, such as “model update S3->start at 0:12.0”.
-export function describeEvent(event) {
-  const { text, time } = lastTurn(event.key) ?? event;
+export function describeEvent(player, event) {
+  const { text, time } = lastTurn(player, event.key) ?? event;
   return (
     `${nameOf(KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role], text, time)}` +
     `${event.pair ? " with its reference" : ""}`
@@ -23,10 +22,10 @@ export function describeEvent(event) {
 
 // Describes an action and its event; of the event's pair, only the side that changed. The event is null if it is gone.
 // `what` is the action that was taken back or brought back, such as “your deletion of”.
-export function describeAction({ kind, correction }, event, what) {
-  if (correction) return describeCorrection(correction, event);
+export function describeAction(player, { kind, correction }, event, what) {
+  if (correction) return describeCorrection(player, correction, event);
   const done = kind === "undo" ? "Taken back" : "Brought back";
-  return event ? `${done}: ${what} ${describeEvent(event)}.` : `${done}.`;
+  return event ? `${done}: ${what} ${describeEvent(player, event)}.` : `${done}.`;
 }
 
 // The aspects of a turn that a kind of correction proposes.
@@ -45,12 +44,14 @@ export function conflictText({ aspect, wishes }) {
 }
 
 // A changed turn is named as in the source.
-function describeCorrection({ kind, turn, text, time_s, end_s }, event) {
+function describeCorrection(player, { kind, turn, text, time_s, end_s }, event) {
   const source = nameOf(ROLE_LABELS[turn.role], turn.text, turn.time_s);
-  const conflict = layer()?.conflicts.find((found) => found.key === event?.key && ASPECTS[kind].includes(found.aspect));
+  const conflict = player.layer?.conflicts.find(
+    (found) => found.key === event?.key && ASPECTS[kind].includes(found.aspect),
+  );
   if (conflict) return `Not applied to the ${source}: ${conflictText(conflict)} Z takes yours back.`;
-  if (kind === "delete") return `Deleted the ${event ? describeEvent(event) : source}. Z brings it back.`;
-  if (kind === "add") return `Added the ${event ? describeEvent(event) : source}. Z takes it back.`;
+  if (kind === "delete") return `Deleted the ${event ? describeEvent(player, event) : source}. Z brings it back.`;
+  if (kind === "add") return `Added the ${event ? describeEvent(player, event) : source}. Z takes it back.`;
   if (kind === "boundary")
     return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
   if (kind === "span") {

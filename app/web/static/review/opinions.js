@@ -3,28 +3,25 @@
 
 import { redrawPlayhead } from "../playback/playhead.js";
 import { requestPaint } from "../timeline/chart.js";
-import { find } from "../dom/dom.js";
 import { eventTime } from "./layer.js";
-import { outbox } from "./outbox.js";
-import { host, layer, review, reviewer, state, ui } from "../state/state.js";
 import { canFail } from "../playback/stops.js";
 
 const SCOPES = {
   all: () => true,
-  failures: (event) =>
+  failures: (player, event) =>
     event.kind === "state" ||
     (event.turn !== null
-      ? state.data.turns[event.turn].failure !== null
-      : state.data.references[event.reference]?.is_missed),
-  model: (event) => event.kind === "generated" || event.kind === "update",
-  reference: (event) => referenceOf(event) !== null,
+      ? player.data.turns[event.turn].failure !== null
+      : player.data.references[event.reference]?.is_missed),
+  model: (_, event) => event.kind === "generated" || event.kind === "update",
+  reference: (_, event) => referenceOf(event) !== null,
 };
 
 export const AVAILABLE_SCOPES = {
   all: () => true,
-  failures: () => canFail(state.data),
-  model: () => !state.data.isReferenceAlone,
-  reference: () => state.data.has_reference || state.data.is_copied,
+  failures: (player) => canFail(player.data),
+  model: (player) => !player.data.isReferenceAlone,
+  reference: (player) => player.data.has_reference || player.data.is_copied,
 };
 
 // The verdict that an event cannot have: the model did not miss what it wrote, and a turn of the reference is no false
@@ -38,9 +35,9 @@ export const NO_OPINION = { verdict: null, tags: [], note: "" };
 export const PARTS = Object.keys(NO_OPINION);
 
 // Merges the store's opinions with the waiting actions of the outbox: the events, and this reviewer's opinions on them.
-export function mergeOpinions() {
-  if (!state.data) return ui.drawReview();
-  const added = (layer()?.turns ?? [])
+export function mergeOpinions(player) {
+  if (!player.data) return player.drawReview();
+  const added = (player.layer?.turns ?? [])
     .filter((turn) => turn.is_added)
     .map((turn) => ({
       ...turn.name,
@@ -50,15 +47,15 @@ export function mergeOpinions() {
       turn: null,
       reference: null,
     }));
-  const events = added.length ? [...state.data.events, ...added].sort((a, b) => a.time - b.time) : state.data.events;
-  review.mine.clear();
-  const who = reviewer();
-  for (const [key, said] of Object.entries(review.state?.opinions ?? {})) {
+  const events = added.length ? [...player.data.events, ...added].sort((a, b) => a.time - b.time) : player.data.events;
+  player.review.mine.clear();
+  const who = player.reviewer;
+  for (const [key, said] of Object.entries(player.review.state?.opinions ?? {})) {
     const mine = said.find((opinion) => opinion.reviewer === who);
-    if (mine) review.mine.set(key, mine);
+    if (mine) player.review.mine.set(key, mine);
   }
   const moves = new Map();
-  const waiting = host.settings.can_review ? outbox.all() : [],
+  const waiting = player.settings.can_review ? player.outbox.all() : [],
     undone = new Set();
   for (const { kind, target } of waiting)
     if (kind === "undo") undone.add(target);
@@ -67,16 +64,16 @@ export function mergeOpinions() {
     const { turn: moved, kind: change, time_s, end_s } = action.correction ?? {};
     if (time_s !== undefined)
       moves.set(JSON.stringify(moved), { time: time_s, ...(change === "span" ? { end: end_s } : {}) });
-    if (!action.event || action.reviewer !== who || action.video_id !== state.data.video_id) continue;
+    if (!action.event || action.reviewer !== who || action.video_id !== player.data.video_id) continue;
     const given = PARTS.includes(action.kind) ? { [action.kind]: action[action.kind] ?? NO_OPINION[action.kind] } : {};
     for (const [event, other] of [
       [action.event, action.paired],
       [action.paired, action.event],
     ]) {
       if (!event) continue;
-      const own = ownOpinion(event.key),
+      const own = ownOpinion(player, event.key),
         { [action.kind]: _, ...paired_with } = own.paired_with ?? {};
-      review.mine.set(event.key, {
+      player.review.mine.set(event.key, {
         ...own,
         ...given,
         isWaiting: true,
@@ -84,34 +81,40 @@ export function mergeOpinions() {
       });
     }
   }
-  review.events = joinPairs(events);
-  review.turns = new Map(
-    (layer()?.turns ?? []).map((turn) => [
+  player.review.events = joinPairs(player, events);
+  player.review.turns = new Map(
+    (player.layer?.turns ?? []).map((turn) => [
       turn.key,
       moves.size ? { ...turn, ...moves.get(JSON.stringify(turn.name)) } : turn,
     ]),
   );
-  state.data.judged = review.events.map((event) => ({ key: event.key, time: eventTime(event), ...opinion(event.key) }));
-  ui.transcript.mark((keys) =>
-    [...new Set(keys.map((key) => review.units.get(key)).filter(Boolean))].map((unit) => opinion(unit.key)),
+  player.data.judged = player.review.events.map((event) => ({
+    key: event.key,
+    time: eventTime(player, event),
+    ...opinion(player, event.key),
+  }));
+  player.transcript.mark((keys) =>
+    [...new Set(keys.map((key) => player.review.units.get(key)).filter(Boolean))].map((unit) =>
+      opinion(player, unit.key),
+    ),
   );
-  redrawPlayhead();
-  requestPaint();
-  ui.drawReview();
+  redrawPlayhead(player);
+  requestPaint(player);
+  player.drawReview();
 }
 
-function ownOpinion(key) {
-  return review.mine.get(key) ?? NO_OPINION;
+function ownOpinion(player, key) {
+  return player.review.mine.get(key) ?? NO_OPINION;
 }
 
 // Resets the reviews of the previous video.
-export function resetReview() {
-  review.state = review.current = null;
-  review.events = [];
-  for (const kept of [review.units, review.splits, review.mine]) kept.clear();
-  review.turns.clear();
-  review.wantsCorrected = false;
-  find("adding").hidden = true;
+export function resetReview(player) {
+  player.review.state = player.review.current = null;
+  player.review.events = [];
+  for (const kept of [player.review.units, player.review.splits, player.review.mine]) kept.clear();
+  player.review.turns.clear();
+  player.review.wantsCorrected = false;
+  player.find("adding").hidden = true;
 }
 
 function isGiven(value) {
@@ -123,8 +126,8 @@ export function isSame(one, other) {
 
 // Whether both sides of a pair can be one event: their opinions are equal, or one has none and the other was judged in
 // another pair, of another run.
-function sidesAgree(turn, reference, part) {
-  const [one, other] = [ownOpinion(turn.key), ownOpinion(reference.key)];
+function sidesAgree(player, turn, reference, part) {
+  const [one, other] = [ownOpinion(player, turn.key), ownOpinion(player, reference.key)];
   if (isSame(one[part], other[part])) return true;
   if (isGiven(one[part]) && isGiven(other[part])) return false;
   const [said, silent] = isGiven(one[part]) ? [one, reference] : [other, turn];
@@ -132,23 +135,23 @@ function sidesAgree(turn, reference, part) {
   return partner !== undefined && partner !== silent.key;
 }
 
-function isJoined(turn, reference, isMatched) {
-  if (review.splits.has(turn.key)) return !review.splits.get(turn.key);
-  const isOnePair = isMatched || ownOpinion(turn.key).paired_with?.verdict === reference.key;
-  return isOnePair && PARTS.every((part) => sidesAgree(turn, reference, part));
+function isJoined(player, turn, reference, isMatched) {
+  if (player.review.splits.has(turn.key)) return !player.review.splits.get(turn.key);
+  const isOnePair = isMatched || ownOpinion(player, turn.key).paired_with?.verdict === reference.key;
+  return isOnePair && PARTS.every((part) => sidesAgree(player, turn, reference, part));
 }
 
 // The events to judge: a joined pair is the model's event with its reference as `pair`; the sides of a split one know
 // each other as `other`. Fills `review.units`: by the key of each event the one that is judged.
-function joinPairs(events) {
+function joinPairs(player, events) {
   const byKey = new Map(events.map((event) => [event.key, event])),
     replaced = new Map();
   for (const event of events) {
-    const turn = event.turn === null ? null : state.data.turns[event.turn];
-    const reference = byKey.get(turn && turn.link !== null ? state.data.references[turn.link].key : null);
+    const turn = event.turn === null ? null : player.data.turns[event.turn];
+    const reference = byKey.get(turn && turn.link !== null ? player.data.references[turn.link].key : null);
     if (!reference) continue;
-    const isMatched = turn.verdict === "matched" || state.data.is_copied; // a turn and its copy
-    if (isJoined(event, reference, isMatched)) {
+    const isMatched = turn.verdict === "matched" || player.data.is_copied; // a turn and its copy
+    if (isJoined(player, event, reference, isMatched)) {
       replaced.set(event.key, { ...event, pair: reference, isMatched });
       replaced.set(reference.key, null);
     } else {
@@ -157,16 +160,18 @@ function joinPairs(events) {
     }
   }
   const units = events.map((event) => (replaced.has(event.key) ? replaced.get(event.key) : event)).filter(Boolean);
-  review.units = new Map(units.flatMap((unit) => [[unit.key, unit], ...(unit.pair ? [[unit.pair.key, unit]] : [])]));
+  player.review.units = new Map(
+    units.flatMap((unit) => [[unit.key, unit], ...(unit.pair ? [[unit.pair.key, unit]] : [])]),
+  );
   return units;
 }
 
 // This reviewer's opinion on an event, or on its pair as one event.
-export function opinion(key) {
-  const unit = review.units.get(key),
-    own = ownOpinion(unit?.key ?? key);
+export function opinion(player, key) {
+  const unit = player.review.units.get(key),
+    own = ownOpinion(player, unit?.key ?? key);
   if (!unit?.pair) return own;
-  const other = ownOpinion(unit.pair.key),
+  const other = ownOpinion(player, unit.pair.key),
     said = { ...own, isWaiting: own.isWaiting || other.isWaiting };
   for (const part of PARTS) if (!isSame(own[part], other[part])) said[part] = NO_OPINION[part]; // of another pair
   return said;
@@ -179,36 +184,39 @@ export function referenceOf(event) {
 
 // The numbers of events in the scope and of those with this reviewer's verdict. A matched pair counts once, as judged
 // when both of its sides are.
-export function countJudged() {
+export function countJudged(player) {
   const judged = new Map();
-  for (const unit of review.events.filter(isInScope)) {
+  for (const unit of player.review.events.filter((event) => isInScope(player, event))) {
     const key = unit.other && unit.isMatched && unit.kind === "reference" ? unit.other : unit.key;
-    judged.set(key, (judged.get(key) ?? true) && opinion(unit.key).verdict !== null);
+    judged.set(key, (judged.get(key) ?? true) && opinion(player, unit.key).verdict !== null);
   }
   return { all: judged.size, done: [...judged.values()].filter(Boolean).length };
 }
 
-export function currentEvent() {
-  return review.events.find((event) => event.key === review.current) ?? null;
+export function currentEvent(player) {
+  return player.review.events.find((event) => event.key === player.review.current) ?? null;
 }
 // The selected event and the time of the video. The reply to an action selects its event only if the user has not gone
 // on.
-export function currentPlace() {
-  return { key: review.current, time: ui.video.time };
+export function currentPlace(player) {
+  return { key: player.review.current, time: player.video.time };
 }
-export function isAtPlace({ key, time }) {
-  return !ui.video.isPaused || (key === review.current && Math.abs(ui.video.time - time) < 0.5 / state.data.fps);
+export function isAtPlace(player, { key, time }) {
+  return (
+    !player.video.isPaused ||
+    (key === player.review.current && Math.abs(player.video.time - time) < 0.5 / player.data.fps)
+  );
 }
-export function eventByKey(key) {
-  return review.units.get(key) ?? null;
+export function eventByKey(player, key) {
+  return player.review.units.get(key) ?? null;
 }
 
 // The event with the key: of a pair, the reference alone or the model's event with its reference; null for none.
-export function sideByKey(key) {
-  const unit = eventByKey(key);
+export function sideByKey(player, key) {
+  const unit = eventByKey(player, key);
   return unit?.pair?.key === key ? unit.pair : unit;
 }
 
-export function isInScope(event) {
-  return SCOPES[review.scope](event);
+export function isInScope(player, event) {
+  return SCOPES[player.review.scope](player, event);
 }

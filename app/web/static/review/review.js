@@ -4,7 +4,7 @@ import { dropUnnamed, submitForEvent, submitUnnamed } from "./actions.js";
 import { layout } from "../timeline/chart.js";
 import { drawCorrection, resetEdited } from "./corrections.js";
 import { clockText } from "../state/data.js";
-import { createNode, createQuote, EVENT_INPUTS, find } from "../dom/dom.js";
+import { createNode, createQuote, EVENT_INPUTS } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
 import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
@@ -21,12 +21,10 @@ import {
   opinion,
   PARTS,
 } from "./opinions.js";
-import { outbox } from "./outbox.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
-import { readSetting, writeSetting } from "../state/settings.js";
-import { host, listeners, review, reviewer, state, ui } from "../state/state.js";
-import { setStatus } from "../dom/status.js";
+import { readSetting } from "../state/settings.js";
+import { keepSetting, setStatus } from "../dom/status.js";
 import { signOfKind } from "../playback/stops.js";
 import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
 
@@ -36,77 +34,82 @@ function parseReviewerName(typed) {
   return !name || ([...name].length <= 80 && /^(?:[^\p{C}\p{Z}]| )+$/u.test(name)) ? name : null;
 }
 
-function setReviewer(typed) {
+function setReviewer(player, typed) {
   const name = parseReviewerName(typed);
-  if (name === null) setStatus("This name is not valid: a reviewer's name is 1 to 80 printable characters.");
-  else if (name !== review.name) {
-    review.name = name;
-    setStatus(name ? `You review as ${name}.` : "");
-    mergeOpinions();
-    retryAll();
-    if (name) submitUnnamed();
+  if (name === null) setStatus(player, "This name is not valid: a reviewer's name is 1 to 80 printable characters.");
+  else if (name !== player.review.name) {
+    player.review.name = name;
+    setStatus(player, name ? `You review as ${name}.` : "");
+    mergeOpinions(player);
+    retryAll(player);
+    if (name) submitUnnamed(player);
   }
-  find("who").value = reviewer();
+  player.find("who").value = player.reviewer;
 }
 
-function setBlind(isBlind) {
-  review.isBlind = isBlind;
-  drawReview();
-  sendWaiting();
+function setBlind(player, isBlind) {
+  player.review.isBlind = isBlind;
+  drawReview(player);
+  sendWaiting(player);
 }
 
-export function drawReview() {
-  const panel = find("review");
-  find("tabs").querySelector("[data-tab=review]").hidden = !host.settings.can_review;
-  if (!host.settings.can_review) return;
-  drawSaveStatus();
-  if (document.activeElement !== find("who")) find("who").value = reviewer();
-  find("who").disabled = review.signedIn !== null;
-  find("blind").checked = review.isBlind;
-  const event = state.data ? currentEvent() : null,
-    said = event ? opinion(event.key) : NO_OPINION;
-  drawEvent(find("event"), event);
-  if (!state.data || panel.hidden) return;
+export function drawReview(player) {
+  const panel = player.find("review");
+  player.find("tabs").querySelector("[data-tab=review]").hidden = !player.settings.can_review;
+  if (!player.settings.can_review) return;
+  drawSaveStatus(player);
+  if (document.activeElement !== player.find("who")) player.find("who").value = player.reviewer;
+  player.find("who").disabled = player.review.signedIn !== null;
+  player.find("blind").checked = player.review.isBlind;
+  const event = player.data ? currentEvent(player) : null,
+    said = event ? opinion(player, event.key) : NO_OPINION;
+  drawEvent(player, player.find("event"), event);
+  if (!player.data || panel.hidden) return;
   if (panel.dataset.event !== (event?.key ?? "")) {
     panel.dataset.event = event?.key ?? "";
     panel.scrollTop = 0;
-    refreshReviews();
+    refreshReviews(player);
   }
-  for (const button of find("verdicts").querySelectorAll(".ss-verdict")) {
+  for (const button of player.find("verdicts").querySelectorAll(".ss-verdict")) {
     button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
     button.disabled = !event || !fitsVerdict(event, button.dataset.verdict);
   }
-  find("split").disabled = !event?.pair && !event?.other;
-  find("split").textContent = event?.other ? "join (S)" : "split (S)";
-  for (const option of find("scope").options) option.disabled = !AVAILABLE_SCOPES[option.value]();
+  player.find("split").disabled = !event?.pair && !event?.other;
+  player.find("split").textContent = event?.other ? "join (S)" : "split (S)";
+  for (const option of player.find("scope").options) option.disabled = !AVAILABLE_SCOPES[option.value](player);
   for (const [name, value] of [
     ["tags", said.tags.join(", ")],
     ["note", said.note],
   ]) {
-    find(name).disabled = !event;
-    fillInput(find(name), event?.key ?? "", value);
+    player.find(name).disabled = !event;
+    fillInput(player, player.find(name), event?.key ?? "", value);
   }
-  drawOtherOpinions(find("others"), event);
-  drawCorrection(event);
+  drawOtherOpinions(player, player.find("others"), event);
+  drawCorrection(player, event);
 }
 
-function drawSaveStatus() {
-  const { all, done } = countJudged();
-  find("done").textContent = `${reviewer() ? done : 0} of ${all} judged`;
-  find("saved").textContent = savedText();
-  find("saved").classList.toggle("ss-unsaved", Boolean(review.problem) || outbox.all().some(refusalReason));
+function drawSaveStatus(player) {
+  const { all, done } = countJudged(player);
+  player.find("done").textContent = `${player.reviewer ? done : 0} of ${all} judged`;
+  player.find("saved").textContent = savedText(player);
+  player
+    .find("saved")
+    .classList.toggle(
+      "ss-unsaved",
+      Boolean(player.review.problem) || player.outbox.all().some((action) => refusalReason(player, action)),
+    );
 }
 
-function otherOpinions(key) {
-  return (review.state?.opinions[key] ?? []).filter((said) => said.reviewer !== reviewer());
+function otherOpinions(player, key) {
+  return (player.review.state?.opinions[key] ?? []).filter((said) => said.reviewer !== player.reviewer);
 }
 
 // Other reviewers' opinions on the event, and on the reference of its pair where they differ.
-function drawOtherOpinions(box, event) {
-  const ofReference = event?.pair ? otherOpinions(event.pair.key) : [];
+function drawOtherOpinions(player, box, event) {
+  const ofReference = event?.pair ? otherOpinions(player, event.pair.key) : [];
   const isNews = (said, known) =>
     known.every((other) => other.reviewer !== said.reviewer || PARTS.some((part) => !isSame(said[part], other[part])));
-  const ofEvent = event ? otherOpinions(event.key) : [];
+  const ofEvent = event ? otherOpinions(player, event.key) : [];
   const rows = [
     ...ofEvent.map((said) => [said, ""]),
     ...ofReference.filter((said) => isNews(said, ofEvent)).map((said) => [said, "of the reference: "]),
@@ -125,28 +128,29 @@ function drawOtherOpinions(box, event) {
   );
 }
 
-export function giveVerdict(verdict) {
-  const event = currentEvent();
-  if (!fitsVerdict(event, verdict)) return setStatus(`“${verdict}” does not fit: this is a ${describeEvent(event)}.`);
-  submitForEvent("verdict", { verdict }, () => {
-    if (eventByKey(event.key)) goToUnreviewed(`“${verdict}”: ${describeEvent(event)}. `);
+export function giveVerdict(player, verdict) {
+  const event = currentEvent(player);
+  if (!fitsVerdict(event, verdict))
+    return setStatus(player, `“${verdict}” does not fit: this is a ${describeEvent(player, event)}.`);
+  submitForEvent(player, "verdict", { verdict }, () => {
+    if (eventByKey(player, event.key)) goToUnreviewed(player, `“${verdict}”: ${describeEvent(player, event)}. `);
   });
 }
 
 // Draws the event that keys judge, on every tab.
-function drawEvent(box, event) {
-  box.hidden = !host.settings.can_review || !state.data || !state.data.events.length;
+function drawEvent(player, box, event) {
+  box.hidden = !player.settings.can_review || !player.data || !player.data.events.length;
   if (box.hidden) return;
   const keys = createNode("span", "ss-dim", "1–7 judge ");
   if (!event) return box.replaceChildren(keys, createNode("span", "", "nothing: no event is selected"));
-  const turn = event.turn === null ? null : state.data.turns[event.turn];
+  const turn = event.turn === null ? null : player.data.turns[event.turn];
   const name = createNode(
     "b",
     "",
-    `${clockText(eventTime(event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`,
+    `${clockText(eventTime(player, event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`,
   );
-  const parts = [keys, name, " ", createNode("span", "", correctedTurn(event)?.text ?? event.text)];
-  const found = stopIndexOf(event);
+  const parts = [keys, name, " ", createNode("span", "", correctedTurn(player, event)?.text ?? event.text)];
+  const found = stopIndexOf(player, event);
   if (event.pair) parts.push(createNode("span", "ss-tag", "and its reference"));
   if (event.other)
     parts.push(
@@ -154,54 +158,57 @@ function drawEvent(box, event) {
     );
   if (found !== null)
     parts.push(
-      createNode("span", "ss-tag", `${signOfKind(state.data.stops[found].kind)} ${state.data.stops[found].kind}`),
+      createNode("span", "ss-tag", `${signOfKind(player.data.stops[found].kind)} ${player.data.stops[found].kind}`),
     );
-  const given = opinion(event.key).verdict;
+  const given = opinion(player, event.key).verdict;
   if (given) parts.push(createNode("span", "ss-tag ss-mine", `your verdict: ${given}`));
-  if (turn?.link !== null && turn?.link !== undefined && state.data.references[turn.link].text !== event.text)
-    parts.push(createQuote("reference", state.data.references[turn.link].text));
+  if (turn?.link !== null && turn?.link !== undefined && player.data.references[turn.link].text !== event.text)
+    parts.push(createQuote("reference", player.data.references[turn.link].text));
   box.replaceChildren(...parts);
 }
 
-export function mountReview() {
-  review.name = parseReviewerName(readSetting("reviewer")) ?? "";
-  review.isBlind = readSetting("blind") === "yes";
-  find("verdicts").prepend(
-    ...host.settings.verdicts.map((verdict, number) => {
+export function mountReview(player) {
+  player.review.name = parseReviewerName(readSetting("reviewer")) ?? "";
+  player.review.isBlind = readSetting("blind") === "yes";
+  player.find("verdicts").prepend(
+    ...player.settings.verdicts.map((verdict, number) => {
       const button = createNode("button", "ss-verdict");
       button.type = "button";
       button.dataset.verdict = verdict;
       button.append(createNode("kbd", "", number + 1), verdict);
       button.addEventListener("click", () => {
-        if (state.data) giveVerdict(verdict);
+        if (player.data) giveVerdict(player, verdict);
       });
       return button;
     }),
   );
-  find("who").addEventListener("change", (event) => {
-    setReviewer(event.target.value);
-    writeSetting("reviewer", review.name);
+  player.find("who").addEventListener("change", (event) => {
+    setReviewer(player, event.target.value);
+    keepSetting(player, "reviewer", player.review.name);
   });
-  find("blind").addEventListener("change", (event) => {
-    setBlind(event.target.checked);
-    writeSetting("blind", review.isBlind ? "yes" : "no");
+  player.find("blind").addEventListener("change", (event) => {
+    setBlind(player, event.target.checked);
+    keepSetting(player, "blind", player.review.isBlind ? "yes" : "no");
   });
   // the reviews tab's
-  document.addEventListener("stepscope:reviewer", (event) => setReviewer(event.detail), { signal: listeners.signal });
-  document.addEventListener("stepscope:blind", (event) => setBlind(event.detail === "yes"), {
-    signal: listeners.signal,
+  document.addEventListener("stepscope:reviewer", (event) => setReviewer(player, event.detail), {
+    signal: player.listeners.signal,
   });
-  find("scope").addEventListener("change", (event) => {
-    review.scope = event.target.value;
-    if (!state.data) return;
-    if (currentEvent() && !isInScope(currentEvent())) review.current = null;
-    followEvent(ui.video.time);
-    layout();
-    drawReview();
+  document.addEventListener("stepscope:blind", (event) => setBlind(player, event.detail === "yes"), {
+    signal: player.listeners.signal,
   });
-  find("tags").addEventListener("change", (event) =>
-    submitInput(event.target, (text, done) =>
+  player.find("scope").addEventListener("change", (event) => {
+    player.review.scope = event.target.value;
+    if (!player.data) return;
+    if (currentEvent(player) && !isInScope(player, currentEvent(player))) player.review.current = null;
+    followEvent(player, player.video.time);
+    layout(player);
+    drawReview(player);
+  });
+  player.find("tags").addEventListener("change", (event) =>
+    submitInput(player, event.target, (text, done) =>
       submitForEvent(
+        player,
         "tags",
         {
           tags: text
@@ -213,33 +220,35 @@ export function mountReview() {
       ),
     ),
   );
-  find("note").addEventListener("change", (event) =>
-    submitInput(event.target, (note, done) => submitForEvent("note", { note }, done)),
-  );
-  find("review").addEventListener("keydown", (event) => {
+  player
+    .find("note")
+    .addEventListener("change", (event) =>
+      submitInput(player, event.target, (note, done) => submitForEvent(player, "note", { note }, done)),
+    );
+  player.find("review").addEventListener("keydown", (event) => {
     const box = event.target;
     if (!box.matches("input, textarea") || (event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)))
       return;
     event.preventDefault();
-    if (box === find("edited") && event.key === "Escape") resetEdited();
-    const isHeld = event.key === "Enter" && review.drafts.has(draftKey(box));
+    if (box === player.find("edited") && event.key === "Escape") resetEdited(player);
+    const isHeld = event.key === "Enter" && player.review.drafts.has(draftKey(box));
     box.blur(); // submits the text
-    if (isHeld && review.unnamed.length) return find("who").focus();
-    if (isHeld && review.drafts.has(draftKey(box))) box.dispatchEvent(new Event("change"));
+    if (isHeld && player.review.unnamed.length) return player.find("who").focus();
+    if (isHeld && player.review.drafts.has(draftKey(box))) box.dispatchEvent(new Event("change"));
     if (document.activeElement !== document.body) return; // the name is missing
-    if (box === find("who") && !reviewer()) dropUnnamed();
-    ui.canvas.focus({ preventScroll: true });
+    if (box === player.find("who") && !player.reviewer) dropUnnamed(player);
+    player.canvas.focus({ preventScroll: true });
   });
-  find("review").addEventListener("focusin", (event) => {
-    if (event.target.matches(`${EVENT_INPUTS}, .ss-addedText`)) ui.video.pause();
+  player.find("review").addEventListener("focusin", (event) => {
+    if (event.target.matches(`${EVENT_INPUTS}, .ss-addedText`)) player.video.pause();
   });
   // the selection does not follow the playhead while the user types
-  find("review").addEventListener("focusout", redrawPlayhead);
+  player.find("review").addEventListener("focusout", () => redrawPlayhead(player));
   document.addEventListener(
     "visibilitychange",
     () => {
-      if (!document.hidden) retryAll();
+      if (!document.hidden) retryAll(player);
     },
-    { signal: listeners.signal },
+    { signal: player.listeners.signal },
   );
 }

@@ -1,82 +1,82 @@
 // Sends the actions of the outbox, and handles the server's replies.
 
 import { layout } from "../timeline/chart.js";
-import { find, focusedInput } from "../dom/dom.js";
+import { focusedInput } from "../dom/dom.js";
 import { describeAction } from "./event_words.js";
 import { withTimeout } from "../state/increments.js";
 import { eventTime, requestScoring } from "./layer.js";
 import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "./opinions.js";
-import { outbox } from "./outbox.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
-import { host, layer, review, reviewer, state } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 
 const RETRY_MS = 3000,
   REFUSED_MS = 30000,
   FRESH_MS = 2000;
-let askedAt = -Infinity;
 
 export function reviewKey({ video_id, reviewer }) {
   return JSON.stringify([video_id, reviewer]);
 }
-export function refusalReason(action) {
-  return review.refusals.get(reviewKey(action)) ?? "";
+export function refusalReason(player, action) {
+  return player.review.refusals.get(reviewKey(action)) ?? "";
 }
 
 // Sends waiting actions, one reviewer and video at a time, and fetches the reviews of the video that is shown. What the
 // server refuses for one reviewer and video stays queued and does not block the rest.
-export async function sendWaiting() {
-  if (!host.settings.can_review || !host.element.isConnected) return;
-  if (review.isAsking) {
-    review.isAgain = true;
+export async function sendWaiting(player) {
+  if (!player.settings.can_review || !player.element.isConnected) return;
+  if (player.review.isAsking) {
+    player.review.isAgain = true;
     return;
   }
-  review.isAsking = true;
-  clearTimeout(review.timer);
+  player.review.isAsking = true;
+  clearTimeout(player.review.timer);
   try {
     do {
-      review.isAgain = false;
-      const waiting = outbox.all(),
-        first = waiting.find((action) => !refusalReason(action));
-      const [video, who] = first ? [first.video_id, first.reviewer] : [state.data?.video_id, reviewer()];
+      player.review.isAgain = false;
+      const waiting = player.outbox.all(),
+        first = waiting.find((action) => !refusalReason(player, action));
+      const [video, who] = first ? [first.video_id, first.reviewer] : [player.data?.video_id, player.reviewer];
       if (video === undefined) break;
       const actions = first ? waiting.filter((action) => reviewKey(action) === reviewKey(first)).slice(0, 100) : [];
       const asked = {
         video_id: video,
         reviewer: who,
-        is_blind: review.isBlind,
-        reference: video === state.data?.video_id ? state.data.reference_digest : null,
-        has_layer: video === state.data?.video_id ? (review.state?.layer_name ?? null) : null,
+        is_blind: player.review.isBlind,
+        reference: video === player.data?.video_id ? player.data.reference_digest : null,
+        has_layer: video === player.data?.video_id ? (player.review.state?.layer_name ?? null) : null,
         actions: actions.map(actionPayload),
       };
-      askedAt = performance.now();
-      const reply = await withTimeout(host.server.ask(asked));
-      if (first && reply.error) review.refusals.set(reviewKey(first), reply.error);
-      review.problem = first ? "" : (reply.error ?? "");
-      handleReply(video, reply);
-      review.isAgain ||=
-        outbox.all().some((action) => !refusalReason(action)) ||
-        (first && (reply.error || video !== state.data?.video_id || who !== reviewer()));
-    } while (review.isAgain && !review.problem);
+      player.review.askedAt = performance.now();
+      const reply = await withTimeout(player.server.ask(asked));
+      if (first && reply.error) player.review.refusals.set(reviewKey(first), reply.error);
+      player.review.problem = first ? "" : (reply.error ?? "");
+      handleReply(player, video, reply);
+      player.review.isAgain ||=
+        player.outbox.all().some((action) => !refusalReason(player, action)) ||
+        (first && (reply.error || video !== player.data?.video_id || who !== player.reviewer));
+    } while (player.review.isAgain && !player.review.problem);
   } catch {
-    review.problem = "the server does not answer";
+    player.review.problem = "the server does not answer";
   }
-  review.isAsking = false;
-  const left = outbox.all();
-  if (left.length && host.element.isConnected)
-    review.timer = setTimeout(retryAll, left.every(refusalReason) ? REFUSED_MS : RETRY_MS);
-  mergeOpinions();
+  player.review.isAsking = false;
+  const left = player.outbox.all();
+  if (left.length && player.element.isConnected)
+    player.review.timer = setTimeout(
+      () => retryAll(player),
+      left.every((action) => refusalReason(player, action)) ? REFUSED_MS : RETRY_MS,
+    );
+  mergeOpinions(player);
 }
 
 // Fetches the reviews again, at most every two seconds: other reviewers may have judged since.
-export function refreshReviews() {
-  if (performance.now() - askedAt > FRESH_MS) sendWaiting();
+export function refreshReviews(player) {
+  if (performance.now() - player.review.askedAt > FRESH_MS) sendWaiting(player);
 }
 
 // Also sends refused actions again: the reason may no longer hold.
-export function retryAll() {
-  review.refusals.clear();
-  sendWaiting();
+export function retryAll(player) {
+  player.review.refusals.clear();
+  sendWaiting(player);
 }
 
 function actionPayload({ key, reviewer, video_id, event, paired, ...action }) {
@@ -87,60 +87,64 @@ function actionPayload({ key, reviewer, video_id, event, paired, ...action }) {
   return { ...action, ...(event ? { event: unnamed(event) } : {}), ...(paired ? { paired: unnamed(paired) } : {}) };
 }
 
-function handleReply(video, reply) {
-  review.signedIn = reply.signed_in;
-  if (reply.is_blind) review.isBlind = true;
-  find("blind").disabled = reply.is_blind;
+function handleReply(player, video, reply) {
+  player.review.signedIn = reply.signed_in;
+  if (reply.is_blind) player.review.isBlind = true;
+  player.find("blind").disabled = reply.is_blind;
   let wanted = null,
     done = null,
     changed = ""; // the event of the last change, while its place is still selected
   for (const { action_id, event, what } of reply.kept) {
-    const action = outbox.all().find((waiting) => waiting.action_id === action_id),
-      place = review.origins.get(action_id);
-    outbox.remove(action_id);
-    review.origins.delete(action_id);
-    review.saved = new Date().toLocaleTimeString();
-    if (video !== state.data?.video_id) continue;
-    if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(place))
+    const action = player.outbox.all().find((waiting) => waiting.action_id === action_id),
+      place = player.review.origins.get(action_id);
+    player.outbox.remove(action_id);
+    player.review.origins.delete(action_id);
+    player.review.saved = new Date().toLocaleTimeString();
+    if (video !== player.data?.video_id) continue;
+    if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(player, place))
       [wanted, done, changed] = [event, action, what];
   }
   for (const id in reply.refused) {
-    const { text } = outbox.all().find((action) => action.action_id === id)?.correction ?? {};
-    outbox.remove(id);
-    review.origins.delete(id);
-    setStatus(`Not kept${text ? `, “${text}”` : ""}: ${reply.refused[id]}`);
+    const { text } = player.outbox.all().find((action) => action.action_id === id)?.correction ?? {};
+    player.outbox.remove(id);
+    player.review.origins.delete(id);
+    setStatus(player, `Not kept${text ? `, “${text}”` : ""}: ${reply.refused[id]}`);
   }
-  if (reply.state && video === state.data?.video_id) {
+  if (reply.state && video === player.data?.video_id) {
     const isNew = "layer" in reply.state;
-    review.state = { layer: layer(), ...reply.state };
-    mergeOpinions();
-    if (isNew) layout();
-    if (isNew) showFailureOfMoved();
+    player.review.state = { layer: player.layer, ...reply.state };
+    mergeOpinions(player);
+    if (isNew) layout(player);
+    if (isNew) showFailureOfMoved(player);
     // after the reference was updated: its times are current
-    if (done) setStatus(describeAction(done, sideByKey(wanted), changed));
-    if (isNew && review.wantsCorrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring();
-    if (wanted && !focusedInput()) showChanged(wanted);
+    if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted), changed));
+    if (isNew && player.review.wantsCorrected && player.data.is_finished && !player.data.isReferenceAlone)
+      requestScoring(player);
+    if (wanted && !focusedInput(player)) showChanged(player, wanted);
   }
 }
 
 // Selects the changed event at its present time. Later actions of the same place wait on: theirs is the new one.
-function showChanged(key) {
-  const side = sideByKey(key),
-    later = [...review.origins].filter(([, place]) => isAtPlace(place));
-  goToEvent(eventByKey(key), side && eventTime(side));
-  for (const [id] of later) review.origins.set(id, currentPlace());
+function showChanged(player, key) {
+  const side = sideByKey(player, key),
+    later = [...player.review.origins].filter(([, place]) => isAtPlace(player, place));
+  goToEvent(player, eventByKey(player, key), side && eventTime(player, side));
+  for (const [id] of later) player.review.origins.set(id, currentPlace(player));
 }
 
 // The save status: for each reason, the number of actions that wait.
-export function savedText() {
+export function savedText(player) {
   const counts = new Map();
-  for (const action of outbox.all()) {
-    const reason = refusalReason(action) ? `${action.reviewer}: ${refusalReason(action)}` : review.problem;
+  for (const action of player.outbox.all()) {
+    const reason = refusalReason(player, action)
+      ? `${action.reviewer}: ${refusalReason(player, action)}`
+      : player.review.problem;
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   const words = [...counts].map(([reason, count]) =>
     reason ? `${count} not saved: ${reason}. Kept in this browser and sent again.` : `saving ${count}…`,
   );
-  if (review.unnamed.length) words.unshift(`${review.unnamed.length} not saved yet: your name is missing.`);
-  return words.join(" ") || review.problem || (review.saved ? `saved ${review.saved}` : "");
+  if (player.review.unnamed.length)
+    words.unshift(`${player.review.unnamed.length} not saved yet: your name is missing.`);
+  return words.join(" ") || player.review.problem || (player.review.saved ? `saved ${player.review.saved}` : "");
 }

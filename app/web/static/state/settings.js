@@ -1,7 +1,5 @@
 // Settings of this browser.
 
-import { setStatus } from "../dom/status.js";
-
 export function readSetting(name, fallback = "") {
   try {
     return localStorage.getItem(`stepscope:${name}`) ?? fallback;
@@ -10,10 +8,12 @@ export function readSetting(name, fallback = "") {
   }
 }
 
+// Returns whether the browser keeps the setting: it may forbid storage.
 export function writeSetting(name, value) {
   try {
     localStorage.setItem(`stepscope:${name}`, value);
+    return true;
   } catch {
-    setStatus("This browser forbids storage: names are forgotten when the window is closed.");
+    return false;
   }
 }

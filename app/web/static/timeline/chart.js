@@ -6,137 +6,134 @@ import { drawCurves } from "../panels/curves.js";
 import { countText, EventCounts } from "../state/data.js";
 import { runWords } from "../state/preview.js";
 import { countedNames } from "../state/signals.js";
-import { find } from "../dom/dom.js";
 import { layerTurns } from "../review/layer.js";
 import { movePlayhead, redrawPlayhead } from "../playback/playhead.js";
-import { host, kinds, shown, state, thresholds, ui } from "../state/state.js";
 import { canFail, LOW_SIMILARITY } from "../playback/stops.js";
 
-const countsCache = {};
-let pendingPaint = 0;
-
-export function layout() {
-  if (!state.data) return;
-  state.data.layer = layerTurns();
-  state.data.isReviewing = state.tab === "review" && state.data.events.length > 0;
-  state.data.hasLayer =
-    state.data.layer.length > 0 && (state.tab === "review" || state.data.layer.some((turn) => turn.look !== "same"));
-  const height = ui.timeline.arrange(state.data); // also in a hidden tab: the rows must fit this video
-  ui.canvas.setAttribute("aria-valuemax", state.data.duration_s.toFixed(1));
-  if (!ui.canvas.parentElement.clientWidth) return updateCounts();
-  ui.timeline.resize(ui.canvas.parentElement.clientWidth, height);
-  refreshCounts();
+export function layout(player) {
+  if (!player.data) return;
+  player.data.layer = layerTurns(player);
+  player.data.isReviewing = player.tab === "review" && player.data.events.length > 0;
+  player.data.hasLayer =
+    player.data.layer.length > 0 && (player.tab === "review" || player.data.layer.some((turn) => turn.look !== "same"));
+  const height = player.timeline.arrange(player.data); // also in a hidden tab: the rows must fit this video
+  player.canvas.setAttribute("aria-valuemax", player.data.duration_s.toFixed(1));
+  if (!player.canvas.parentElement.clientWidth) return updateCounts(player);
+  player.timeline.resize(player.canvas.parentElement.clientWidth, height);
+  refreshCounts(player);
 }
 
 // Whether the task's inputs differ from the task of the run. The inputs belong to the page's first player.
-function isTaskChanged() {
-  if (host.settings.hint) return false;
-  return Object.entries(state.data.task).some(
+function isTaskChanged(player) {
+  if (player.settings.hint) return false;
+  return Object.entries(player.data.task).some(
     ([name, text]) => (document.querySelector(`#${name} textarea`)?.value ?? text) !== text,
   );
 }
 
-export function refreshCounts() {
-  updateCounts();
-  paint();
-  redrawPlayhead();
+export function refreshCounts(player) {
+  updateCounts(player);
+  paint(player);
+  redrawPlayhead(player);
 }
 
-export function updateCounts() {
-  shown.counts = Object.fromEntries(countedNames(state.data).map((name) => [name, countsFor(name).extend()]));
-  const run = runWords(state.data);
-  ui.root.classList.toggle("ss-is-preview", run !== "");
-  find("kinds").dataset.run = run;
-  find("counts").textContent = [
-    previewText(run),
-    isTaskChanged() ? "Goal, steps or user turns have changed since this run: press Run." : "",
+export function updateCounts(player) {
+  player.shown.counts = Object.fromEntries(
+    countedNames(player.data).map((name) => [name, countsFor(player, name).extend()]),
+  );
+  const run = runWords(player, player.data);
+  player.root.classList.toggle("ss-is-preview", run !== "");
+  player.find("kinds").dataset.run = run;
+  player.find("counts").textContent = [
+    previewText(player, run),
+    isTaskChanged(player) ? "Goal, steps or user turns have changed since this run: press Run." : "",
   ]
     .filter(Boolean)
     .join(" ");
-  if (state.tab === "curves") drawCurves(find("curves"), state.data);
+  if (player.tab === "curves") drawCurves(player, player.find("curves"), player.data);
 }
 
 // The counts that are shown, extended while a run streams.
-function countsFor(name) {
-  const threshold = shown.thresholds[name],
-    known = countsCache[name],
-    isSame = known?.data === state.data && known.threshold === threshold;
-  return (countsCache[name] =
-    isSame && known.isPreview === shown.isPreview
+function countsFor(player, name) {
+  const threshold = player.shown.thresholds[name],
+    known = player.countsCache[name],
+    isSame = known?.data === player.data && known.threshold === threshold;
+  return (player.countsCache[name] =
+    isSame && known.isPreview === player.shown.isPreview
       ? known
-      : new EventCounts(state.data, name, threshold, shown.isPreview));
+      : new EventCounts(player.data, name, threshold, player.shown.isPreview));
 }
 
-export function paint() {
-  if (!ui.canvas.parentElement.clientWidth) return; // it is painted when the tab opens
-  ui.timeline.paint(shown);
-  ui.signals.paint(ui.timeline, shown);
-  paintOverview();
-  movePlayhead();
+export function paint(player) {
+  if (!player.canvas.parentElement.clientWidth) return; // it is painted when the tab opens
+  player.timeline.paint(player.shown);
+  player.signals.paint(player.timeline, player.shown);
+  paintOverview(player);
+  movePlayhead(player);
 }
 
 const OVERVIEW_HEIGHT = 18;
 
-function paintOverview() {
-  const { begin_s, duration_s } = state.data;
-  const width = ui.timeline.width,
+function paintOverview(player) {
+  const { begin_s, duration_s } = player.data;
+  const width = player.timeline.width,
     height = OVERVIEW_HEIGHT,
-    pen = resizeCanvas(ui.map, width, height);
+    pen = resizeCanvas(player.map, width, height);
   pen.clearRect(0, 0, width, height);
   const at = (time) => GUTTER + ((time - begin_s) / (duration_s - begin_s)) * (width - GUTTER - MARGIN);
-  pen.fillStyle = ui.timeline.colours.faint;
+  pen.fillStyle = player.timeline.colours.faint;
   pen.fillRect(GUTTER, 7, width - GUTTER - MARGIN, 4);
-  pen.font = ui.timeline.font;
+  pen.font = player.timeline.font;
   pen.textBaseline = "middle";
-  pen.fillStyle = ui.timeline.colours.ink;
-  pen.fillText(canFail(state.data) ? countText(state.data.failures.length, "failure") : "", 4, 9);
-  for (const failure of state.data.stops) {
-    pen.fillStyle = !kinds.has(failure.kind)
-      ? ui.timeline.colours.grid
-      : ui.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
+  pen.fillStyle = player.timeline.colours.ink;
+  pen.fillText(canFail(player.data) ? countText(player.data.failures.length, "failure") : "", 4, 9);
+  for (const failure of player.data.stops) {
+    pen.fillStyle = !player.kinds.has(failure.kind)
+      ? player.timeline.colours.grid
+      : player.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
     pen.fillRect(at(failure.time) - 1, 2, 2, 14);
   }
-  pen.strokeStyle = ui.timeline.colours.ink;
+  pen.strokeStyle = player.timeline.colours.ink;
   pen.strokeRect(
-    at(ui.timeline.view.start),
+    at(player.timeline.view.start),
     0.5,
-    Math.max(3, at(ui.timeline.view.end) - at(ui.timeline.view.start)),
+    Math.max(3, at(player.timeline.view.end) - at(player.timeline.view.start)),
     height - 1,
   );
 }
 
-export function setView(start, end) {
-  const { begin_s, duration_s, fps } = state.data;
+export function setView(player, start, end) {
+  const { begin_s, duration_s, fps } = player.data;
   const length = Math.min(duration_s - begin_s, Math.max(2 / fps, end - start));
   const from = Math.min(duration_s - length, Math.max(begin_s, start));
-  ui.timeline.view = { start: from, end: from + length };
-  requestPaint();
+  player.timeline.view = { start: from, end: from + length };
+  requestPaint(player);
 }
 
-export function requestPaint() {
-  pendingPaint ||= requestAnimationFrame(() => {
-    pendingPaint = 0;
-    if (state.data) paint();
+export function requestPaint(player) {
+  player.pendingPaint ||= requestAnimationFrame(() => {
+    player.pendingPaint = 0;
+    if (player.data) paint(player);
   });
 }
 
-export function zoom(factor, around = ui.video.time) {
-  const { start, end } = ui.timeline.view;
+export function zoom(player, factor, around = player.video.time) {
+  const { start, end } = player.timeline.view;
   const middle = Math.min(end, Math.max(start, around));
-  setView(middle - (middle - start) * factor, middle + (end - middle) * factor);
+  setView(player, middle - (middle - start) * factor, middle + (end - middle) * factor);
 }
 
-export function reveal(time) {
-  const { start, end } = ui.timeline.view;
-  if (time < start || time > end) setView(time - (end - start) / 2, time + (end - start) / 2);
+export function reveal(player, time) {
+  const { start, end } = player.timeline.view;
+  if (time < start || time > end) setView(player, time - (end - start) / 2, time + (end - start) / 2);
 }
 
-function previewText(run) {
-  if (!shown.isPreview && !run) return "";
-  const isMoving = thresholds.moved !== null && state.isPointerDown;
-  const next = !shown.isPreview
+function previewText(player, run) {
+  if (!player.shown.isPreview && !run) return "";
+  const isMoving = player.thresholds.moved !== null && player.isPointerDown;
+  const next = !player.shown.isPreview
     ? ""
-    : !host.settings.can_run
+    : !player.settings.can_run
       ? "An exact run needs the program."
       : isMoving
         ? "Release to run it exactly."

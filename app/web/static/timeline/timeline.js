@@ -43,6 +43,7 @@ export class Timeline extends Axis {
     this.isFigure = canvas === null;
     this.run = null;
     this.rows = [];
+    this.shown = { thresholds: {}, counts: {} }; // what was painted last
     if (canvas) this.readColours();
   }
 
@@ -88,6 +89,7 @@ export class Timeline extends Axis {
 
   paint(shown) {
     const { pen } = this;
+    this.shown = shown;
     if (!pen || !this.run) return;
     pen.clearRect(0, 0, this.width, this.height);
     pen.font = this.font;
@@ -140,7 +142,7 @@ export class Timeline extends Axis {
   describe(x, y) {
     const row = this.rowAt(y);
     if (!row) return null;
-    return x < this.gutter - REACH_PX ? row.lane.describeLabel(row) : row.lane.describe(this, row, x, y);
+    return x < this.gutter - REACH_PX ? row.lane.describeLabel(row, this.shown) : row.lane.describe(this, row, x, y);
   }
 
   // The keys of the events at a point, and their time; null where no event has a mark.
@@ -150,7 +152,7 @@ export class Timeline extends Axis {
     return found?.keys.length ? found : null;
   }
 
-  // The handle at a point: its cursor, and `drag` of the pointer's first event; null for none.
+  // The handle at a point: its cursor, and `drag` of the player and the pointer's first event; null for none.
   gripAt(x, y) {
     const row = this.firstRowAt(x, y);
     return row?.lane.gripAt(this, row, x, y) ?? null;

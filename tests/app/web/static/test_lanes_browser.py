@@ -10,18 +10,18 @@ from stepscope.engine.decisions.policies import POLICIES
 from tests.app.web.static import test_script_data_browser as scripts
 from tests.app.web.static.test_script_data_browser import floats, packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM
-from tests.support.pages.modules import address, run
+from tests.support.pages.modules import MAKE_PLAYER, address, run
 
 pytestmark = NEEDS_CHROMIUM
 page = scripts.page
 WIDTH = 600
 SETTINGS = {name: {"hits": [1], "misses": [2], "alarms": [4]} for name in ("speak", "update")}
 PREPARE = """
-    const { unpack } = await import(arg.data), { shown, thresholds } = await import(arg.state);
+    const { unpack } = await import(arg.data), player = makePlayer(), { shown } = player;
     const { LANES } = await import(arg.table), { defineLane } = await import(arg.lane);
     document.body.innerHTML = "<canvas></canvas>";
     shown.counts = arg.counts;
-    thresholds.shown = { speak: 0.35, update: 0.9 };
+    player.thresholds.shown = { speak: 0.35, update: 0.9 };
     const timeline = new Timeline(document.querySelector("canvas"));
     const show = (packed) => {
         const run = unpack(structuredClone(packed));
@@ -47,10 +47,10 @@ def on_timeline(page: Page, body: str, *packed: dict[str, Any]) -> Any:
     """Run a body with a timeline, ``show`` for a packed run, and the packed runs as ``packed``."""
     modules = {
         name: address(name)
-        for name in ("data", "state", "table", "lane", "increments", "threshold_moves", "inspection", "decision_marks")
+        for name in ("data", "table", "lane", "increments", "threshold_moves", "inspection", "decision_marks")
     }
     argument = {**modules, "counts": SETTINGS, "width": WIDTH, "packed": packed}
-    return run(page, "timeline", "Timeline", f"{PREPARE} const packed = arg.packed; {body}", argument)
+    return run(page, "timeline", "Timeline", f"{MAKE_PLAYER} {PREPARE} const packed = arg.packed; {body}", argument)
 
 
 def with_steps(number: int, **parts: Any) -> dict[str, Any]:
@@ -247,20 +247,20 @@ def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_kno
         named("yes", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1]),
     ]
     body = """
-        const whole = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
+        const whole = show({ ...packed[0], run_name: "toy" });
         const { settleThresholds, applyThresholds } = await import(arg.threshold_moves);
         const { highestNear, highestText } = await import(arg.inspection);
         const failure = { kind: "missed", frame: 3 }, before = highestText(highestNear(whole, failure), whole);
         const nothing = highestNear(whole, { kind: "missed update", frame: 3 });
-        Object.assign(host, { settings: {}, trigger: () => {} });
-        state.data = whole;
-        settleThresholds();
-        applyThresholds({ used: { run: "other", signals: { relevance: 0.3 } } });
+        player.data = whole;
+        settleThresholds(player);
+        applyThresholds(player, { used: { run: "other", signals: { relevance: 0.3 } } });
         const others = shown.thresholds["signal-0"];
-        try { applyThresholds({ used: { run: "toy", signals: { relevance: 0.6 } } }); } catch {} // nothing to repaint
+        const used = { run: "toy", signals: { relevance: 0.6 } };
+        try { applyThresholds(player, { used }); } catch {} // nothing to repaint
         const again = show({ ...packed[0], run_name: "toy" });
-        state.data = again;
-        settleThresholds();
+        player.data = again;
+        settleThresholds(player);
         return [before, others ?? null, shown.thresholds["signal-0"], [...again["signal-0 level"]], nothing];
     """
     packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)
@@ -288,14 +288,14 @@ def test_a_threshold_that_the_run_does_not_have_is_invented_nowhere(page: Page) 
     unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
     signals = [named("gate", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1], threshold=None, key="gate")]
     body = """
-        const run = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
+        const run = show({ ...packed[0], run_name: "toy" });
         const { settleThresholds, applyThresholds } = await import(arg.threshold_moves);
         const { highestNear, highestText } = await import(arg.inspection);
-        Object.assign(host, { settings: {}, trigger: () => {} });
-        state.data = run;
-        settleThresholds();
+        player.data = run;
+        settleThresholds(player);
         const words = () => highestText(highestNear(run, { kind: "missed", frame: 3 }), run), before = words();
-        try { applyThresholds({ used: { run: "toy", signals: { gate: 0.63 } } }); } catch {} // nothing to repaint
+        const used = { run: "toy", signals: { gate: 0.63 } };
+        try { applyThresholds(player, { used }); } catch {} // nothing to repaint
         return [before, words(), run.thresholds["signal-0"] ?? null, shown.thresholds["signal-0"]];
     """
     packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)

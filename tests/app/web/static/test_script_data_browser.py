@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 from stepscope.engine.decisions.policies import POLICIES
 from stepscope.eval.matching.assignment import assign
 from tests.support.pages.browser import NEEDS_CHROMIUM
-from tests.support.pages.modules import address, open_modules, run
+from tests.support.pages.modules import MAKE_PLAYER, address, open_modules, run
 from tests.support.paths import ROOT
 
 pytestmark = NEEDS_CHROMIUM
@@ -221,12 +221,11 @@ def test_a_signal_is_drawn_by_the_numbers_that_its_rule_compares(page: Page) -> 
 
 
 def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
-    body = """const { drawNowPanel } = await import(new URL("panels/now_panel.js", location.href));
-        const { host, state, ui } = await import(new URL("state/state.js", location.href));
-        host.settings = { can_run: true };
-        ui.receiver = { run: null };
-        const panel = document.createElement("div"), data = state.data = unpack(arg);
-        drawNowPanel(panel, data, 4, 2, null);
+    body = f"""{MAKE_PLAYER} const {{ drawNowPanel }} = await import(new URL("panels/now_panel.js", location.href));
+        const player = makePlayer({{ can_run: true }});
+        player.receiver = {{ run: null }};
+        const panel = document.createElement("div"), data = player.data = unpack(arg);
+        drawNowPanel(player, panel, data, 4, 2, null);
         return [...panel.querySelectorAll(".ss-decision")].map((line) => line.textContent);"""
     equal = {"thresholds": {"speak": 0.4, "update": 0.4}, "state_words": ["not started"] * 3, "steps": []}
     two = replace(POLICIES["heads"], frames_in_a_row=2)

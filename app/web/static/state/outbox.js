@@ -58,5 +58,3 @@ export class Outbox {
 export function newActionId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
-
-export const outbox = new Outbox();

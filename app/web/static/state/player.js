@@ -1,0 +1,136 @@
+// One player on the page: the run that it shows, what is selected and played, and the parts that draw it. Functions of
+// other modules get it as their first argument; two players share nothing but the storage of the browser.
+
+import { Outbox } from "./outbox.js";
+import { KINDS } from "./data.js";
+import { Thresholds } from "./thresholds.js";
+
+export class Player {
+  // `host` is the page around the player, under Gradio's names for the script of a component: element, trigger, props,
+  // server, watch. Its `settings` never change: whether the page `can_run` the model (exact runs, prompts and tokens),
+  // and more. The callbacks, which get the player first, are for modules below those that do the work:
+  // `tick()` draws an animation frame, `drawReview()` the panel of reviews, `moveThreshold(name, value)` moves one.
+  constructor({ element, trigger, props, server, watch, settings }, { tick, drawReview, moveThreshold }) {
+    Object.assign(this, { element, trigger, props, server, watch, settings });
+    this.tick = () => tick(this);
+    this.drawReview = () => drawReview(this);
+    this.moveThreshold = (name, value) => moveThreshold(this, name, value);
+
+    // elements and the objects that draw them, which `createPlayer` makes
+    this.root = this.canvas = this.map = this.head = this.tip = null;
+    this.timeline = this.signals = this.video = this.transcript = this.receiver = null;
+    this.listeners = new AbortController(); // of all listeners outside the element: Gradio has no unmount hook
+
+    // the run
+    this.data = null; // unpacked
+    this.judgedRun = null; // the last run of this video that was judged
+    this.kept = null; // the selected event, while its video streams again: until that ends, there are no events
+    this.latest = 0; // time of the latest frame of a live session, in seconds
+    this.thresholds = new Thresholds(settings.thresholds);
+    this.thresholdTimer = 0;
+    this.shown = new Shown(this.thresholds);
+    this.countsCache = {}; // by signal
+
+    // the selection
+    this.stopIndex = null; // index of the stop that is shown, in `data.stops`
+    this.isAfterVerdict = false; // whether a verdict selected the event, so that N has not stopped at it
+    this.selectedTime = null; // of an explicit selection, in seconds; null while the selection follows the playhead
+    this.kinds = new Set(Object.keys(KINDS)); // of the failures at which N and P stop
+    this.kindsBefore = null; // the kinds that were chosen before one of them alone
+    this.lowSimilarity = 0.8; // a lower similarity is low; "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90
+
+    // drawing
+    this.tab = "rows";
+    this.lastFrame = this.lastTime = -1; // the last ones drawn, -1 to draw them again
+    this.sleeping = 0; // the timer of the paused loop
+    this.pendingPaint = 0; // the request of an animation frame
+    this.shownFrame = -1; // the frame that the panel shows
+    this.isPointerDown = this.isMouseActive = false; // a button is down; the last input came from the pointer, not a key
+    this.isStatusOfJudgement = false; // whether the status line is about failures or events
+    this.exporting = ""; // the status line while a file is written
+    this.curves = { data: null, curves: {}, panel: null, plot: null, requestDrawing: null };
+    this.inspection = { asked: null, found: null };
+    this.isInUse = false; // whether there was a key or a click
+    this.tour = null; // the parts of its popover, its stops, their number and the focus before; null while it is closed
+    // whether responses are spoken, the time up to which they were, and the audio element
+    this.speech = { isOn: false, passed: null, sound: null };
+    this.address = new Address();
+    this.outbox = new Outbox();
+    this.review = newReview();
+  }
+
+  find(name) {
+    return this.element.querySelector(`.ss-${name}`);
+  }
+
+  get reviewer() {
+    return this.review.signedIn ?? this.review.name;
+  }
+
+  // The layer of corrections over the reference; null without one.
+  get layer() {
+    return this.review.state?.layer ?? null;
+  }
+}
+
+// What painters show of a run.
+class Shown {
+  constructor(values) {
+    Object.assign(this, { values, counts: {}, region: null, isLooping: false });
+  }
+
+  get thresholds() {
+    return this.values.shown;
+  }
+
+  get isPreview() {
+    return this.values.isPreview;
+  }
+}
+
+// What the page's address still has to do.
+class Address {
+  constructor() {
+    this.linkAtStart = new URLSearchParams(location.search);
+    this.linkedEvent = this.linkAtStart.get("event"); // null once it is shown
+    this.wantsScoring = this.linkAtStart.get("score") === "corrected"; // until it is
+    this.chosen = null; // the address of a video without a run
+    [this.lastWriteMs, this.lastPushMs, this.viewClickMs] = [0, -Infinity, -Infinity];
+    this.wantedTab = this.wantedView = null; // the view of the address until it is open
+    this.isCompareShown = false; // whether a second run was shown
+    this.keptFor = undefined; // the run for which Back keeps the video of the address
+  }
+}
+
+function newReview() {
+  return {
+    // the reviews of the video
+    state: null,
+    events: [],
+    units: new Map(),
+    splits: new Map(),
+    mine: new Map(),
+    turns: new Map(),
+    current: null,
+    scope: "all",
+    wantsCorrected: false,
+    spanBegan: null, // time at which the key of a span was pressed, in seconds; null while it is not held
+    markedSpan: null, // of the turn whose text is being typed, if a key has marked one
+    // the reviewer
+    name: "",
+    isBlind: false,
+    signedIn: null,
+    // by the id of an action that waits for its reply: the event and the time of the video at which it was submitted
+    origins: new Map(),
+    drafts: new Map(),
+    unnamed: [], // typed text, and actions with what follows them, that wait for a reviewer's name
+    // the state of sending
+    isAsking: false,
+    isAgain: false,
+    askedAt: -Infinity,
+    saved: "",
+    problem: "",
+    refusals: new Map(),
+    timer: 0,
+  };
+}

@@ -43,7 +43,9 @@ from stepscope.app.tabs.chat.routes import chat_routes
 from stepscope.app.tabs.chat.workers import open_workers
 from stepscope.app.tabs.live.recorded import read_recorded
 from stepscope.app.tabs.live.tab import CSS as LIVE_CSS
+from stepscope.app.tabs.live.tab import MODULES as LIVE_MODULES
 from stepscope.app.web.component import CSS as PLAYER_CSS
+from stepscope.app.web.component import MODULES
 from stepscope.app.web.plotly_script import plotly_routes
 from stepscope.app.web.speech import speech_routes
 from stepscope.engine.chat.pool import MAX_QUEUED_QUESTIONS
@@ -140,7 +142,8 @@ def serve(options: PageOptions) -> None:
         keep_no_values()
         remove_failed_uploads()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
-        routes = [*plotly_routes(), *speech_routes(), *_chat_routes(context)]
+        modules = [MODULES.make_route(), LIVE_MODULES.make_route()]
+        routes = [*modules, *plotly_routes(), *speech_routes(), *_chat_routes(context)]
         page.launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes},
             auth=users,
@@ -151,6 +154,7 @@ def serve(options: PageOptions) -> None:
             blocked_paths=[str(path.resolve()) for path in private],
             theme=make_theme(),
             css=CSS + PLAYER_CSS + LIVE_CSS,
+            head=MODULES.make_preloads(),
             footer_links=["settings"],
             run_history=False,
             enable_monitoring=False,

@@ -11,8 +11,7 @@ import plotly.graph_objects as go
 
 from stepscope.app.figures.template import draw_themes
 from stepscope.app.style.colours import Theme
-from stepscope.app.web.component import STATIC
-from stepscope.app.web.modules import make_script
+from stepscope.app.web.component import MODULES
 from stepscope.app.web.plotly_script import PLOTLY_URL
 from stepscope.engine.io.files import to_json
 
@@ -26,7 +25,9 @@ def make_chart(elem_id: str, *, hint: str = "") -> Any:
     return gr.HTML(
         value="",
         html_template='<div class="ss-chart"></div>',
-        js_on_load=make_script(STATIC, entry="charts/chart", settings={"plotly_url": PLOTLY_URL, "hint": hint}),
+        js_on_load=MODULES.make_script(
+            "charts/chart.js", events=["pick"], settings={"plotly_url": PLOTLY_URL, "hint": hint}
+        ),
         apply_default_css=False,
         elem_id=elem_id,
         elem_classes=["pickable"] if hint else [],

@@ -12,13 +12,16 @@ import gradio as gr
 
 from stepscope.app.reviews.actions import VERDICTS
 from stepscope.app.web.increments import ActiveStreams
-from stepscope.app.web.modules import make_script
+from stepscope.app.web.modules import Modules
 from stepscope.app.web.plotly_script import PLOTLY_URL
 from stepscope.app.web.speech import SPEECH_URL
 from stepscope.engine.config import StreamConfig
 
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parent / "static"
+MODULES: Final = Modules.read(STATIC)
+EVENTS: Final = ("against", "export_figure", "export_run", "inspect_frame", "shown", "thresholds")
+"""Names of the player's events, which ``make_player`` describes."""
 STYLES: Final = ("stage.css", "player.css")
 """Style sheets of the player, in order."""
 CSS: Final = "".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
@@ -82,7 +85,7 @@ def make_player(
     return gr.HTML(
         value="",
         html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
-        js_on_load=make_script(STATIC, entry="main", settings=settings),
+        js_on_load=MODULES.make_script("main.js", events=EVENTS, settings=settings),
         apply_default_css=False,
         server_functions=[follow, *([ask] if review else [])],
         elem_id=elem_id,

@@ -18,10 +18,11 @@ from stepscope.app.tabs.live.numbers import render_explained
 from stepscope.app.tabs.live.views import LiveView
 from stepscope.app.tabs.live.window import LiveWindows
 from stepscope.app.web.component import make_player
-from stepscope.app.web.modules import make_script
+from stepscope.app.web.modules import Modules
 from stepscope.app.web.views import PlayerView
 
 STATIC: Final = Path(__file__).parent / "static"
+MODULES: Final = Modules.read(STATIC)
 CSS: Final = (STATIC / "monitor.css").read_text(encoding="utf-8")
 """Style sheet of the picture of a session."""
 HINT: Final = "Press Start: the lanes grow here while the session runs."
@@ -153,7 +154,7 @@ def _make_monitor(windows: LiveWindows) -> gr.HTML:
     return gr.HTML(
         value="",
         html_template=(STATIC / "monitor.html").read_text(encoding="utf-8"),
-        js_on_load=make_script(STATIC, entry="monitor"),
+        js_on_load=MODULES.make_script("monitor.js"),
         apply_default_css=False,
         server_functions=[look, push],
         elem_id="live_monitor",

@@ -1,30 +1,50 @@
-"""The player's ES modules: each import resolves without cycles, and the joiner refuses other forms."""
+"""The ES modules of the page: their imports, and how they are served."""
 
+import re
 import tomllib
 from glob import glob
-from graphlib import CycleError
+from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from stepscope.app.web.component import STATIC
-from stepscope.app.web.modules import exports_of, imports_of, join_modules, load_modules, make_script
+from stepscope.app.web.modules import Modules
 from tests.support.paths import ROOT
+
+IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?:async )?(?:function\*?|class|const) (\w+)", re.MULTILINE)
+
+
+def imports_of(path: Path) -> dict[Path, set[str]]:
+    """Return the names that a module imports, by the module that exports them."""
+    found = IMPORT.findall(path.read_text(encoding="utf-8"))
+    return {
+        (path.parent / module).resolve(): {name.strip() for name in names.split(",")} - {""} for names, module in found
+    }
 
 
 def test_the_imports_of_the_player_resolve_and_have_no_cycle() -> None:
-    modules = load_modules(STATIC)
-    assert list(load_modules(STATIC, entry="main"))[-1] == "main"
-    assert "mount" in exports_of(modules["main"])
-    before: set[str] = set()
-    for name, source in modules.items():
-        assert before.issuperset(imports_of(name, source)), name
-        before.add(name)
+    imports = {path.resolve(): imports_of(path) for path in STATIC.rglob("*.js")}
+    assert len(list(TopologicalSorter(imports).static_order())) == len(imports)
+    for path, found in imports.items():
+        for module, names in found.items():
+            assert names <= set(EXPORT.findall(module.read_text(encoding="utf-8"))), (path, module)
 
 
 def test_the_player_imports_what_is_beside_it_alone() -> None:
-    source = (STATIC / "state" / "player.js").read_text(encoding="utf-8")
-    assert all(name.startswith("state/") for name in imports_of("state/player", source))
+    player = STATIC.resolve() / "state" / "player.js"
+    assert {module.parent for module in imports_of(player)} == {player.parent}
+
+
+def test_no_module_has_state_of_its_own() -> None:
+    """Two players on a page share their modules."""
+    found = {
+        path.name: re.findall(r"^let \w+.*", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for path in STATIC.rglob("*.js")
+    }
+    assert {name: lets for name, lets in found.items() if lets} == {}
 
 
 def test_each_module_has_at_most_410_lines() -> None:
@@ -45,73 +65,41 @@ def test_a_wheel_has_all_files() -> None:
     assert {path.relative_to(STATIC.parent).as_posix() for path in STATIC.rglob("*.*")} <= packed
 
 
-def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path) -> None:
-    (tmp_path / "a.js").write_text('import { two } from "./b.js";\n\nexport function three() { return two + 1; }\n')
-    (tmp_path / "b.js").write_text("export const two = 2;\nconst three = 3; // its own\n")
-    assert join_modules(tmp_path).splitlines() == [
-        "const $b = (() => {",
-        '"use strict";',
-        "const two = 2;",
-        "const three = 3; // its own",
-        "",
-        "return { two };",
-        "})();",
-        "const $a = (() => {",
-        '"use strict";',
-        "const { two } = $b;",
-        "",
-        "function three() { return two + 1; }",
-        "",
-        "return { three };",
-        "})();",
+def write_modules(folder: Path, two: int) -> Modules:
+    (folder / "one").mkdir(exist_ok=True)
+    (folder / "one" / "a.js").write_text('import { two } from "../b.js";\nexport function mount() {}\n')
+    (folder / "b.js").write_text(f"export const two = {two};\n")
+    (folder / "style.css").write_text("p {}\n")
+    return Modules.read(folder)
+
+
+def test_a_change_of_one_module_changes_the_address_of_all(tmp_path: Path) -> None:
+    first = write_modules(tmp_path, 2)
+    assert write_modules(tmp_path, 2).address == first.address
+    assert write_modules(tmp_path, 3).address != first.address
+
+
+def test_a_server_has_the_modules_and_nothing_else(tmp_path: Path) -> None:
+    modules = write_modules(tmp_path, 2)
+    client = TestClient(Starlette(routes=[modules.make_route()]))
+    answer = client.get(f"/{modules.address}/one/a.js")
+    assert answer.content == (tmp_path / "one" / "a.js").read_bytes()
+    assert answer.headers["content-encoding"] == "gzip"
+    plain = client.get(f"/{modules.address}/b.js", headers={"accept-encoding": "identity"})
+    assert (plain.content, "content-encoding" in plain.headers) == (b"export const two = 2;\n", False)
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    for path in ("style.css", "c.js", "%2e%2e/secret"):
+        assert client.get(f"/{modules.address}/{path}").status_code == 404, path
+    assert client.get("/stepscope/another/b.js").status_code == 404
+    assert modules.make_preloads().splitlines() == [
+        f'<link rel="modulepreload" href="{modules.address}/{path}">' for path in ("b.js", "one/a.js")
     ]
 
 
-@pytest.mark.parametrize(
-    ("source", "problem"),
-    [
-        ('import { two } from "./c.js";\n', "a.js imports two, which c.js does not export"),
-        ('import { four } from "./b.js";\n', "a.js imports four, which b.js does not export"),
-        ('import * as b from "./b.js";\n', "a.js: not an import or export of the supported form: import"),
-        ('import { two as other } from "./b.js";\n', "a.js imports two as other, which b.js does not export"),
-        ("export default 1;\n", "a.js: not an import or export of the supported form: export default"),
-        ("export let count = 1;\n", "a.js: not an import or export of the supported form: export let"),
-    ],
-)
-def test_an_import_that_cannot_be_joined_is_refused(tmp_path: Path, source: str, problem: str) -> None:
-    (tmp_path / "a.js").write_text(source)
-    (tmp_path / "b.js").write_text("export const two = 2;\n")
-    with pytest.raises(ValueError, match=r"\.js") as refused:
-        join_modules(tmp_path)
-    assert problem in str(refused.value)
-
-
-def test_imports_between_folders_are_resolved(tmp_path: Path) -> None:
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "one" / "a.js").write_text('import { two } from "../two/a.js";\n')
-    (tmp_path / "two" / "a.js").write_text("export const two = 2;\n")
-    assert list(load_modules(tmp_path)) == ["two/a", "one/a"]
-    assert "const { two } = $two$a;\n" in join_modules(tmp_path)
-    (tmp_path / "one" / "a.js").write_text('import { two } from "./b.js";\n')
-    with pytest.raises(ValueError, match=r"one/a\.js imports two, which one/b\.js does not export"):
-        load_modules(tmp_path)
-
-
-def test_a_script_has_the_modules_that_its_entry_needs_and_mounts_it(tmp_path: Path) -> None:
-    (tmp_path / "a.js").write_text('import { two } from "./b.js";\nexport function mount() {}\n')
-    (tmp_path / "b.js").write_text("export const two = 2;\n")
-    (tmp_path / "c.js").write_text('import { two } from "./b.js";\nexport const three = two + 1;\n')
-    assert list(load_modules(tmp_path, entry="a")) == ["b", "a"]
-    script = make_script(tmp_path, entry="a", settings={"hint": 'a "b"', "can_run": False})
-    assert "$c" not in script
-    assert script.endswith(
-        '$a.mount({ element, trigger, props, server, watch, settings: {"hint": "a \\"b\\"", "can_run": false} });\n'
-    )
-
-
-def test_a_cycle_of_imports_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.js").write_text('import { two } from "./b.js";\nexport const one = 1;\n')
-    (tmp_path / "b.js").write_text('import { one } from "./a.js";\nexport const two = 2;\n')
-    with pytest.raises(CycleError):
-        join_modules(tmp_path)
+def test_a_script_mounts_its_module_with_settings(tmp_path: Path) -> None:
+    modules = write_modules(tmp_path, 2)
+    script = modules.make_script("one/a.js", events=["shown"], settings={"hint": 'a "b"', "can_run": False})
+    assert f'"{modules.address}/one/a.js"' in script
+    assert '"shown"' in script
+    assert 'settings: {"hint": "a \\"b\\"", "can_run": false} })' in script

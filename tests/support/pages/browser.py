@@ -159,6 +159,7 @@ def open_page(page: Page, address: str) -> None:
     """Open the page and wait until it is ready."""
     page.goto(address)
     wait_for_status(page, "Press Run|Upload a video")
+    page.wait_for_function("document.querySelector('.ss').inspect")
 
 
 def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 120, status: str = STATUS) -> str:

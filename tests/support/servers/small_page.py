@@ -6,6 +6,7 @@ import gradio as gr
 
 from stepscope.app.style.theme import CSS, make_theme
 from stepscope.app.web.component import CSS as PLAYER_CSS
+from stepscope.app.web.component import MODULES
 from stepscope.app.web.plotly_script import plotly_routes
 from stepscope.app.web.speech import speech_routes
 
@@ -13,10 +14,11 @@ from stepscope.app.web.speech import speech_routes
 def launch(page: gr.Blocks, folder: Path, port: int) -> None:
     """Serve a page and the files of a folder until interrupted."""
     page.launch(
-        app_kwargs={"routes": [*plotly_routes(), *speech_routes()]},
+        app_kwargs={"routes": [MODULES.make_route(), *plotly_routes(), *speech_routes()]},
         server_port=port,
         allowed_paths=[str(folder)],
         css=CSS + PLAYER_CSS,
+        head=MODULES.make_preloads(),
         theme=make_theme(),
         ssr_mode=False,
         quiet=True,

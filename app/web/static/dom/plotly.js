@@ -1,6 +1,6 @@
 // Loads plotly.js from the page's own server, once for all figures of the page.
 
-const LOADED = Symbol.for("stepscope.plotly"); // shared with other components, whose scripts are joined separately
+const loading = new Map(); // address -> promise of Plotly
 
 // On a page with <base>, as Gradio's, Plotly writes the page's address into the references of a drawing to its own clip
 // paths and patterns, which break when the address changes. Plotly sets a new context at each call of `react`.
@@ -25,7 +25,12 @@ function withLocalReferences(plotly) {
 
 // Returns a promise of Plotly. The name `window.Plotly` stays as it was: Gradio's own plots may use another version.
 export function loadPlotly(url) {
-  return (window[LOADED] ??= new Promise((resolve, reject) => {
+  if (!loading.has(url)) loading.set(url, request(url));
+  return loading.get(url);
+}
+
+function request(url) {
+  return new Promise((resolve, reject) => {
     const before = window.Plotly,
       script = document.createElement("script");
     script.src = url;
@@ -34,9 +39,9 @@ export function loadPlotly(url) {
       if (before) window.Plotly = before;
     };
     script.onerror = () => {
-      delete window[LOADED]; // the next figure tries again
+      loading.delete(url); // the next figure tries again
       reject(new Error(`${url} cannot be loaded`));
     };
     document.head.append(script);
-  }));
+  });
 }

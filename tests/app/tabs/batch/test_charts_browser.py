@@ -137,7 +137,7 @@ def test_charts_meet_wcag_aa_and_no_text_is_tiny(browser: Browser, address: str,
     label = page.locator("#roc .main-svg").first.get_attribute("aria-label") or ""
     assert "speak: AUROC 0.750" in label
     assert hosts == {address.split("/")[2]}
-    scripts = "performance.getEntriesByType('resource').filter((entry) => entry.name.includes('plotly')).length"
+    scripts = "performance.getEntriesByType('resource').filter((entry) => entry.name.includes('plotly-')).length"
     assert page.evaluate(scripts) == 1
     page.close()
 

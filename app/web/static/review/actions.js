@@ -1,7 +1,7 @@
 // Submits reviewers' actions to the outbox.
 
 import { currentEvent, currentPlace, mergeOpinions } from "./opinions.js";
-import { newActionId } from "../state/outbox.js";
+import { newActionId, stacksOf } from "../state/outbox.js";
 import { setStatus } from "../dom/status.js";
 import { reviewKey, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
@@ -76,13 +76,6 @@ export function undoOrRedo(player, kind) {
   const mine = player.outbox
     .all()
     .filter((action) => action.reviewer === player.reviewer && action.video_id === player.data.video_id);
-  const done = [],
-    undone = [];
-  for (const action of mine) {
-    if (action.kind === "undo") undone.push(...(action.target ? done.splice(done.indexOf(action.target), 1) : []));
-    else if (action.kind === "redo")
-      done.push(...(action.target ? undone.splice(undone.indexOf(action.target), 1) : []));
-    else done.push(action.action_id);
-  }
+  const { done, undone } = stacksOf(mine);
   submitAction(player, kind, { target: (kind === "undo" ? done : undone).at(-1) ?? null });
 }

@@ -4,6 +4,7 @@
 import { redrawPlayhead } from "../playback/playhead.js";
 import { requestPaint } from "../timeline/chart.js";
 import { eventTime } from "./layer.js";
+import { stacksOf } from "../state/outbox.js";
 import { canFail } from "../playback/stops.js";
 
 const SCOPES = {
@@ -56,11 +57,8 @@ export function mergeOpinions(player) {
   }
   const moves = new Map();
   const waiting = player.settings.can_review ? player.outbox.all() : [],
-    undone = new Set();
-  for (const { kind, target } of waiting)
-    if (kind === "undo") undone.add(target);
-    else if (kind === "redo") undone.delete(target);
-  for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
+    { undone } = stacksOf(waiting);
+  for (const action of waiting.filter(({ action_id }) => !undone.includes(action_id))) {
     const { turn: moved, kind: change, time_s, end_s } = action.correction ?? {};
     if (time_s !== undefined)
       moves.set(JSON.stringify(moved), { time: time_s, ...(change === "span" ? { end: end_s } : {}) });

@@ -55,6 +55,21 @@ export class Outbox {
   }
 }
 
+// The ids of waiting actions that are done and of those that are undone, each in the order of the stack that the server
+// will have. An undo or redo without a target moves an action that the server has already.
+export function stacksOf(actions) {
+  const [done, undone] = [[], []];
+  const move = (target, from, to) => {
+    if (from.includes(target)) to.push(...from.splice(from.lastIndexOf(target), 1));
+  };
+  for (const { kind, target, action_id } of actions) {
+    if (kind === "undo") move(target, done, undone);
+    else if (kind === "redo") move(target, undone, done);
+    else done.push(action_id);
+  }
+  return { done, undone };
+}
+
 export function newActionId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

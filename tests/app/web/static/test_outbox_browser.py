@@ -56,3 +56,26 @@ def test_the_outbox_works_without_storage(page: Page) -> None:
         outbox.remove("a");
         return [before, outbox.all().length, new Forbidden().all().length];"""
     assert run(page, "outbox", "Outbox", body) == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("actions", "done", "undone"),
+    [
+        ("a b", "ab", ""),
+        ("a b undo:b", "a", "b"),
+        ("a b undo:b undo:a redo:a", "a", "b"),
+        ("a undo:a b", "b", "a"),
+        ("a undo: redo:x undo:y", "a", ""),  # of actions that the server has
+    ],
+)
+def test_waiting_actions_are_undone_and_redone_as_on_the_server(
+    page: Page, actions: str, done: str, undone: str
+) -> None:
+    waiting = [
+        {"action_id": f"{number}", "kind": word.partition(":")[0], "target": word.partition(":")[2] or None}
+        if ":" in word
+        else {"action_id": word, "kind": "verdict"}
+        for number, word in enumerate(actions.split())
+    ]
+    body = "const { done, undone } = stacksOf(arg); return [done.join(''), undone.join('')];"
+    assert run(page, "outbox", "stacksOf", body, waiting) == [done, undone]

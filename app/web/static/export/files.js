@@ -1,4 +1,4 @@
-// Files of a run's timeline: SVG, PNG and CSV, made in the browser. A PDF is printed by a browser that a program drives.
+// Files of a run's timeline: SVG, PNG and CSV, made in the browser. A program prints the PDF with a browser of its own.
 
 import { loadPlotly } from "../dom/plotly.js";
 import { unpack } from "../state/data.js";

@@ -43,7 +43,8 @@ export async function drawFigure(plotly, run, { width, theme, start, end }) {
     scale = pixels / wide,
     tall = `${Number(((number * height) / wide).toFixed(3))}${unit}`;
   const svg =
-    `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${tall}" ` +
+    `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ` +
+    `width="${width}" height="${tall}" ` +
     `viewBox="0 0 ${wide} ${height}" role="img" ` +
     `font-family="${escapeXml(font.replace(/^\S+ /, ""))}"><title>${escapeXml(titleOf(run, start, end))}</title>` +
     `<rect width="100%" height="100%" fill="${LOOKS[theme].background}"/>${pen}</svg>`;

@@ -83,7 +83,9 @@ export function stepFailure(player, by) {
   setStatus(
     player,
     `${stopText(player, next.number)}` +
-      `${momentText(player, next.failure) ? `; ${momentText(player, next.failure)}` : ` at ${clockText(next.failure.time)}`}`,
+      (momentText(player, next.failure)
+        ? `; ${momentText(player, next.failure)}`
+        : ` at ${clockText(next.failure.time)}`),
     true,
   );
 }

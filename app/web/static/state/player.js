@@ -37,7 +37,7 @@ export class Player {
     this.selectedTime = null; // of an explicit selection, in seconds; null while the selection follows the playhead
     this.kinds = new Set(Object.keys(KINDS)); // of the failures at which N and P stop
     this.kindsBefore = null; // the kinds that were chosen before one of them alone
-    this.lowSimilarity = 0.8; // a lower similarity is low; "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90
+    this.lowSimilarity = 0.8; // a lower one is low; "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90
 
     // drawing
     this.tab = "rows";
@@ -45,7 +45,7 @@ export class Player {
     this.sleeping = 0; // the timer of the paused loop
     this.pendingPaint = 0; // the request of an animation frame
     this.shownFrame = -1; // the frame that the panel shows
-    this.isPointerDown = this.isMouseActive = false; // a button is down; the last input came from the pointer, not a key
+    this.isPointerDown = this.isMouseActive = false; // a button is down; the last input was the pointer's, not a key's
     this.isStatusOfJudgement = false; // whether the status line is about failures or events
     this.exporting = ""; // the status line while a file is written
     this.curves = { data: null, curves: {}, panel: null, plot: null, requestDrawing: null };

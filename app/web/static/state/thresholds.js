@@ -48,7 +48,7 @@ export class Thresholds {
     return true;
   }
 
-  // Previews the thresholds that the sweep set for named signals, in each video of its run. Returns whether it is shown.
+  // Previews the thresholds that a sweep set for named signals, in each video of its run. Returns whether it is.
   applySweep({ run, signals }) {
     this.ofSweep.set(run, signals);
     if (this.run?.run_name !== run) return false;
@@ -76,7 +76,7 @@ export class Thresholds {
     return { ...requested, ticket, has_run };
   }
 
-  // Shows a run, or null for none: it may answer the request. Returns whether the thresholds that are shown have changed.
+  // Shows a run, or null for none: it may answer the request. Returns whether the shown thresholds have changed.
   settle(run) {
     const before = this.shown,
       { requested, ticket } = this;

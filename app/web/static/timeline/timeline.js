@@ -36,7 +36,7 @@ export function coloursOf(style) {
 }
 
 export class Timeline extends Axis {
-  // The timeline of a canvas in the page, or of a figure, which sets its pen, font and colours (`export/timeline_figure.js`).
+  // The timeline of a canvas in the page, or of a figure, which sets its pen, font and colours.
   constructor(canvas) {
     super();
     this.canvas = canvas;

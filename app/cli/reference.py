@@ -1,10 +1,9 @@
 """Writes the synopses of docs/cli.md: ``python -m stepscope.app.cli.reference docs/cli.md``."""
 
 import re
-import sys
 import textwrap
 import warnings
-from argparse import Action
+from argparse import Action, ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -67,5 +66,7 @@ def _word(action: Action) -> str:
 
 
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("document", type=Path)
+    path = parser.parse_args().document
     path.write_text(write_synopses(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -188,7 +188,7 @@ def test_another_program_exists_with_its_options(command: Line, pytestconfig: py
         chosen = {word for flag, word in pairwise(arguments) if flag == "-m"}
         assert chosen <= markers
     else:
-        source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        source = (ROOT / f"{module.removeprefix('stepscope.').replace('.', '/')}.py").read_text(encoding="utf-8")
         assert [word for word in arguments if word.startswith("-") and word not in source] == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.servers.programs import Program, start
@@ -34,6 +34,7 @@ FLAGS = [
 ]
 START_S = 300.0
 PATIENCE_MS = 120_000
+expect.set_options(timeout=PATIENCE_MS)
 STATUS = "#status [role=status]"
 OPENED = """() => {
     const player = document.querySelector(".ss"), video = document.querySelector("#video video");

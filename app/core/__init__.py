@@ -1,1 +1,1 @@
-"""What the page is about, without Gradio: videos, runs, recordings, saved runs, the queue of batch runs."""
+"""The core of the page, without Gradio: videos, runs, recordings, saved runs, the queue of batch runs."""

@@ -1,1 +1,1 @@
-"""Who may use the page: middleware against foreign requests, and the identity of a request."""
+"""Access to the page: middleware against foreign requests, and the identity of a request."""

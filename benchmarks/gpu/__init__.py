@@ -1,4 +1,4 @@
-"""What a GPU does with the engine, proved and timed by one command: ``python -m benchmarks.gpu``.
+"""Tests and times the engine on a GPU by one command: ``python -m benchmarks.gpu``.
 
 It runs from a checkout, without installation: the engine, torch, transformers, numpy and safetensors are enough.
 """

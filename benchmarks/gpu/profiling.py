@@ -1,4 +1,4 @@
-"""Where the time of one live pass goes: kernels, launches and copies."""
+"""Profile of one live pass: kernels, launches and copies."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What all parts of the benchmark share: the settings, the figures that they yield, and the models."""
+"""Shared by all parts of the benchmark: the settings, the figures that they yield, and the models."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class SkippedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where and how large the parts run."""
+    """Device and size of the parts."""
 
     device: str
     is_tiny: bool

@@ -21,7 +21,7 @@ _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
     "smolvlm": (f"{_FAKE}<global-img>", _FAKE),
     "internvl": ("<img>", "</img>"),
 }
-"""What a processor writes before and after the tokens of one image, beyond the chat template."""
+"""Texts that a processor writes before and after the tokens of one image, beyond the chat template."""
 _FRAMINGS: Final[Mapping[str, Framing]] = {"llava": "crop", "qwen2_vl": "pad", "qwen2_5_vl": "pad", "qwen3_vl": "pad"}
 MODEL_TYPES: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "internvl", "idefics3", "smolvlm")
 """Types of models that are streamed."""
@@ -66,8 +66,7 @@ class FrameFormat:
         ``n`` patches per side.
         """
         if not self.patch:
-            is_split = self.model_type in ("idefics3", "smolvlm")  # they take several images of one sample
-            return {"pixel_values": pixels[:, None] if is_split else pixels}
+            return {"pixel_values": pixels}
         count, blocks = self.side // self.patch, self.side // self.patch // self.merge
         size = (blocks, self.merge, self.patch)
         patches = pixels.unflatten(3, size).unflatten(2, size)  # [B, 3, gh, mh, ph, gw, mw, pw]

@@ -25,7 +25,7 @@ STARTED: "list[Program]" = []
 """All started programs, for reports of failed tests."""
 LAST_WORDS = 12_000
 WORKER = "stepscope.eval.runs.pools.worker"
-"""What the processes of a batch import, which takes seconds: their server loads it once."""
+"""Imports of the processes of a batch, which take seconds: their server loads them once."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 

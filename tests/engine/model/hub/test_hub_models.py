@@ -92,6 +92,8 @@ def forward_whole(checkpoint: Checkpoint, ids: list[int], num_images: int) -> Te
         make_images(num_images), size=model.image_size, normalization=checkpoint.normalization, framing=model.framing
     )
     inputs = model.frame_format.prepare(pixels)
+    if model.frame_format.model_type in ("idefics3", "smolvlm"):
+        inputs = {"pixel_values": pixels[:, None]}  # they take several images of one sample
     if model.grid is not None:
         inputs["mm_token_type_ids"] = torch.tensor([[int(token in prompt.suppress_tokens) for token in ids]])
     with torch.no_grad():

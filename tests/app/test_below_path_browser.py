@@ -72,6 +72,7 @@ def test_a_page_below_a_path_runs_draws_and_plays(page: Page, host: str, uploads
     wait_for_status(page, "Recorded as", status="#live_status [role=status]")
     page.get_by_role("tab", name="Batch").click()
     page.wait_for_selector("#batch_runs")
+    page.wait_for_function("location.search.includes('tab=batch')")
     page.reload()
     expect(page.get_by_role("tab", name="Batch")).to_have_attribute("aria-selected", "true")
 

@@ -17,6 +17,7 @@ from stepscope.engine.dialogue import (
     parse_update,
     parse_user_turn,
 )
+from stepscope.engine.io.files import strip_text
 from stepscope.engine.records import Step, UserTurn
 from tests.support.streams.controlled import Turns, stream
 from tests.support.streams.fakes import STEPS
@@ -129,7 +130,7 @@ def test_a_user_turn_without_time_or_words_is_refused(text: str) -> None:
 
 @given(
     st.floats(0, 1e9),
-    st.text(min_size=1).map(str.strip).filter(bool),
+    st.text().map(strip_text).filter(bool),
 )
 def test_a_user_turn_that_is_written_is_read_again(time_s: float, words: str) -> None:
     turn = UserTurn(time_s=time_s, text=words)

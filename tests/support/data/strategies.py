@@ -3,6 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from stepscope.engine.io.files import strip_text
 from stepscope.engine.records import Step
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 
@@ -29,7 +30,7 @@ HOSTILE = (
     "WEBVTT",
 )
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
-WORDS = TEXTS.filter(lambda text: bool(text.strip()))
+WORDS = TEXTS.filter(lambda text: bool(strip_text(text)))
 STEPS = (Step(id="S1", name="set down the hull"), Step(id="S2", name="hang the sail"))
 BOAT = Sample(
     video_id="boat",

@@ -45,6 +45,11 @@ COMMANDS = {
         "stepscope.eval.cli.options:ProtocolsOptions",
         "stepscope.eval.cli.protocols:protocols",
     ),
+    "search": Command(
+        "find moments of runs by words, failures and numbers",
+        "stepscope.eval.cli.options:SearchOptions",
+        "stepscope.eval.cli.search:search_runs",
+    ),
     "score": Command(
         "score a run folder again",
         "stepscope.eval.cli.options:RescoreOptions",

@@ -22,7 +22,10 @@ STEPSCOPE = Group(
         "recover": EVALUATION["recover"],
         "train": EVALUATION["train"],
         "eval": EVALUATION["run"],
-        **{name: EVALUATION[name] for name in ("sweep", "compare", "leaderboard", "protocols", "score", "import")},
+        **{
+            name: EVALUATION[name]
+            for name in ("sweep", "compare", "leaderboard", "protocols", "search", "score", "import")
+        },
         "export": EXPORTS,
         "publish": Command(
             "write a read-only player",

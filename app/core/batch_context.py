@@ -19,6 +19,7 @@ from stepscope.eval.metrics.failures import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.reports.compare_runs import Comparison, compare_runs
 from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
+from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row, read_metrics
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
 from stepscope.eval.runs.worker_messages import WorkerConfig
@@ -47,8 +48,8 @@ class BatchContext:
     """Whether users may enter paths, devices and addresses: on a page that is served to this machine only."""
     private: tuple[Path, ...] = ()
     """Files that must never be served: the review store and the passwords."""
-    marks: Callable[[], Mapping[str, frozenset[str]]] = dict
-    """Returns the verdicts and tags of the reviewers, by video; empty in blind mode."""
+    marks: Callable[[], Marks] = dict
+    """Returns the verdicts and tags of the reviewers, by event; empty in blind mode."""
     correct: Callable[[Sample], CorrectedSample] = field(default=partial(apply_corrections, corrections=()))
     """Returns a sample with the corrections of the reviewers; in blind mode without any."""
 

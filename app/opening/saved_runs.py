@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import gradio as gr
 
@@ -51,11 +51,12 @@ def open_moment(
     open_event: str | None = None,
     open_turn: TurnName | None = None,
     is_b_above: bool = False,
+    hit: Mapping[str, Any] | None = None,
 ) -> PlayerView:
     """Show a moment of a video in one run, or in two, A and B, in the player.
 
     ``open_event`` is the key of the event to select, or ``open_turn`` the reference turn. With ``is_b_above``, A is
-    below B.
+    below B. ``hit`` is the place of the moment in a search, whose next moment N opens.
     """
     try:
         runs = [read_saved(context, batches, name or "", video_id) for name in names]
@@ -68,7 +69,8 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     below = saved.describe_below(rest[0] if rest else None)
-    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next failure"
+    further = "moment of the search" if hit else "failure"
+    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next {further}"
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
         f"{_scoring_words(batches, saved)}"
@@ -82,6 +84,7 @@ def open_moment(
         open_event=open_event,
         open_turn=open_turn,
         other=now.other,
+        hit=hit,
     )
     return _show(live, saved, video, run_view, now=now)
 

@@ -46,6 +46,7 @@ def pack_run(
     other: tuple[Run, JudgedVideo | None] | None = None,
     answers: int | None = None,
     is_opening: bool = False,
+    hit: Mapping[str, Any] | None = None,
 ) -> str:
     """Return a run as JSON for the player.
 
@@ -60,6 +61,7 @@ def pack_run(
         other: A second run of the video with its verdicts, whose lanes are shown below.
         answers: Number of the threshold request that this run answers; None without one.
         is_opening: Whether the player goes to the first failure if it is still at the start.
+        hit: Query, number and total of the search whose moment it is; None without one.
     """
     packed = _pack(run, judged, other=other[0] if other is not None else None) | {
         "events": _events(events) if events else [],
@@ -71,7 +73,7 @@ def pack_run(
         "is_opening": is_opening,
         "other": _pack(*other) if other is not None else None,
     }
-    return to_json(packed)
+    return to_json(packed | ({"hit": dict(hit)} if hit is not None else {}))
 
 
 def pack_nothing(clip: Clip | None) -> str:

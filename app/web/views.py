@@ -3,6 +3,7 @@
 Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -130,6 +131,7 @@ def show_run(
     corrected: CorrectedSample | None = None,
     answers: int | None = None,
     is_opening: bool = False,
+    hit: Mapping[str, Any] | None = None,
 ) -> RunView:
     """Return the complete view of a run that has ended.
 
@@ -147,6 +149,7 @@ def show_run(
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
         is_opening: Whether the player goes to the first failure if it is still at the start.
+        hit: Query, number and total of the search whose moment it is.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
@@ -157,7 +160,7 @@ def show_run(
     below = analyze_run(replace(other, scoring=run.scoring), encode) if other is not None else None
     judged, beside = (found.judged if found is not None else None for found in (analysis, below))
     events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
-    opens_review = open_event is not None
+    opens_review = open_event is not None and hit is None
     if open_at == "worst":
         worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
         status += f" {worst.words if judged is not None else NO_REFERENCE}"
@@ -182,6 +185,7 @@ def show_run(
             other=(other, beside) if other is not None else None,
             answers=answers,
             is_opening=is_opening,
+            hit=hit,
         ),
         scores=render_scores(analysis),
     )

@@ -222,6 +222,25 @@ class ProtocolsOptions(JudgeOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchOptions(Options):
+    """Print the moments of runs that match a search, such as 'wheel failure:missed cause:swap near:0.05'.
+
+    A term is a word or "a phrase" of the message or the reference, or field:value; -term excludes. Fields are is
+    (message, update, state, user, near), failure (a kind, or any), cause, step, video and near, and as numbers time,
+    delay, latency, prob and margin (delay>2).
+    """
+
+    query: Positional[str]
+    """The terms; all must match."""
+    runs: Positional[tuple[Path, ...]]
+    """Scored run folders."""
+    limit: int = 50
+    """Greatest number of printed moments."""
+    out: Path | None = None
+    """CSV file to write as well, with all moments."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CompareOptions(Options):
     """Print the differences of two runs of one split, B minus A, with 95 % intervals and p-values.
 

@@ -20,6 +20,7 @@ from stepscope.eval.metrics.decisions import DecisionCounts
 from stepscope.eval.metrics.dialogue_state import StepStates, count_step_states
 from stepscope.eval.metrics.failures import FailureCounts, JudgedVideo, add_grades, judge
 from stepscope.eval.metrics.measures import MatchedVideo, add_fields, find_measures
+from stepscope.eval.metrics.moments import VideoMoment
 from stepscope.eval.metrics.replies.reply_spans import grade_responses
 from stepscope.eval.metrics.replies.turn_taking import (
     SEMANTIC_THRESHOLD,
@@ -68,6 +69,8 @@ class VideoAnalysis:
     """Frames by the state of each step of the task, in order."""
     signals: Mapping[str, DecisionCounts] = field(default_factory=dict)
     """Counts of each named signal that decides."""
+    moments: tuple[VideoMoment, ...] = ()
+    """Its turns, failures and near misses, if they were listed."""
 
 
 def analyze_video(

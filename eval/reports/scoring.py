@@ -6,7 +6,8 @@ the order of the split; a failed video, an invalid record and a video without a 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
 from stepscope.eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.moments import VideoMoment, list_moments
 from stepscope.eval.metrics.score import (
     ScoreTexts,
     VideoAnalysis,
@@ -30,7 +32,7 @@ from stepscope.eval.metrics.signals import summarize_signals
 from stepscope.eval.metrics.text import TextScorer, undefined_texts
 from stepscope.eval.reports.charts import build_chart_data, chart_signals
 from stepscope.eval.reports.tables import write_columns
-from stepscope.eval.runs.folder import RunFolder, explain_unscored
+from stepscope.eval.runs.folder import RunFolder, explain_unscored, read_stream_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,28 +90,33 @@ class ScoredRun:
     """Name of the judge of replies inside reply spans."""
     signals: Mapping[str, Any] = field(default_factory=dict)
     """Scores of each named signal that decides; see ``eval.metrics.signals``."""
+    moments: tuple[VideoMoment, ...] = ()
+    """Rows of ``moments.csv``."""
 
 
 def make_analyzer(
     run: RunFolder, settings: ScoreSettings, *, encode: Encode, grade: Grade | None = None, counts_states: bool = True
 ) -> Callable[[Sample], VideoAnalysis]:
-    """Return a function that analyses a finished video of a run folder; ``grade`` is the judge, see ``analyze_video``.
+    """Return a function that analyses a finished video of a run folder, and lists its moments.
 
-    Without ``counts_states`` a run with states is analysed as one without.
+    ``grade`` is the judge, see ``analyze_video``. Without ``counts_states`` a run is analysed as one without states.
 
     Raises ``ValueError`` for an invalid ``run.json``. The function raises it with the reason if a video has no outputs,
     or invalid ones.
     """
-    has_states, specs = counts_states and run.has_states(), run.signals()
+    has_states, specs, settings_of_run = counts_states and run.has_states(), run.signals(), run.settings() or {}
 
     def analyze(sample: Sample) -> VideoAnalysis:
         record = run.record(sample.video_id)
         if reason := explain_unscored(sample, record):
             raise ValueError(reason)
         assert record is not None
-        return analyze_video(
+        outputs, config = run.outputs(sample), None
+        with suppress(ValueError):  # the scores do not depend on the settings of the stream
+            config = read_stream_config(settings_of_run, fps=sample.fps)
+        analysis = analyze_video(
             sample,
-            run.outputs(sample),
+            outputs,
             encode=encode,
             dataset=settings.dataset,
             zero_cost=settings.zero_cost,
@@ -119,6 +126,7 @@ def make_analyzer(
             grade=grade,
             specs=specs,
         )
+        return replace(analysis, moments=list_moments(sample, outputs, analysis.judged, config=config))
 
     return analyze
 
@@ -181,6 +189,7 @@ def score_run(
         signals=summarize_signals(run.signals(), [video.signals for video in analyzed.values()]),
         text_problem=scorer.problem,
         judge=COSINE_JUDGE if judge is None else judge.name,
+        moments=tuple(moment for video in analyzed.values() for moment in video.moments),
     )
 
 
@@ -206,8 +215,10 @@ def compute_video_scores(counts: VideoCounts, *, score_texts: ScoreTexts = undef
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
-    """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each atomically."""
+    """Write ``videos.csv``, ``columns.csv``, ``moments.csv``, ``metrics.json`` and ``charts.json``, each atomically."""
     write_csv(folder / "videos.csv", run.rows)
+    names = [field.name for field in fields(VideoMoment)]
+    write_csv(folder / "moments.csv", map(asdict, run.moments), columns=names)
     write_columns(folder / "columns.csv")
     problems = {"text_problem": run.text_problem, "errors": run.errors, "warnings": run.warnings}
     content = {"judge": run.judge, **problems, **asdict(run.report)}

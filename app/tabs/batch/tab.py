@@ -19,6 +19,7 @@ from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
 from stepscope.app.tabs.batch.runs.handlers import BatchView, ShownRun
 from stepscope.app.tabs.batch.runs.panel import RunPanel, make_run_panel, make_video_table, wire_downloads
+from stepscope.app.tabs.batch.search.panel import SearchPanel, make_search_panel, wire_search_panel
 from stepscope.app.tabs.batch.selection.handlers import OnlyKind, choose_kind
 from stepscope.app.tabs.batch.selection.panel import (
     SelectionPanel,
@@ -48,6 +49,8 @@ class Layout(NamedTuple):
     views: Any
     selection: SelectionPanel
     slice_scores: Any
+    search: SearchPanel
+    search_tab: Any
     charts: ChartsPanel
     charts_tab: Any
     sweep: SweepPanel
@@ -104,6 +107,17 @@ def make_batch_tab(
 
     wire(view.videos.select, open_video, [live, run.runs], player, **ends)
     wire(layout.charts.charts["videos"].pick, open_picked, [live, run.runs], player, **ends)
+    wire_search_panel(
+        context,
+        batches,
+        layout.search,
+        runs=run.runs,
+        part=layout.selection.part,
+        here=layout.search_tab,
+        live=live,
+        player=player,
+        ends=ends,
+    )
     wire_compare_panel(
         context,
         batches,
@@ -133,6 +147,8 @@ def _make_layout(batches: BatchContext) -> Layout:
                     selection = make_selection_panel()
                     videos = make_video_table()
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
+                with gr.Tab("Search", id="search") as search_tab:
+                    search = make_search_panel()
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
                 with gr.Tab("Charts") as charts_tab:
@@ -166,6 +182,8 @@ def _make_layout(batches: BatchContext) -> Layout:
         views=views,
         selection=selection,
         slice_scores=slice_scores,
+        search=search,
+        search_tab=search_tab,
         charts=charts,
         charts_tab=charts_tab,
         sweep=sweep,

@@ -11,7 +11,7 @@ import { setStatus } from "./dom/status.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
 const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
-const TAB_KEYS = ["tab", "view", "shown", "against", "beside"];
+const TAB_KEYS = ["tab", "view", "shown", "against", "search", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
 const TABS_OF_PAGE = { Live: "live", Chat: "chat", Batch: "batch", Reviews: "reviews" };
 const PAGE_TABS = "#rooms > .tab-wrapper [role=tab]";
@@ -68,6 +68,10 @@ function tabPlace(player, before) {
   const [shownRun, against] = [inputValue("batch_runs") || before.shown, inputValue("other")];
   player.address.isCompareShown ||= against !== "";
   if (shownRun) place.shown = shownRun;
+  if (view === "Search") {
+    const query = document.querySelector("#search textarea, #search input")?.value;
+    if (query ?? before.search) place.search = query || before.search;
+  }
   if (view === "Compare" && (player.address.isCompareShown ? against : before.against))
     place.against = player.address.isCompareShown ? against : before.against;
   return place;

@@ -6,7 +6,8 @@ import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
 import { createNode, returnFocus } from "./dom/dom.js";
-import { stepFailure, toggleOnlyKind } from "./playback/failure_stops.js";
+import { toggleOnlyKind } from "./playback/failure_stops.js";
+import { stepStop } from "./playback/hits.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
@@ -29,7 +30,7 @@ const KEYS = [
   [
     "P N 8",
     "previousFailure nextFailure onlyThisKind",
-    "previous, next failure of the chosen kinds; choose only the kind of this one, or the others again",
+    "previous, next failure of the chosen kinds, or moment of a search; choose only the kind of this failure, or all again",
   ],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
@@ -107,8 +108,8 @@ const commands = {
   toEnd: (player) => seek(player, player.data.duration_s),
   slower: (player) => changeRate(player, -1),
   faster: (player) => changeRate(player, 1),
-  previousFailure: (player) => stepFailure(player, -1),
-  nextFailure: (player) => stepFailure(player, 1),
+  previousFailure: (player) => stepStop(player, -1),
+  nextFailure: (player) => stepStop(player, 1),
   onlyThisKind: toggleOnlyKind,
   regionStart: (player) => setRegion(player, player.video.time, player.shown.region?.[1] ?? player.data.duration_s),
   regionEnd: (player) => setRegion(player, player.shown.region?.[0] ?? 0, player.video.time),

@@ -1,5 +1,6 @@
 // Shows a run, the increments of a streaming run, or no run.
 
+import { drawHit } from "./playback/hits.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText } from "./state/data.js";
@@ -59,6 +60,7 @@ export function showRun(player, next) {
   player.video.caption(player.data, player.video.captions);
   player.transcript.draw(player.data);
   drawKinds(player);
+  drawHit(player);
   drawProvenance(player);
   layout(player);
   if (

@@ -29,6 +29,7 @@ from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
 from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row
 
 SLICES: Final = ".slices"
@@ -63,30 +64,31 @@ class _Slices(BaseModel):
     slices: dict[str, list[str]]
 
 
-def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:
-    """Return the verdicts and tags of all reviewers, by video; empty in blind mode."""
-    marks: dict[str, set[str]] = {}
+def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
+    """Return the verdicts and tags of all reviewers, by video, milliseconds and text; empty in blind mode."""
+    marks: dict[tuple[str, int, str], set[str]] = {}
     for reviewed in () if is_blind else read_review(store).events:
-        found = marks.setdefault(reviewed.event.video_id, set())
+        event = reviewed.event
+        found = marks.setdefault((event.video_id, round(event.time_s * 1000), event.text), set())
         for opinion in reviewed.opinions:
             found |= {f"tag: {tag}" for tag in opinion.tags}
             found |= {f"verdict: {opinion.verdict}"} if opinion.verdict is not None else set()
-    return {video_id: frozenset(found) for video_id, found in marks.items()}
+    return marks
 
 
-def find_traits(
-    rows: Iterable[Row], split: Split | None, marks: Mapping[str, frozenset[str]]
-) -> dict[str, frozenset[str]]:
+def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[str, frozenset[str]]:
     """Return the traits of each video: its failures, the causes in its reference, its verdicts and its tags."""
     samples = {sample.video_id: sample for sample in split.samples} if split is not None else {}
-    traits = {}
+    traits, marked = {}, dict[str, set[str]]()
+    for (video_id, *_), names in marks.items():
+        marked.setdefault(video_id, set()).update(names)
     for row in rows:
         video_id = str(row["video_id"])
         found = {f"failure: {kind}" for kind in FAILURE_KINDS if float(row.get(failure_score(kind), 0.0)) > 0}
         found |= {"not run: failed"} if row["error"] else set()
         turns = samples[video_id].turns if video_id in samples else ()
         found |= {f"cause: {turn.cause}" for turn in turns if turn.cause}
-        traits[video_id] = frozenset(found | marks.get(video_id, frozenset()))
+        traits[video_id] = frozenset(found | marked.get(video_id, set()))
     return traits
 
 
@@ -138,13 +140,19 @@ def save_slice(
     batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
 ) -> SavedSlice:
     """Save the shown videos as a slice of their split."""
+    return keep_slice(batches, name, choose_videos(batches, name, only, part), called)
+
+
+def keep_slice(
+    batches: BatchContext, name: str | None, chosen: frozenset[str] | None, called: str | None
+) -> SavedSlice:
+    """Save videos of a run, None for all of them, as a slice of their split."""
     try:
         path, called = _slices_path(batches, name), " ".join((called or "").split())
         if path is None:
             raise ValueError("choose a run of a split that this page has")
         if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or called == ALL_VIDEOS:
             raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters")
-        chosen = choose_videos(batches, name, only, part)
         if not chosen:
             raise ValueError(
                 "select some of the videos first: all are shown" if chosen is None else "no video is selected"

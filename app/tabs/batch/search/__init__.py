@@ -1,0 +1,1 @@
+"""Search for moments in the runs of a split."""

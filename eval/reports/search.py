@@ -1,0 +1,152 @@
+"""Search among the moments of runs: words and fields in one line of text."""
+
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from stepscope.engine.io.files import open_text, unescape_formula
+from stepscope.engine.io.json_records import reading, short_repr
+
+MAX_QUERY_CHARS: Final = 500
+_TEXTS: Final = ("video_id", "what", "failure", "text", "reference", "step", "cause")
+_LABELS: Final = ("video_id", "what", "failure", "step", "cause")
+_COLUMNS: Final = {
+    "is": "what",
+    "failure": "failure",
+    "cause": "cause",
+    "step": "step",
+    "video": "video_id",
+    "time": "time_s",
+    "delay": "delay_s",
+    "prob": "probability",
+    "margin": "margin",
+    "latency": "latency_ms",
+}
+_NUMBERS: Final = tuple(name for name in _COLUMNS.values() if name not in _TEXTS)
+_MARKS: Final = ("verdict", "tag")
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+_TERM: Final = re.compile(r'(-?)(?:(\w+)(:|>=|<=|>|<)("[^"]*"|\S*)|("[^"]*"|\S+))')
+Marks = Mapping[tuple[str, int, str], Collection[str]]
+"""Verdicts and tags, such as ``tag: blurry``, by video, milliseconds and text of the event."""
+
+
+def read_moments(folder: Path) -> pd.DataFrame:
+    """Read ``moments.csv``, in the order of the split and by time, with a column ``words`` of both texts.
+
+    A table that did not change is kept in memory. Raises ``ValueError`` for an invalid file, and if there is none.
+    """
+    path = folder / "moments.csv"
+    try:
+        found = path.stat()
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder.name} has no table of moments; score it again with `stepscope score`") from error
+    return _read(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, _changed_ns: int, _size: int) -> pd.DataFrame:
+    types = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_NUMBERS, "float")
+    with reading(path), open_text(path, newline="") as file:
+        table = pd.read_csv(file, dtype=types, keep_default_na=False, na_values={name: [""] for name in _NUMBERS})
+        if missing := [name for name in types if name not in table]:
+            raise ValueError(f"the column {missing[0]} is missing")
+    for name in _TEXTS:
+        table[name] = table[name].map(unescape_formula)
+    table["words"] = (table["text"] + "\n" + table["reference"]).str.casefold()
+    return table.astype(dict.fromkeys(_LABELS, "category"))
+
+
+def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None = None) -> pd.DataFrame:
+    """Return the matching moments of run folders by name, with a column ``run`` and without ``words``.
+
+    Raises ``ValueError`` as ``search`` and ``read_moments``.
+    """
+    found = [
+        search(read_moments(folder), query, marks=marks).drop(columns="words").astype(dict.fromkeys(_LABELS, "str"))
+        for folder in runs.values()
+    ]
+    return pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)
+
+
+def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> pd.DataFrame:
+    """Return the moments that all terms of a query match; an empty query matches every one.
+
+    A term is a word or ``"a phrase"`` in the message or the reference, ``field:value`` or ``field>2``;
+    ``-`` before it excludes its matches. Fields are ``is``, ``failure`` (a kind, or ``any``), ``cause``, ``step``,
+    ``video``, ``verdict``, ``tag``, ``time``, ``delay``, ``latency``, ``prob``, ``margin``, and ``near:0.05``, at most
+    this far from the threshold.
+
+    Raises ``ValueError`` for a term that cannot be read.
+    """
+    if len(query) > MAX_QUERY_CHARS:
+        raise ValueError(f"a search has at most {MAX_QUERY_CHARS} characters; got {len(query)}")
+    found = pd.Series(data=True, index=moments.index)
+    for excluded, field, sign, value, words in _TERM.findall(query):
+        matches = _match(moments, field, sign, value.strip('"'), marks or {}) if field else _contain(moments, words)
+        found &= ~matches if excluded else matches
+    return moments[found]
+
+
+def _contain(moments: pd.DataFrame, words: str) -> "pd.Series[bool]":
+    wanted = words.strip('"').casefold()
+    return pd.Series([wanted in text for text in moments["words"].to_numpy(object)], index=moments.index, dtype=bool)
+
+
+def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Marks) -> "pd.Series[bool]":
+    if field == "near" and sign == ":":
+        return moments["margin"].abs() <= _number(field, value)
+    if field in _MARKS and sign == ":":
+        return _have_mark(moments, f"{field}: {value}", marks)
+    column = _COLUMNS.get(field)
+    if column is None or (sign != ":") != (column in _NUMBERS):
+        labels = ", ".join(f"{name}:" for name in (*_COLUMNS, *_MARKS, "near") if _COLUMNS.get(name) not in _NUMBERS)
+        numbers = ", ".join(f"{name}>" for name in _COLUMNS if _COLUMNS[name] in _NUMBERS)
+        raise ValueError(
+            f"there is no field {short_repr(field + sign)}; fields are {labels}, and with > or < {numbers}"
+        )
+    if column in _NUMBERS:
+        return pd.Series(_COMPARE[sign](moments[column], _number(field, value)))
+    cells, wanted = moments[column], value.casefold()
+    if field == "failure" and wanted == "any":
+        return cells != ""
+    named = [label for label in map(str, cells.cat.categories) if _is_named(field, label.casefold(), wanted)]
+    return cells.isin(named)
+
+
+def _is_named(field: str, label: str, wanted: str) -> bool:
+    """Return whether a label is the wanted one: a step of it, a part of a video's id, or the beginning of another."""
+    if field == "step":
+        return wanted in label.split()
+    if field == "video":
+        return wanted in label
+    return label.startswith(wanted) if wanted else not label
+
+
+def _number(field: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        raise ValueError(f"{field} is compared with a number; got {short_repr(value)}") from error
+
+
+def _have_mark(moments: pd.DataFrame, mark: str, marks: Marks) -> "pd.Series[bool]":
+    """Return which moments are events with a verdict or tag; a wrong state is named by its steps."""
+    wanted = {
+        (video_id, millis, text)
+        for (video_id, millis, text), found in marks.items()
+        if any(one.casefold() == mark.casefold() for one in found)
+    }
+    texts = moments["text"].where(moments["text"] != "", moments["reference"])
+    texts = texts.where(moments["what"] != "state", moments["step"].astype("str").str.replace(" ", ", "))
+    names = zip(moments["video_id"], (moments["time_s"] * 1000).round().astype(int), texts, strict=True)
+    return pd.Series([name in wanted for name in names], index=moments.index, dtype=bool)

@@ -1,0 +1,145 @@
+"""Moments of a run, and the search among them."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.dialogue import initial_state
+from stepscope.engine.records import FrameOutput, unknown_output
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.moments import VideoMoment, list_moments
+from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.reports.search import read_moments, search, search_folders
+from tests.support.data.strategies import BOAT
+from tests.support.streams.fakes import count_letters
+
+BUNDLED = Path(__file__).parents[3] / "assets" / "demo" / "run"
+
+
+def outputs(speak: dict[int, float], said: dict[int, str], sample: Sample = BOAT) -> list[FrameOutput]:
+    """Return outputs of ``sample`` with some probabilities and messages, by frame."""
+    state = initial_state(sample.steps)
+    silent = [unknown_output(index, fps=sample.fps, dst_state=state) for index in range(sample.num_frames)]
+    return [
+        FrameOutput(**{**{name: getattr(one, name) for name in FrameOutput.__dataclass_fields__},
+                       "speak_prob": speak.get(one.frame_index, 0.0), "update_prob": 0.0, "latency_ms": 7.0,
+                       "response": said.get(one.frame_index)})
+        for one in silent
+    ]  # fmt: skip
+
+
+def moments(speak: dict[int, float], said: dict[int, str], threshold: float = 0.5) -> list[VideoMoment]:
+    found = outputs(speak, said)
+    judged = analyze_video(BOAT, found, encode=count_letters).judged
+    config = StreamConfig(fps=BOAT.fps, speak_threshold=threshold)
+    return list(list_moments(BOAT, found, judged, config=config))
+
+
+def test_a_message_a_missed_turn_and_the_turns_of_the_user_are_moments() -> None:
+    found = moments({0: 0.9, 5: 0.3}, {0: "Set down the hull."})
+    said = [(m.time_s, m.what, m.failure, m.text, m.reference) for m in found if m.what != "state"]
+    assert said == [
+        (0.0, "message", "", "Set down the hull.", "Set down the hull."),
+        (1.0, "user", "", "What now?", ""),
+        (2.5, "message", "missed", "", "Done."),
+        (2.5, "user", "", "Done?", ""),
+    ]
+    assert [round(m.margin, 6) for m in found if m.what == "message"] == [0.4, -0.2]
+
+
+@pytest.mark.parametrize(
+    ("speak", "peaks"),
+    [
+        ({4: 0.42, 5: 0.45, 6: 0.41}, [(2.5, -0.05)]),  # one stretch, its peak
+        ({4: 0.42, 6: 0.49}, [(2.0, -0.08), (3.0, -0.01)]),
+        ({4: 0.45, 5: 0.7}, []),  # it leads to a trigger
+        ({4: 0.39}, []),  # further away than 0.1
+    ],
+)
+def test_a_near_miss_is_the_peak_of_a_stretch_below_the_threshold(
+    speak: dict[int, float], peaks: list[tuple[float, float]]
+) -> None:
+    found = [m for m in moments(speak, {}) if m.what == "near message"]
+    assert [(m.time_s, round(m.margin, 6)) for m in found] == peaks
+
+
+def table(*rows: VideoMoment) -> pd.DataFrame:
+    found = pd.DataFrame([{name: getattr(row, name) for name in VideoMoment.__dataclass_fields__} for row in rows])
+    found["words"] = (found["text"] + "\n" + found["reference"]).str.casefold()
+    return found.astype(dict.fromkeys(("video_id", "what", "failure", "step", "cause"), "category"))
+
+
+ROWS = table(
+    VideoMoment(video_id="a", time_s=1.0, what="message", text="Put on the WHEEL.", step="S1 S2", latency_ms=90.0),
+    VideoMoment(video_id="a", time_s=2.0, what="message", failure="missed", reference="Put the bun back.",
+                cause="decoy"),
+    VideoMoment(video_id="b", time_s=3.0, what="update", failure="wrong update", text="S12->start", step="S12",
+                delay_s=2.5),
+    VideoMoment(video_id="b", time_s=4.0, what="near message", probability=0.46, margin=-0.04),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "times"),
+    [
+        ("", [1, 2, 3, 4]),
+        ("wheel", [1]),
+        ('"put on"', [1]),
+        ("put the", [1, 2]),
+        ("put -wheel", [2]),
+        ("failure:any", [2, 3]),
+        ("failure:missed cause:decoy", [2]),
+        ('failure:"wrong update"', [3]),
+        ("-failure:any", [1, 4]),
+        ("step:S1", [1]),
+        ("step:s12", [3]),
+        ("is:message", [1, 2]),
+        ("is:near near:0.05", [4]),
+        ("near:0.03", []),
+        ("video:B time>=4", [4]),
+        ("delay>2", [3]),
+        ("latency<100", [1]),
+        ("cause:", [1, 3, 4]),
+        ("verdict:correct", [2]),
+        ("tag:blurry", []),
+        ("[(", []),
+    ],
+)
+def test_all_terms_must_match(query: str, times: list[float]) -> None:
+    marks = {("a", 2000, "Put the bun back."): frozenset({"verdict: correct"})}
+    assert list(search(ROWS, query, marks=marks)["time_s"]) == times
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("speed:3", "no field 'speed:'"),
+        ("failure>3", "no field 'failure>'"),
+        ("delay:3", "no field 'delay:'"),
+        ("near:close", "compared with a number"),
+        ("a" * 501, "at most 500"),
+    ],
+)
+def test_a_term_that_cannot_be_read_is_named(query: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        search(ROWS, query)
+
+
+def test_the_bundled_run_is_searched_and_agrees_with_its_scores() -> None:
+    found = search_folders({"bundled": BUNDLED}, "failure:missed is:message")
+    split = {sample.video_id: sample for sample in read_split(BUNDLED.parent / "test.json").samples}
+    assert len(found) == 6, "failures_missed of its metrics.json"
+    for row in found.itertuples():
+        assert row.reference in [turn.text for turn in split[str(row.video_id)].turns]
+
+
+def test_a_run_without_moments_and_a_damaged_table_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no table of moments"):
+        read_moments(tmp_path)
+    for content in ("", "video_id\na\n", "\x00"):
+        (tmp_path / "moments.csv").write_text(content)
+        with pytest.raises(ValueError, match="cannot be read"):
+            read_moments(tmp_path)

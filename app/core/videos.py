@@ -14,7 +14,7 @@ from stepscope.app.formatting import format_clock
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.records import Excerpt
-from stepscope.engine.video.reader import find_cut, find_damage, probe
+from stepscope.engine.video.reader import find_cut, find_damage, find_still, probe
 from stepscope.engine.video.track import EPSILON_S
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Sample, Split
@@ -146,7 +146,7 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
     if duration_s > max_duration_s:
         raise VideoError(
             f"{path}: lasts {format_clock(duration_s)}, longer than the limit of {format_clock(max_duration_s)}; "
-            "cut it, or start the page with a larger --max-minutes"
+            + (find_still(path) or "cut it, or start the page with a larger --max-minutes")
         )
     cut_s = find_cut(path)
     num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))

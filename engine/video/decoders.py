@@ -26,7 +26,7 @@ from av.video.stream import VideoStream
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.formats import MAX_PIXELS, begins_like_video, has_refused_size
 from stepscope.engine.video.images import Orientation, to_image
-from stepscope.engine.video.packets import ListedPicture, PacketList, PacketReader, seconds_of
+from stepscope.engine.video.packets import MATROSKA, ListedPicture, PacketList, PacketReader, seconds_of
 from stepscope.engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
@@ -91,7 +91,8 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
             for frame in frames:
                 assert isinstance(frame, VideoFrame)
                 is_clean = is_clean or frame.key_frame
-                if is_clean:
+                is_before_zero = end_s == 0 and frame.pts is None and track.container == MATROSKA
+                if is_clean and not is_before_zero:
                     time_s = end_s if frame.pts is None else seconds_of(frame.pts, stream) - track.zero_s
                     end_s = time_s + (seconds_of(frame.duration, stream) or track.step_s)
                     yield Picture(

@@ -18,6 +18,8 @@ from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
 
+MATROSKA: Final = "matroska,webm"
+"""FFmpeg's name of the container, in which it gives no time to pictures of H.264 before time 0."""
 DEFAULT_STEP_S: Final = 0.04
 """Time between two pictures of a file that does not state its rate, in seconds."""
 _MAX_GAP_S: Final = 10.0
@@ -141,6 +143,8 @@ def list_pictures(container: InputContainer, stream: VideoStream, *, is_first_on
     try:
         for packet in reader:
             if packet.size == 0 or packet.is_discard:  # the end of the stream, or cut by an edit list
+                continue
+            if not found and packet.pts is None and container.format.name == MATROSKA:  # before time 0
                 continue
             stored_s = None if packet.pts is None else seconds_of(packet.pts - reader.shift, stream)
             time_s = end_s if packet.pts is None else seconds_of(packet.pts, stream)

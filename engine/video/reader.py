@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 from av.error import FFmpegError
 
+from stepscope.engine.dialogue import format_clock
 from stepscope.engine.errors import VideoError
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.decoders import (
@@ -31,6 +32,9 @@ from stepscope.engine.video.decoders import (
 from stepscope.engine.video.packets import PacketReader, seconds_of
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets, open_container
+
+_MAX_STILL_S = 3600.0
+"""Longest time for which one picture is displayed without a remark, in seconds; lectures and lapses have minutes."""
 
 Decoders = tuple[Callable[[Track], Iterator[Picture]], ...]
 DECODERS: Decoders = (decode_with_pyav, decode_with_decord, decode_with_opencv)
@@ -193,6 +197,21 @@ def find_damage(path: str | Path) -> float | None:
     return None
 
 
+def find_still(path: str | Path) -> str:
+    """Describe a picture that is displayed for more than an hour; empty if there is none. Nothing is decoded."""
+    pictures = measure_packets(find_track(Path(path))).pictures
+    return next(filter(None, (_describe_still(picture.time_s, picture.end_s) for picture in pictures)), "")
+
+
+def _describe_still(time_s: float, until_s: float) -> str:
+    if until_s - time_s <= _MAX_STILL_S:
+        return ""
+    return (
+        f"one picture is displayed from {format_clock(time_s)} to {format_clock(until_s)}; "
+        "if its recorder's clock jumped, cut the file there and join the parts with FFmpeg's concat"
+    )
+
+
 def decode_pictures(
     track: Track,
     *,
@@ -207,7 +226,7 @@ def decode_pictures(
     starts from the beginning again, so ``select`` must return False for pictures that were yielded already.
     Raises ``VideoError`` if no picture could be read; calls ``on_damage`` at the end of a damaged file.
     """
-    reached_s, damage, reasons = 0.0, "", list[str]()
+    reached_s, damage, still, reasons = 0.0, "", "", list[str]()
     first_s = track.start_s - track.zero_s
     for decode in decoders:
         end_s, is_sequential = 0.0, False
@@ -217,6 +236,7 @@ def decode_pictures(
                 if picture.time_s >= stop_s and not is_first:
                     end_s = max(end_s, stop_s)
                     break
+                still = still or _describe_still(picture.time_s, min(until_s, stop_s))
                 is_selected = select(picture.time_s, until_s)
                 if is_selected:
                     yield DisplayedPicture(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
@@ -244,6 +264,8 @@ def decode_pictures(
             f"{track.path}: only its first {reached_s:.2f} s can be read: another recording is appended to the file; "
             "give each recording as a file, or join them with FFmpeg's concat"
         )
+    if still and not damage:
+        on_damage(f"{track.path}: {still}")
     if damage:
         damage = f"damaged, could be read up to {reached_s:.2f} s ({damage})"
         on_damage(f"{track.path}: {damage}; export or download it again")

@@ -18,11 +18,18 @@ from stepscope.engine.errors import VideoError, first_line
 from stepscope.engine.video.boxes import find_settings, read_boxes
 from stepscope.engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
 from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
-from stepscope.engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, rate_of, seconds_of
+from stepscope.engine.video.packets import (
+    DEFAULT_STEP_S,
+    MATROSKA,
+    PacketList,
+    list_pictures,
+    rate_of,
+    seconds_of,
+    step_of,
+)
 
 _MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
-_MATROSKA = "matroska,webm"
-_BROWSER_TIMED = frozenset({_MP4, _MATROSKA})
+_BROWSER_TIMED = frozenset({_MP4, MATROSKA})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
 _MAX_DELAY_S = 2.0
 """Delay of the first picture behind the sound that even the shortest video may have, in seconds."""
@@ -33,7 +40,7 @@ _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
 _FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
 """Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
 _LAST_TICK = 2**60
-STORES_DURATION = frozenset({_MP4, _MATROSKA, "avi"})
+STORES_DURATION = frozenset({_MP4, MATROSKA, "avi"})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
 
@@ -183,9 +190,11 @@ def find_track(path: Path) -> Track:
         rate = rate_of(stream)
         start_s = seconds_of(stream.start_time, stream)
         end_s = _stored_end(container, stream, start_s=start_s)
-        is_indexed = _is_indexed(path, name, stream)
-        if name == _MATROSKA and is_indexed and end_s is not None:
-            end_s = max(end_s, _find_last_end(container, stream))
+        segment_end = _find_segment_end(path) if name == MATROSKA else None
+        is_indexed = stream.frames > 0 if name == _MP4 else segment_end is not None
+        if segment_end is not None and end_s is not None:
+            last_s = _find_last_end(container, stream)
+            end_s = last_s if last_s and _is_complete(path, segment_end) else max(end_s, last_s)
         zero_s = start_s
         if start_s > 0 and name in _BROWSER_TIMED:
             zero_s = start_s if _is_clock_late(container, path, stream, start_s=start_s, end_s=end_s) else 0.0
@@ -255,14 +264,16 @@ def _measure_end(path: Path, stream_index: int) -> float:
 def _find_last_end(container: InputContainer, stream: VideoStream) -> float:
     """Return the end of the pictures from the last key picture on, on the file's clock in seconds; 0 without any.
 
-    Recorders that were stopped, and tools that repair a header, store durations that are too short.
+    Recorders that were stopped, and tools that cut or repair a file, store durations that are too short or too long.
     """
     end_s = 0.0
     with suppress(av.error.FFmpegError):
         container.seek(_LAST_TICK, stream=stream)
         for packet in container.demux(stream):
             if packet.pts is not None:
-                end_s = max(end_s, seconds_of(packet.pts, stream) + seconds_of(packet.duration, stream))
+                end_s = max(
+                    end_s, seconds_of(packet.pts, stream) + (seconds_of(packet.duration, stream) or step_of(stream))
+                )
     return end_s
 
 
@@ -291,28 +302,32 @@ def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> boo
     return codec in ("vp8", "vp9", "av1")
 
 
-def _is_indexed(path: Path, container: str, stream: VideoStream) -> bool:
-    """Return whether the header covers the whole file: an mp4 without fragments, or a Matroska file of known length."""
-    if container == _MP4:
-        return stream.frames > 0
-    return container == _MATROSKA and _is_one_segment(path)
+def _find_segment_end(path: Path) -> int | None:
+    """Return where the only segment of a Matroska file should end, in bytes; None if unknown, or if more follows.
 
-
-def _is_one_segment(path: Path) -> bool:
-    """Return whether a Matroska file ends with its first segment. **Source**: RFC 8794, section 4 and 5."""
+    **Source**: RFC 8794, section 4 and 5.
+    """
     with path.open("rb") as file:
         for name in (_EBML, _SEGMENT):
             if file.read(4) != name:
-                return False
+                return None
             first = int.from_bytes(file.read(1), "big")
             if first == 0:  # the file is cut off, or not Matroska
-                return False
+                return None
             num_bytes = 9 - first.bit_length()  # the leading zero bits count the further bytes
             size = int.from_bytes(bytes([first & (1 << (8 - num_bytes)) - 1]) + file.read(num_bytes - 1), "big")
             if size == (1 << 7 * num_bytes) - 1:  # unknown: written to a stream
-                return False
+                return None
             file.seek(size, os.SEEK_CUR)
-        return file.tell() >= path.stat().st_size
+        return file.tell() if file.tell() >= path.stat().st_size else None
+
+
+def _is_complete(path: Path, end: int) -> bool:
+    """Return whether a file reaches byte ``end``, and does not end with zeros as an unfinished download does."""
+    with path.open("rb") as file:
+        file.seek(end - 16)
+        last = file.read()
+    return len(last) == 16 and any(last)
 
 
 def _read_pixel_aspect(stream: VideoStream, orientation: Orientation) -> float:

@@ -13,11 +13,12 @@ import av
 import numpy as np
 import pytest
 
+from stepscope.app.core.videos import read_upload
 from stepscope.engine.errors import VideoError
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.decoders import Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from stepscope.engine.video.network import open_url
-from stepscope.engine.video.reader import Frame, probe, read_frames, sample_track
+from stepscope.engine.video.reader import Frame, find_cut, probe, read_frames, sample_track
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track
 from stepscope.engine.video.writer import convert_for_browser, write_h264
@@ -167,13 +168,35 @@ def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path
     list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
 
 
+@pytest.mark.parametrize("stored_s", [0.4, 50.0])
 @pytest.mark.parametrize(("name", "codec"), [("a.webm", "libvpx"), ("a.mkv", "libx264")])
-def test_a_stored_duration_that_is_too_short_hides_no_pictures(tmp_path: Path, name: str, codec: str) -> None:
+def test_a_stored_duration_that_is_wrong_changes_no_pictures(
+    tmp_path: Path, name: str, codec: str, stored_s: float
+) -> None:
     path = write_at(tmp_path / name, [number / 10 for number in range(40)], codec=codec)
-    store_duration(path, duration_s=0.4)
+    store_duration(path, duration_s=stored_s)
     assert probe(path).duration_s == pytest.approx(4, abs=0.11)
+    assert find_cut(path) is None
     excerpt = Excerpt(start_s=2, num_frames=4)
     assert len(list(read_frames(path, fps=2, excerpt=excerpt, on_damage=pytest.fail))) == 4
+
+
+def test_pictures_before_time_0_that_matroska_stores_without_a_time_are_left_out(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "early.mkv", levels=range(20, 60), start_s=-1)
+    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
+    assert [frame.image.mean() for frame in frames] == pytest.approx(range(30, 60, 5), abs=1.5)
+    assert probe(path).duration_s == pytest.approx(3, abs=0.11)
+
+
+@pytest.mark.parametrize("name", ["jump.mp4", "jump.ts"])
+def test_a_picture_that_is_displayed_for_hours_is_named(tmp_path: Path, name: str) -> None:
+    path = write_at(tmp_path / name, [*range(9), *range(7208, 7217)])
+    remarks: list[str] = []
+    assert len(list(read_frames(path, fps=0.5, on_damage=remarks.append))) == pytest.approx(3609, abs=1)
+    (remark,) = remarks
+    assert "one picture is displayed from 0:08 to 120:08; if its recorder's clock jumped, cut the file there" in remark
+    with pytest.raises(VideoError, match=r"lasts 120:1., .* one picture is displayed from 0:08 to 120:08"):
+        read_upload(path, max_duration_s=600)
 
 
 @pytest.mark.parametrize("name", ["late.mp4", "late.mkv"])

@@ -112,6 +112,7 @@ def iter_trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
             "video_id": video.video_id,
             "spoke": int(output.response is not None),
             "updated": int(bool(output.updates)),
+            "cache_tokens": output.cache_tokens or None,
             "states": to_json(dict(output.dst_state)) if video.has_states else None,
             "refreshed": int(output.refreshed),
             "provenance": to_json(asdict(source)) if number == 0 else None,

@@ -46,7 +46,14 @@ def read(path: Path) -> list[dict[str, str]]:
 def test_a_row_per_frame_says_what_was_decided_written_and_believed(tmp_path: Path) -> None:
     source = Provenance.of_settings("demo", SETTINGS)
     silent = replace(
-        OUTPUT, frame_index=1, speak_prob=math.nan, response=None, updates=(), refreshed=False, latency_ms=math.nan
+        OUTPUT,
+        frame_index=1,
+        speak_prob=math.nan,
+        response=None,
+        updates=(),
+        cache_tokens=0,
+        refreshed=False,
+        latency_ms=math.nan,
     )
     path = tmp_path / "traces.csv"
     write_traces(path, [TracedVideo(video_id="@a", outputs=(OUTPUT, silent), provenance=source)])
@@ -61,7 +68,8 @@ def test_a_row_per_frame_says_what_was_decided_written_and_believed(tmp_path: Pa
         0.5, 0.75, 0.25, 9, 1.5
     ]  # fmt: skip
     assert (second["spoke"], second["updated"], second["refreshed"]) == ("0", "0", "0")
-    assert (second["speak_prob"], second["latency_ms"], second["first_token_ms"]) == ("", "", ""), "unknown"
+    unknown = ("speak_prob", "cache_tokens", "latency_ms", "first_token_ms")
+    assert [second[name] for name in unknown] == [""] * 4
     for row in (first, second):
         assert (row["run"], row["model_digest"], row["device"]) == ("demo", "0123456789abcdef", "cpu")
         assert (row["speak_threshold"], row["update_threshold"]) == ("0.3", "0.5")

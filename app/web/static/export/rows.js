@@ -7,7 +7,7 @@ import { settingsOf } from "./timeline_figure.js";
 
 const COLUMNS = ["video_id", "run", "lane", "series", "time_s", "end_s", "value", "text"];
 const MARKS = { hits: "in time", alarms: "unexpected", misses: "no decision" };
-const FORMULA = /^['=+\-@\t\r]/; // a spreadsheet would compute such a text
+const FORMULA = /^['=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/; // a spreadsheet would compute such a text
 
 // Returns the rows from `start` to `end`, borders included; spans are cut there. Reference and user turns are those
 // of the upper run.
@@ -45,7 +45,7 @@ function* rowsOf(run, counts, isFirst) {
   for (const signal of visibleSignals(run)) yield* signalRows(run, signal, counts[signal.name]);
   yield* stateRows(run);
   for (const [frame, time] of run.times.entries()) {
-    yield { lane: "cache", series: "tokens", time_s: time, value: run.cache[frame] };
+    if (run.cache[frame] > 0) yield { lane: "cache", series: "tokens", time_s: time, value: run.cache[frame] };
     if (run.latency[frame] > 0) yield { lane: "latency", series: "ms", time_s: time, value: run.latency[frame] };
   }
   for (const frame of run.refreshed) yield { lane: "cache", series: "refresh", time_s: timeOf(run, frame) };

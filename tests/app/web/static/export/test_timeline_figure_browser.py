@@ -138,6 +138,7 @@ def test_a_run_without_probabilities_and_cache_has_marks_alone(page: Page, run: 
     words = texts(draw(page, pack(bare)))
     assert {"decision in time", "no decision"} <= set(words)
     assert {"cache", "latency", "threshold"}.isdisjoint(words)
+    assert {"cache", "latency"}.isdisjoint(row["lane"] for row in rows(page, pack(bare)))
 
 
 @pytest.mark.parametrize(("width", "points"), [("240px", 7.2), ("85mm", 7.2), ("180mm", 8.25), ("1000px", 9)])
@@ -180,8 +181,9 @@ def test_hostile_texts_are_text_and_nothing_else(page: Page, tmp_path: Path) -> 
     assert not [name for name in attributes if name.startswith("on") or name.endswith("href")]
     assert [word for word in texts(svg) if "<img" in word]
     assert max(map(len, texts(svg))) < 100
-    table = rows(page, json.dumps(named | {"run_name": "=1+1"}))
-    assert {row["run"] for row in table if row["lane"] == "reference"} == {"'=1+1"}
+    for formula in ("=1+1", "\uff1d1+1"):
+        table = rows(page, json.dumps(named | {"run_name": formula}))
+        assert {row["run"] for row in table if row["lane"] == "reference"} == {f"'{formula}"}
     assert not page.evaluate("() => window.hacked")
 
 

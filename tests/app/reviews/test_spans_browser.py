@@ -64,7 +64,19 @@ def test_both_edges_are_dragged_and_a_held_key_marks_a_span(page: Page, folder: 
     assert ("Careful!", 6.0, 9.0) in spans(folder, store), "at the nearest frame"
     drag(page, 6.0, 5.1)
     assert ("Careful!", 5.0, 9.0) in spans(folder, store)
-    assert "5.00 to 9.00 s" in page.inner_text(".ss-when")
+    assert (page.input_value(".ss-when"), page.input_value(".ss-until")) == ("0:05.000", "0:09.000")
+    for box, typed, span in ((".ss-when", "5.125", (5.125, 9.0)), (".ss-until", "0:08.04", (5.125, 8.04))):
+        page.fill(box, typed)
+        page.press(box, "Enter")
+        wait_until_saved(page)
+        assert ("Careful!", *span) in spans(folder, store), "to the millisecond"
+    page.fill(".ss-when", "soon")
+    page.press(".ss-when", "Enter")
+    assert page.input_value(".ss-when") == "0:05.125"
+    for _ in range(2):
+        page.keyboard.press("z")
+        wait_until_saved(page)
+    assert ("Careful!", 5.0, 9.0) in spans(folder, store)
     page.keyboard.press("z")
     wait_until_saved(page)
     assert ("Careful!", 6.0, 9.0) in spans(folder, store)

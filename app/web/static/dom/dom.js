@@ -13,7 +13,7 @@ export function createQuote(who, text) {
   return box;
 }
 
-export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited";
+export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited, .ss-when, .ss-until";
 
 // The focused input of the current event; null for none.
 export function focusedInput(player) {

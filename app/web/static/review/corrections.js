@@ -1,7 +1,7 @@
 // Corrections of the reference as a layer over it: text, time, new and deleted turns.
 
 import { submitAction } from "./actions.js";
-import { clockText, gridFrame } from "../state/data.js";
+import { clockText, gridFrame, parseTime } from "../state/data.js";
 import { createNode } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
 import { conflictText, describeAction, describeEvent } from "./event_words.js";
@@ -51,6 +51,10 @@ export function moveTurn(player, turn, time) {
   if (Math.abs(snapped - turn.time) < 1e-6) return;
   if (typeof turn.end === "number")
     return setSpan(player, turn, snapSpan(player, snapped, snapped + turn.end - turn.time));
+  submitTime(player, turn, snapped);
+}
+
+function submitTime(player, turn, time_s) {
   const alike = player.layer.turns.filter(
     (other) => other.role === "update" && Math.abs(other.name.time_s - turn.name.time_s) < 1e-3,
   );
@@ -58,8 +62,22 @@ export function moveTurn(player, turn, time) {
     player,
     turn.role === "update" && alike.length > 1 && player.find("together").checked ? "boundary" : "time",
     turn.name,
-    { time_s: snapped },
+    { time_s },
   );
+}
+
+// Sets a typed time to the millisecond: the start of a turn, or the end of its reply span. The server checks it.
+function setTypedTime(player, box) {
+  withCorrectableTurn(player, (turn) => {
+    const typed = Math.round(1000 * parseTime(box.value.trim())) / 1000,
+      isStart = box === player.find("when");
+    drawTime(player, turn);
+    if (!Number.isFinite(typed))
+      return setStatus(player, "Type a time as seconds, such as 12.345, or as minutes and seconds, such as 1:02.345.");
+    if (!isStart) setSpan(player, turn, { time_s: turn.time, end_s: typed });
+    else if (typeof turn.end === "number") setSpan(player, turn, { time_s: typed, end_s: turn.end });
+    else if (Math.abs(typed - turn.time) > 5e-4) submitTime(player, turn, typed);
+  });
 }
 
 // Sets the reply span of a turn; an `end_s` of null makes it an instant.
@@ -201,7 +219,7 @@ export function drawCorrection(player, event) {
       ? "deleted"
       : [
           turn.text !== turn.name.text && `was “${turn.name.text}”`,
-          turn.time !== turn.name.time_s && `was at ${turn.name.time_s.toFixed(2)} s`,
+          turn.time !== turn.name.time_s && `was at ${clockText(turn.name.time_s, 3)}`,
         ]
           .filter(Boolean)
           .join(", ");
@@ -230,6 +248,8 @@ export function mountCorrections(player) {
         ),
       ),
     );
+  for (const name of ["when", "until"])
+    player.find(name).addEventListener("change", (event) => setTypedTime(player, event.target));
   player.find("addedText").addEventListener("keydown", (event) => {
     if (event.key === "Escape") player.find("adding").hidden = true;
     if (event.key === "Enter") {

@@ -231,6 +231,7 @@ export function mountReview(player) {
       return;
     event.preventDefault();
     if (box === player.find("edited") && event.key === "Escape") resetEdited(player);
+    if (event.key === "Escape" && box.matches(".ss-when, .ss-until")) box.value = box.defaultValue;
     const isHeld = event.key === "Enter" && player.review.drafts.has(draftKey(box));
     box.blur(); // submits the text
     if (isHeld && player.review.unnamed.length) return player.find("who").focus();

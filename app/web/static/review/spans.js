@@ -53,11 +53,18 @@ export function mountSpans(player, finish) {
   );
 }
 
-// The time of a turn in the panel, and the button that removes its span.
+// The time of a turn in the panel, in which it is typed, and the button that removes its span.
 export function drawTime(player, turn) {
   const hasSpan = typeof turn.end === "number";
-  player.find("when").textContent = hasSpan
-    ? `${turn.time.toFixed(2)} to ${turn.end.toFixed(2)} s`
-    : `${turn.time.toFixed(2)} s`;
+  for (const [name, time] of [
+    ["when", turn.time],
+    ["until", turn.end],
+  ]) {
+    const box = player.find(name);
+    box.disabled = Boolean(turn.isDeleted);
+    box.defaultValue = typeof time === "number" ? clockText(time, 3) : "";
+    if (document.activeElement !== box) box.value = box.defaultValue;
+  }
+  player.find("until").parentElement.hidden = turn.role !== "assistant";
   player.find("instant").hidden = !hasSpan || Boolean(turn.isDeleted);
 }

@@ -31,7 +31,14 @@ from stepscope.app.exports.options import STORE
 from stepscope.app.opening.clips import choose_bundled
 from stepscope.app.page import build_page
 from stepscope.app.reviews.store import check_store_location, open_store
-from stepscope.app.security.gradio_patches import MAX_SESSIONS, keep_no_values, refuse_downloads, remove_failed_uploads
+from stepscope.app.security.connections import limit_connections
+from stepscope.app.security.gradio_patches import (
+    MAX_SESSIONS,
+    keep_no_values,
+    refuse_downloads,
+    refuse_long_sessions,
+    remove_failed_uploads,
+)
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
 from stepscope.app.security.identity import read_users
@@ -140,7 +147,9 @@ def serve(options: PageOptions) -> None:
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
         refuse_downloads()
         keep_no_values()
+        refuse_long_sessions()
         remove_failed_uploads()
+        limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         modules = [MODULES.make_route(), LIVE_MODULES.make_route()]
         routes = [*modules, *plotly_routes(), *speech_routes(), *_chat_routes(context)]

@@ -28,6 +28,7 @@ class UnusedUploads:
     def __init__(self, folder: Path, *, is_busy: Callable[[], bool], is_used: Callable[[Path], bool]) -> None:
         self._folder, self._is_busy, self._is_used = folder, is_busy, is_used
         self._windows = set[str | None]()
+        self._timer: Timer | None = None
 
     def open(self, window: str | None) -> None:
         """Count a window."""
@@ -37,17 +38,19 @@ class UnusedUploads:
         """Count a window no longer. After the last one, remove the unused uploads in ``GRACE_S``."""
         self._windows.discard(window)
         if not self._windows:
-            timer = Timer(GRACE_S, self._remove)
-            timer.daemon = True
-            timer.start()
+            if self._timer is not None:
+                self._timer.cancel()  # each is a thread, and anybody can open and close windows
+            self._timer = Timer(GRACE_S, self._remove)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _remove(self) -> None:
         if self._windows or self._is_busy():
             return
         until = time.time() - GRACE_S  # a program may have just uploaded a file for its next call
-        for path in self._folder.glob("*/*"):
-            with suppress(OSError):  # removed meanwhile
-                is_upload = len(path.parent.name) == _NAME_CHARS
-                if is_upload and path.lstat().st_mtime <= until and not self._is_used(path.resolve()):
-                    path.unlink()
-                    path.parent.rmdir()
+        for folder in self._folder.iterdir():
+            with suppress(OSError):  # no folder, or removed meanwhile
+                for path in list(folder.iterdir()) if len(folder.name) == _NAME_CHARS else ():
+                    if path.lstat().st_mtime <= until and not self._is_used(path.resolve()):
+                        path.unlink()
+                        folder.rmdir()

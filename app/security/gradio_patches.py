@@ -2,16 +2,20 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import gradio as gr
 from gradio import processing_utils
+from gradio.queueing import Queue
 from gradio.route_utils import GradioMultiPartParser
-from gradio.state_holder import SessionState
+from gradio.state_holder import SessionState, StateHolder
 from starlette.datastructures import FormData
 
 MAX_SESSIONS: Final = 1000
 """Windows and programs whose state is kept, the latest ones; each takes about 0.3 MB."""
+
+MAX_SESSION_CHARS: Final = 100
+"""Longest name of a session; Gradio's has 11 characters."""
 
 
 def refuse_downloads() -> None:
@@ -33,6 +37,25 @@ def keep_no_values() -> None:
         """Keep nothing."""
 
     SessionState._update_value_in_config = ignore
+
+
+def refuse_long_sessions() -> None:
+    """Refuse sessions with a long name: names are kept, and any client can begin sessions."""
+    find, push = StateHolder.__getitem__, Queue.push
+    reason = f"The name of a session has at most {MAX_SESSION_CHARS} characters."
+
+    def find_short(states: StateHolder, name: str) -> SessionState:
+        if len(name) > MAX_SESSION_CHARS:
+            raise ValueError(reason)
+        return find(states, name)
+
+    async def push_short(queue: Queue, body: Any, *values: Any, **options: Any) -> Any:
+        if len(body.session_hash or "") > MAX_SESSION_CHARS:
+            return False, reason, "error"
+        return await push(queue, body, *values, **options)
+
+    setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
+    setattr(Queue, "push", push_short)  # noqa: B010
 
 
 def remove_failed_uploads() -> None:

@@ -1,6 +1,8 @@
 """Limits of what is open at a time, and of the size of bodies."""
 
 import os
+import re
+from asyncio import timeout
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,14 +11,22 @@ from typing import Final
 
 from anyio import to_thread
 from gradio.utils import get_upload_folder
+from h11 import LocalProtocolError
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from stepscope.app.security.refusals import client_address, refuse
 
-MAX_BODY_BYTES: Final = 32 * 2**20
+MAX_BODY_BYTES: Final = 8 * 2**20
 """Maximum body of a request other than an upload, in bytes."""
+MAX_BODIES_BYTES: Final = (64 * 2**20, 256 * 2**20)
+"""Maximum size of the simultaneous bodies of one address, and of all."""
+MAX_JSON_SIGNS: Final = 500_000
+"""Maximum number of ``{``, ``[`` and ``,`` of a body, as in 25,000 outputs of frames: the event loop reads it."""
+BODY_WAIT_S: Final = 60.0
+"""Maximum time without data of a body."""
 MAX_UPLOADS_BYTES: Final = 16 * 2**30
 """Maximum size of all files that the page keeps for its windows, in bytes; they are removed after a day."""
 MAX_REQUESTS: Final = (256, 768)
@@ -25,33 +35,37 @@ MAX_SOCKETS: Final = (32, 128)
 """Maximum number of simultaneous WebSockets of one address, and of all. Each may keep tens of MiB."""
 
 
-class BodyTooLargeError(Exception):
-    """A request body exceeds its limit."""
+class BodyRefusedError(Exception):
+    """A request body exceeds its limits; has the HTTP status and the reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
 
 
 class Connections:
-    """Count what is open at a time: at most ``limits`` of one address and of all."""
+    """Count what is open at a time, or its bytes: at most ``limits`` of one address and of all."""
 
     def __init__(self, limits: tuple[int, int]) -> None:
         self._limits = limits
         self._open = Counter[str]()
 
     @contextmanager
-    def hold(self, address: str) -> Iterator[bool]:
-        """Count one more for the duration of a ``with`` block; yield whether it is within the limits."""
-        self._open[address] += 1
+    def hold(self, address: str, amount: int = 1) -> Iterator[bool]:
+        """Count an amount for the duration of a ``with`` block; yield whether it is within the limits."""
+        self._open[address] += amount
         try:
             yield self._open[address] <= self._limits[0] and self._open.total() <= self._limits[1]
         finally:
-            self._open[address] -= 1
+            self._open[address] -= amount
             self._open += Counter()  # without the addresses that have none
 
 
-class BodySpace:
-    """The bytes that bodies may still take together: one body, or all uploads that arrive at a time."""
+class UploadSpace:
+    """The bytes that all uploads may still take that arrive at a time."""
 
-    def __init__(self, num_bytes: int = 0) -> None:
-        self._received, self._end = 0, num_bytes
+    def __init__(self) -> None:
+        self._received, self._end = 0, 0
 
     async def measure(self, folder: Path, limit: int) -> None:
         """Take the space that the files of a folder leave of a limit."""
@@ -59,17 +73,28 @@ class BodySpace:
         size = await to_thread.run_sync(_measure_folder, folder)
         self._end = received + limit - size
 
-    def limit(self, receive: Receive) -> Receive:
-        """Return a ``receive`` that raises ``BodyTooLargeError`` once the space is taken."""
+    def check(self, chunk: bytes) -> None:
+        """Count a part of a body. Raises ``BodyRefusedError`` once the space is taken."""
+        self._received += len(chunk)
+        if self._received > self._end:
+            limit = MAX_UPLOADS_BYTES / 2**30
+            raise BodyRefusedError(413, f"the uploads on this page would exceed {limit:g} GiB; try again tomorrow")
 
-        async def count() -> Message:
-            message = await receive()
-            self._received += len(message.get("body", b""))
-            if self._received > self._end:
-                raise BodyTooLargeError
-            return message
 
-        return count
+class ValueSpace:
+    """The bytes and values that one body may have."""
+
+    def __init__(self) -> None:
+        self._received, self._signs = 0, 0
+
+    def check(self, chunk: bytes) -> None:
+        """Count a part of a body. Raises ``BodyRefusedError`` if it is too long."""
+        self._received += len(chunk)
+        self._signs += sum(map(chunk.count, (b"{", b"[", b",")))
+        if self._received > MAX_BODY_BYTES:
+            raise BodyRefusedError(413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")
+        if self._signs > MAX_JSON_SIGNS:
+            raise BodyRefusedError(413, f"the request has more than {MAX_JSON_SIGNS} parts, lists and commas")
 
 
 class ConnectionLimit:
@@ -82,7 +107,8 @@ class ConnectionLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to the app, or refuse it."""
         held = self._open[scope["type"]].hold(client_address(scope))
-        with held as is_allowed, suppress(ClientDisconnect, WebSocketDisconnect):  # the window was closed meanwhile
+        # the window was closed meanwhile, or the body is no HTTP
+        with held as is_allowed, suppress(ClientDisconnect, WebSocketDisconnect, LocalProtocolError):
             if is_allowed:
                 await self._app(scope, receive, send)
                 return
@@ -94,33 +120,63 @@ class ConnectionLimit:
 
 
 class BodyLimit:
-    """ASGI middleware that limits the body of a request, and all uploads together."""
+    """ASGI middleware that limits the body of a request, all bodies at a time, and all uploads together."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app, self._uploads = app, BodySpace()
+        self._app, self._uploads, self._bodies = app, UploadSpace(), Connections(MAX_BODIES_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to the app; refuse it once its body is too long, unless the response has begun."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        space, reason = BodySpace(MAX_BODY_BYTES), f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB"
         if scope["path"].rstrip("/").endswith("/upload"):
-            space = self._uploads
-            await space.measure(Path(get_upload_folder()), MAX_UPLOADS_BYTES)
-            reason = f"the uploads on this page would exceed {MAX_UPLOADS_BYTES / 2**30:g} GiB; try again tomorrow"
-        is_started = False
+            await self._uploads.measure(Path(get_upload_folder()), MAX_UPLOADS_BYTES)
+            await self._forward(scope, receive, send, self._uploads)
+            return
+        with self._bodies.hold(client_address(scope), _declared_size(Headers(scope=scope))) as is_allowed:
+            if is_allowed:
+                await self._forward(scope, receive, send, ValueSpace())
+            else:
+                await refuse(429, "too many long requests are under way; try again later")(scope, receive, send)
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send, space: UploadSpace | ValueSpace) -> None:
+        is_started, is_complete = False, False
+        refused: BodyRefusedError | None = None
+
+        async def receive_checked() -> Message:
+            nonlocal is_complete, refused
+            try:
+                async with timeout(None if is_complete else BODY_WAIT_S):
+                    message = await receive()
+                is_complete = not message.get("more_body", False)
+                space.check(message.get("body", b""))
+            except TimeoutError:
+                refused = BodyRefusedError(408, f"no data came for {BODY_WAIT_S:g} s")
+                raise refused from None
+            except BodyRefusedError as error:
+                refused = error
+                raise
+            return message
 
         async def watch(message: Message) -> None:
             nonlocal is_started
-            is_started = True
-            await send(message)
+            if refused is None or is_started:  # else the app has an answer of its own to the error
+                is_started = True
+                await send(message)
 
-        try:
-            await self._app(scope, space.limit(receive), watch)
-        except BodyTooLargeError:
-            if not is_started:
-                await refuse(413, reason)(scope, receive, send)
+        with suppress(BodyRefusedError):
+            await self._app(scope, receive_checked, watch)
+        if refused is not None and not is_started:
+            await refuse(refused.status, refused.reason)(scope, receive, send)
+
+
+def _declared_size(headers: Headers) -> int:
+    """Return the greatest possible size of a body within its limit, in bytes."""
+    if "transfer-encoding" in headers:
+        return MAX_BODY_BYTES
+    length = headers.get("content-length", "0")
+    return min(int(length), MAX_BODY_BYTES) if re.fullmatch(r"[0-9]{1,20}", length) else MAX_BODY_BYTES
 
 
 def _measure_folder(folder: Path) -> int:

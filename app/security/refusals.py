@@ -1,5 +1,7 @@
 """The response of a refused request, and the address that it is counted by."""
 
+from ipaddress import IPv6Address, ip_network
+
 from starlette.responses import JSONResponse
 from starlette.types import Scope
 
@@ -10,5 +12,13 @@ def refuse(status: int, reason: str) -> JSONResponse:
 
 
 def client_address(scope: Scope) -> str:
-    """Return the address of the client; empty if it is not known."""
-    return scope["client"][0] if scope.get("client") else ""
+    """Return the address of the client, of IPv6 the network that one client has; empty if it is not known."""
+    return find_network(scope["client"][0]) if scope.get("client") else ""
+
+
+def find_network(address: str) -> str:
+    """Return the first 64 bits of an IPv6 address, since one client has all addresses with them; others as they are."""
+    host = address.partition("%")[0]
+    if ":" not in host or (IPv6Address(host).ipv4_mapped is not None):
+        return address
+    return str(ip_network((host, 64), strict=False))

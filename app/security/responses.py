@@ -7,7 +7,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepscope.app.failures import describe_failure, log_failure
-from stepscope.app.security.limits import BodyTooLargeError
+from stepscope.app.security.limits import BodyRefusedError
 from stepscope.app.security.refusals import refuse
 from stepscope.engine.io.files import is_disk_full
 
@@ -36,7 +36,7 @@ class SafeResponses:
 
         try:
             await self._app(scope, receive, send_safe)
-        except (BodyTooLargeError, ClientDisconnect):
+        except (BodyRefusedError, ClientDisconnect):
             raise
         except Exception as error:  # values that a route does not expect
             log_failure(error)

@@ -1,14 +1,24 @@
-"""The number of simultaneous requests of the page is limited, per address and in total."""
+"""The number of connections, requests and bodies at a time is limited, per address and in total."""
 
 import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app.security import limits
+from stepscope.app.security import connections, limits
+from stepscope.app.security.connections import LimitedProtocol
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
+from stepscope.app.security.limits import Connections
+from stepscope.app.security.refusals import client_address
+from tests.support.pages.browser import free_port
 
 
 def test_requests_beyond_the_limits_are_refused_until_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +52,97 @@ def test_requests_beyond_the_limits_are_refused_until_others_end(monkeypatch: py
         return sent
 
     assert asyncio.run(try_all()) == [("1", 429), ("3", 429), ("1", 200), ("1", 200), ("2", 200), ("3", 200)]
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await PlainTextResponse("read")(scope, receive, send)
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Serve an app behind the guard, with short waits and at most five connections of an address."""
+    monkeypatch.setattr(connections, "REQUEST_WAIT_S", 0.2)
+    monkeypatch.setattr(connections, "_open", Connections((5, 5)))
+    monkeypatch.setattr(limits, "BODY_WAIT_S", 0.2)
+    monkeypatch.setattr(limits, "MAX_BODIES_BYTES", (100, 100))
+    guard = RequestGuard(answer, rules=HostRules.from_options("127.0.0.1", []))
+    port = free_port()
+    config = uvicorn.Config(guard, port=port, http=LimitedProtocol, lifespan="off", log_level="warning")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        thread.join(0.02)
+    yield port
+    server.should_exit = True
+    thread.join()
+
+
+def send(port: int, text: str) -> bytes:
+    """Return all that the server sends until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(text.format(port=port).replace("\n", "\r\n").encode())
+        received = b""
+        try:
+            while data := client.recv(65536):
+                received += data
+        except ConnectionResetError:
+            pass
+        return received
+
+
+WHOLE = "GET / HTTP/1.1\nHost: 127.0.0.1:{port}\n\n"
+POST = "POST / HTTP/1.1\nHost: 127.0.0.1:{port}\nContent-Type: application/json\nConnection: close\n"
+
+
+@pytest.mark.parametrize("text", ["", "GET / HTTP/1.1\nHost: ", WHOLE + "GET / HT"], ids=["none", "half", "second"])
+def test_a_connection_that_sends_no_request_is_closed(port: int, text: str) -> None:
+    assert send(port, text).count(b"200 OK") == text.count("{port}")
+
+
+def test_connections_beyond_the_limit_are_closed_until_others_end(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_WAIT_S", 1000)
+    with ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(5)]
+        for client in held:  # each is accepted
+            client.sendall(WHOLE.format(port=port).replace("\n", "\r\n").encode())
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+        assert send(port, WHOLE) == b""
+    while b"read" not in send(port, POST + "\n"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("Content-Length: 10\n\n{{}}", b"408"),
+        ("Content-Length: 101\n\n", b"429"),
+        ("Transfer-Encoding: chunked\n\n2\n{{}}\n0\n\n", b"429"),
+        ("Content-Length: 2\n\n{{}}", b"200"),
+    ],
+)
+def test_bodies_that_stop_or_are_too_long_together_are_refused(port: int, body: str, status: bytes) -> None:
+    assert send(port, POST + body)[9:12] == status
+
+
+def test_a_body_that_is_no_http_leaves_no_traceback(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    body = POST.replace("json", "wrong") + "Transfer-Encoding: chunked\n\n-5\nx"
+    assert b"400 Bad Request" in send(port, body)
+    assert send(port, POST + "Content-Length: 2\n\n{{}}").endswith(b"read")
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:203.0.113.7", "::ffff:203.0.113.7"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_one_client_counts_once_with_all_its_addresses(address: str, expected: str) -> None:
+    assert client_address({"client": (address, 1)}) == expected

@@ -171,3 +171,12 @@ def test_unused_uploads_are_removed_with_the_last_window(tmp_path: Path, monkeyp
     uploads.open("third")
     assert close("third") == [False, True, True, True]
     assert not files[0].parent.exists()
+
+
+def test_windows_that_come_and_go_start_one_timer(tmp_path: Path) -> None:
+    uploads = UnusedUploads(tmp_path, is_busy=lambda: True, is_used=lambda _: True)
+    for _ in range(10):
+        uploads.close("window")
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert sum(not timer.finished.is_set() for timer in timers) == 1
+    timers[-1].cancel()

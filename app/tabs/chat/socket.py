@@ -148,8 +148,8 @@ class ChatSocket:
                         await self._send("queue_done")
                     else:
                         await sender.send(event)
-        except (WebSocketDisconnect, asyncio.CancelledError):
-            raise
+        except WebSocketDisconnect:  # nobody waits for this task
+            pass
         except Exception as error:  # also one of the encoder, such as a full device: the client must not wait for ever
             turn.is_answered = True
             with suppress(WebSocketDisconnect, RuntimeError):

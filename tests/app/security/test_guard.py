@@ -19,7 +19,7 @@ from stepscope.app.cli.serve import MAX_QUEUED_EVENTS
 from stepscope.app.reviews.store import open_store
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import PROXY_HEADERS, HostRules, find_refusal
-from stepscope.app.security.limits import MAX_BODY_BYTES
+from stepscope.app.security.limits import MAX_BODY_BYTES, MAX_JSON_SIGNS
 from stepscope.app.security.logins import MAX_FAILURES
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
@@ -212,7 +212,23 @@ def test_right_passwords_do_not_count_as_tries() -> None:
 
 def test_a_body_that_is_no_upload_has_an_end() -> None:
     assert post(guarded(), "/run", b"x" * 100, JSON).text == "100"
-    assert post(guarded(), "/run", b"x" * (MAX_BODY_BYTES + 1), JSON).status_code == 413
+    for body in (b"x" * (MAX_BODY_BYTES + 1), b"[],{}" * (MAX_JSON_SIGNS // 3 + 1)):
+        assert post(guarded(), "/run", body, JSON).status_code == 413
+
+
+def test_a_request_of_many_values_is_refused_before_it_is_read(client: PageClient) -> None:
+    body = b'{"data": [' + b"[], " * MAX_JSON_SIGNS + b'0], "fn_index": 0, "session_hash": "window"}'
+    reply = client.http.post("/gradio_api/queue/join", content=body, headers={"content-type": JSON})
+    assert (reply.status_code, reply.json()["detail"][:30]) == (413, "The request has more than 5000")
+
+
+def test_a_session_with_a_long_name_is_refused(client: PageClient) -> None:
+    event = client.find_event("chosen", "select")
+    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": "x" * 1000}
+    reply = client.http.post("/gradio_api/queue/join", json=asked)
+    assert (reply.status_code, reply.json()["detail"][:21]) == (400, "The name of a session")
+    review = {**verdict(client, "long"), "session_hash": "x" * 1000}
+    assert client.http.post("/gradio_api/component_server", json=review).status_code == 400
 
 
 @pytest.fixture(scope="module")

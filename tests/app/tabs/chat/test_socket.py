@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import gc
 import io
+import json
 from collections.abc import Generator, MutableMapping
 from contextlib import ExitStack
 from typing import Any
@@ -19,6 +21,7 @@ from stepscope.engine.chat.worker import ChatWorker
 from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.chat_socket import ASK, generate, make_app, prefill, receive, wait_until_free
 
+SCOPE = {"type": "websocket", "path": "/ws/streaming/a", "headers": [(b"host", b"testserver")], "client": ("1", 1)}
 SPOKEN = ["Good. ", "Now ", "mount ", "the ", "block.", " Then", " it"]
 
 
@@ -229,12 +232,6 @@ def test_a_websocket_beyond_the_limit_is_refused_in_a_sentence(
 
 def test_a_connection_that_broke_raises_nothing(pool: WorkerPool[ChatWorker]) -> None:
     received: list[dict[str, Any]] = [{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1006}]
-    scope: dict[str, Any] = {
-        "type": "websocket",
-        "path": "/ws/streaming/a",
-        "headers": [(b"host", b"testserver")],
-        "client": ("1", 1),
-    }
 
     async def receive() -> dict[str, Any]:
         return received.pop(0)
@@ -243,5 +240,32 @@ def test_a_connection_that_broke_raises_nothing(pool: WorkerPool[ChatWorker]) ->
         if message["type"] == "websocket.close":
             raise OSError("the connection broke")  # as uvicorn does
 
-    asyncio.run(make_app(pool)(scope, receive, send))
+    asyncio.run(make_app(pool)(dict(SCOPE), receive, send))
     assert received == []
+
+
+def test_a_client_that_leaves_amid_an_answer_leaves_no_traceback(
+    pool: WorkerPool[ChatWorker], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def converse() -> None:
+        is_gone = asyncio.Event()
+        asked = [{"type": "prefill", "messages": ASK}, {"type": "generate", "max_new_tokens": 8}]
+        waiting = [{"type": "websocket.connect"}]
+        waiting += [{"type": "websocket.receive", "text": json.dumps(message)} for message in asked]
+
+        async def receive() -> dict[str, Any]:
+            if waiting:
+                return waiting.pop(0)
+            await is_gone.wait()
+            return {"type": "websocket.disconnect", "code": 1006}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            if '"chunk"' in message.get("text", ""):
+                asyncio.get_running_loop().call_later(0.05, is_gone.set)  # after the task of the answer has ended
+                raise OSError("the connection broke")  # as uvicorn does
+
+        await make_app(pool)(dict(SCOPE), receive, send)
+        gc.collect()
+
+    asyncio.run(converse())
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []

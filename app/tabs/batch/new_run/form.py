@@ -80,11 +80,16 @@ def make_work(
     return replace(work, checkpoint=checkpoint, heads=None, quantize="none", config=config)
 
 
+def own_checkpoint(batches: BatchContext) -> str:
+    """Return the value of the checkpoint of the page: empty where others use it, who are sent no path of the server."""
+    return batches.work.checkpoint if batches.takes_paths else ""
+
+
 def list_checkpoints(batches: BatchContext) -> list[tuple[str, str]]:
     """Return label and value of the checkpoint of the page and of the bundled ones."""
-    own = batches.work.checkpoint
-    own_name = bundled_name(Path(own)) or own
-    return [(own_name, own), *((name, name) for name in BUNDLED_CHECKPOINTS if name != own_name)]
+    own = Path(batches.work.checkpoint)
+    own_name = bundled_name(own) or own_checkpoint(batches) or own.name
+    return [(own_name, own_checkpoint(batches)), *((name, name) for name in BUNDLED_CHECKPOINTS if name != own_name)]
 
 
 def show_rule(batches: BatchContext, checkpoint: str | None) -> ThresholdSliders:
@@ -120,7 +125,7 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
     if not source.checkpoint or speak is None or update is None:
         raise ValueError(f"{name} was imported: its model and thresholds are unknown")
     is_known = batches.takes_paths or source.checkpoint in BUNDLED_CHECKPOINTS
-    checkpoint = source.checkpoint if is_known else batches.work.checkpoint
+    checkpoint = source.checkpoint if is_known else own_checkpoint(batches)
     live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)
     strategy = with_defaults(settings)["config"]["context_strategy"]
     work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)

@@ -12,7 +12,14 @@ from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.new_run import add_split as adding
 from stepscope.app.tabs.batch.new_run.add_split import AddedSplit
-from stepscope.app.tabs.batch.new_run.form import DEVICES, FilledForm, list_checkpoints, show_rule, use_settings
+from stepscope.app.tabs.batch.new_run.form import (
+    DEVICES,
+    FilledForm,
+    list_checkpoints,
+    own_checkpoint,
+    show_rule,
+    use_settings,
+)
 
 SLIDERS: Final = SliderIds("batch_speak", "batch_update", "batch_theta")
 KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
@@ -68,7 +75,7 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
         split, path, split_file = _make_split_inputs(batches)
         checkpoint = gr.Dropdown(
             list_checkpoints(batches),
-            value=batches.work.checkpoint,
+            value=own_checkpoint(batches),
             allow_custom_value=batches.takes_paths,
             label="Checkpoint, or a folder or hub id" if batches.takes_paths else "Checkpoint",
             elem_id="batch_checkpoint",

@@ -91,7 +91,7 @@ def test_what_the_form_cannot_hold_is_said(batches: BatchContext) -> None:
 def test_a_page_for_others_keeps_its_own_checkpoint(batches: BatchContext) -> None:
     change(batches, checkpoint="/elsewhere", model_digest="0123")
     said, form = used(replace(batches, takes_paths=False))
-    assert form.checkpoint == batches.work.checkpoint
+    assert form.checkpoint == ""
     assert "but a new run would have another model (" in said
 
 
@@ -126,7 +126,9 @@ def test_the_bundled_checkpoints_are_offered_and_bring_their_own_rule(batches: B
     assert [value for _, value in list_checkpoints(batches)] == [batches.work.checkpoint, *BUNDLED_CHECKPOINTS]
     own = replace(batches, work=replace(batches.work, checkpoint=str(BUNDLED_CHECKPOINTS["bundled"])))
     assert [label for label, _ in list_checkpoints(own)] == ["bundled", "bundled-silent-token"]
-    for_all = replace(batches, takes_paths=False)
+    for_all = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="/srv/models/own"))
+    assert list_checkpoints(for_all) == [("own", ""), *((name, name) for name in BUNDLED_CHECKPOINTS)]
+    assert make_work(for_all, "", 0.5, 0.5, live=False).checkpoint == "/srv/models/own"
     work = make_work(for_all, "bundled-silent-token", 0.275, 0.5, live=False)
     assert (work.checkpoint, work.config.decision_policy) == ("bundled-silent-token", "streaming-eos")
     assert make_work(for_all, "bundled", 0.5, 0.5, live=False).config.decision_policy == "heads"

@@ -18,8 +18,14 @@ export function drawProvenance(player) {
   });
   player.find("origins").replaceChildren(...lines);
   for (const button of player.find("origin").querySelectorAll("button")) button.disabled = !player.data?.times.length;
-  for (const part of player.find("figures").querySelectorAll("[data-figure=pdf], [data-figure=json], .ss-figureChart"))
-    part.hidden = !player.settings.can_run; // they need the server
+  showFormats(player);
+}
+
+// Charts and PDF need the server; a timeline is no figure of Plotly, so it has no JSON.
+function showFormats(player) {
+  const [chart, figures] = [player.find("figureChart"), player.find("figures")];
+  chart.hidden = figures.querySelector("[data-figure=pdf]").hidden = !player.settings.can_run;
+  figures.querySelector("[data-figure=json]").hidden = chart.value === "timeline";
 }
 
 function announce(player, words) {
@@ -37,6 +43,7 @@ export function mountProvenance(player) {
     },
     { signal: player.listeners.signal },
   );
+  player.find("figureChart").addEventListener("change", () => showFormats(player));
   player.find("origin").addEventListener("click", (event) => {
     const { export: content, figure: format } = event.target.closest("button")?.dataset ?? {};
     if (!player.data) return;
@@ -59,7 +66,6 @@ async function exportFigure(player, format) {
     : `"${chart.selectedOptions[0].textContent}" of this video`;
   announce(player, `Drawing ${format.toUpperCase()} of ${content}.`);
   if (!isTimeline) return requestFigure(player, { ...look, chart: chart.value, format });
-  if (format === "json") return setStatus(player, "A timeline is no figure of Plotly: choose SVG, PNG, PDF or CSV.");
   const run = player.data;
   try {
     const { blob } = await makeFile(player.settings.plotly_url, run, look, format);

@@ -19,7 +19,7 @@ from stepscope.app.web.payload import pack_run
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.metrics.failures import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
-from tests.support.pages.browser import inspect, open_browser, serve_player
+from tests.support.pages.browser import inspect, open_browser, serve_page
 from tests.support.pages.long_run import FPS, make_long_run, with_signals
 from tests.support.reviews.played import write_reviewed
 
@@ -70,7 +70,7 @@ def main() -> None:
         _write(folder / "long.json", run, write=write_reviewed)
         run = make_long_run(folder / "long.mp4", num_frames=SIGNAL_FRAMES, num_turns=SIGNAL_TURNS)
         _write(folder / "signals.json", with_signals(run, NUM_SIGNALS), write=_write_packed)
-        with serve_player(folder) as address, open_browser() as browser:
+        with serve_page("player_page", str(folder)) as address, open_browser() as browser:
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             _load(page, address)
             figures = _open(page, "long", end_s=NUM_FRAMES / FPS) | _measure(page, MOVES) | _review(page)

@@ -17,7 +17,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from tests.support.pages.browser import open_browser, open_page, serve_sweeps
+from tests.support.pages.browser import open_browser, open_page, serve
 from tests.support.servers.sweep_page import SIZE
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -46,7 +46,7 @@ def main() -> None:
     data = ASSETS / "demo" / "test.json"
     with (
         tempfile.TemporaryDirectory() as name,
-        serve_sweeps(data=data, checkpoint=ASSETS / "checkpoint", runs=Path(name)) as address,
+        serve(data=data, checkpoint=ASSETS / "checkpoint", runs=Path(name), page="sweep_page") as address,
         open_browser() as browser,
     ):
         page = browser.new_page(viewport={"width": 1440, "height": 900})

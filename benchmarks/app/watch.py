@@ -21,7 +21,7 @@ from playwright.sync_api import CDPSession, Page
 
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.data.writers import write_samples
-from tests.support.pages.browser import STATUS, open_browser, open_page, serve_scripted, wait_for_status
+from tests.support.pages.browser import STATUS, open_browser, open_page, serve, wait_for_status
 from tests.support.pages.long_run import FPS, make_long_run
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoint"
@@ -60,7 +60,9 @@ def main() -> None:
         script = {"FRAMES": num_frames, "TURNS": num_turns, "RATE": options.rate}
         os.environ.update({f"SCRIPTED_{key}": str(value) for key, value in script.items()})
         with (
-            serve_scripted(data=folder / "test.json", checkpoint=CHECKPOINT, runs=folder / "runs") as address,
+            serve(
+                data=folder / "test.json", checkpoint=CHECKPOINT, runs=folder / "runs", page="scripted_page"
+            ) as address,
             open_browser() as browser,
         ):
             page = browser.new_page(viewport={"width": 1440, "height": 900})

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 from stepscope.app.reviews.store import ReviewStore, open_store
-from tests.support.pages.browser import forget, serve, serve_player
+from tests.support.pages.browser import forget, serve, serve_page
 from tests.support.reviews.reviewing import show_player, watched
 
 
@@ -20,7 +20,7 @@ def tiny_page(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.T
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as address:
+    with serve_page("player_page", str(folder)) as address:
         yield address
 
 

@@ -44,12 +44,7 @@ def test_it_runs_on_a_cpu_from_a_bare_checkout_within_a_minute(tmp_path: Path) -
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
     command = [sys.executable, "-c", BARE, str(ROOT), "--device", "cpu", "--tiny", "--minutes", "3", "--out", "results"]
     done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**environment, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=tmp_path, env={**environment, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads((tmp_path / "results" / "gpu.json").read_text(encoding="utf-8"))

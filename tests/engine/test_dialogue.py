@@ -128,10 +128,7 @@ def test_a_user_turn_without_time_or_words_is_refused(text: str) -> None:
         parse_user_turn(text)
 
 
-@given(
-    st.floats(0, 1e9),
-    st.text().map(strip_text).filter(bool),
-)
+@given(st.floats(0, 1e9), st.text().map(strip_text).filter(bool))
 def test_a_user_turn_that_is_written_is_read_again(time_s: float, words: str) -> None:
     turn = UserTurn(time_s=time_s, text=words)
     assert parse_user_turn(format_user_turn(turn)) == turn

@@ -18,10 +18,11 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
 from stepscope.engine.model.preprocessing import Normalization
 from stepscope.engine.records import FrameOutput, read_outputs, write_outputs
+from tests.support.data.records import make_output
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 
-OUTPUT = FrameOutput(
-    frame_index=3,
+OUTPUT = make_output(
+    3,
     time_s=1.5,
     speak_prob=0.25,
     update_prob=0.75,
@@ -29,7 +30,6 @@ OUTPUT = FrameOutput(
     updates=("S1->start",),
     dst_state={"S1": "in_progress"},
     cache_tokens=99,
-    refreshed=False,
     latency_ms=1.25,
 )
 

@@ -21,13 +21,14 @@ from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.streams import SHORT, decided, probs
 
 
-@pytest.fixture(scope="module", params=[0, 1])
+@pytest.fixture(scope="module")
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"), seed=request.param)
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"), seed=getattr(request, "param", 0))
 
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=CASES)
+@pytest.mark.parametrize("checkpoint", [0, 1], indirect=True)
 def test_many_videos_at_once_give_the_outputs_of_each_alone_frame_by_frame(
     checkpoint: Checkpoint, case: dict[str, Any]
 ) -> None:

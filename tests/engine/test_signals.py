@@ -8,19 +8,9 @@ import pytest
 
 from stepscope.engine.decisions.signals import MAX_SIGNALS, SignalSpec, check_signals
 from stepscope.engine.records import FrameOutput
+from tests.support.data.records import make_output
 
-PLAIN = FrameOutput(
-    frame_index=0,
-    time_s=0.0,
-    speak_prob=math.nan,
-    update_prob=math.nan,
-    response=None,
-    updates=(),
-    dst_state={},
-    cache_tokens=0,
-    refreshed=False,
-    latency_ms=math.nan,
-)
+PLAIN = make_output(0, time_s=0.0, speak_prob=math.nan, update_prob=math.nan, latency_ms=math.nan)
 
 
 def test_signals_and_state_travel_through_a_line_of_json() -> None:

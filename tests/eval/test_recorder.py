@@ -89,10 +89,7 @@ def test_updates_change_the_state_of_the_steps(tmp_path: Path) -> None:
 
 def test_frames_that_are_left_out_before_an_update_keep_the_state_before_it(tmp_path: Path) -> None:
     turns = (Turn(time_s=5.0, role="update", text="S1->start"),)
-    with (
-        open_run(tmp_path, has_states=True) as run,
-        run.video("a", fps=2, steps="S1: saw", turns=turns) as video,
-    ):
+    with open_run(tmp_path, has_states=True) as run, run.video("a", fps=2, steps="S1: saw", turns=turns) as video:
         video.frame(0.0)
         video.frame(5.0, updates=["S1->start"])
         video.frame(5.5)

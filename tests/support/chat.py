@@ -1,7 +1,6 @@
 """Questions to the handlers of conversations, and their answers."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
@@ -15,6 +14,7 @@ from stepscope.app.tabs.chat.conversation.encoded_clips import EncodedClips
 from stepscope.app.tabs.chat.conversation.prompts import run_prompt
 from stepscope.app.tabs.chat.conversation.window import ChatWindow
 from stepscope.app.tabs.chat.views import AskView
+from tests.support.chat_socket import wait_until_free
 
 
 def ask(context: AppContext, window: ChatWindow | None, live: LiveRun | None, text: str) -> tuple[ChatWindow, str]:
@@ -55,11 +55,4 @@ def take(views: AsyncGenerator[AskView], num_views: int | None = None) -> list[A
 
 
 def wait_until_idle(context: AppContext) -> None:
-    """Wait until the worker is free, for at most 3 s."""
-    pool, until = context.chat_service.pool, time.monotonic() + 3
-    while not pool.status.workers[0].is_idle:
-        assert time.monotonic() < until, "the worker is still busy"
-        time.sleep(0.01)
-    store = pool.workers[0].store
-    store.check()
-    assert store.stats.num_locked == 0
+    wait_until_free(context.chat_service.pool)

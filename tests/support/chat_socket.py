@@ -56,6 +56,7 @@ def generate(socket: Any, **values: Any) -> tuple[str, dict[str, Any]]:
 
 
 def wait_until_free(pool: WorkerPool[ChatWorker], *, within_s: float = 3) -> None:
+    """Wait until the worker is free, and check that nothing is locked."""
     until = time.monotonic() + within_s
     while not (pool.status.workers[0].is_idle and pool.status.num_queued == 0):
         assert time.monotonic() < until, "the worker is still busy"

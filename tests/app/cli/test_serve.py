@@ -24,12 +24,7 @@ from stepscope.engine.config import StreamConfig
 from tests.support.pages.benches import run_views, views
 from tests.support.pages.browser import free_port
 
-SETTINGS: dict[str, Any] = {
-    "speak_threshold": 0.3,
-    "max_new_tokens": 9,
-    "decision_policy": "not-talk",
-    "lookahead": 4,
-}
+SETTINGS: dict[str, Any] = {"speak_threshold": 0.3, "max_new_tokens": 9, "decision_policy": "not-talk", "lookahead": 4}
 
 
 class StoppedError(ValueError):

@@ -13,24 +13,21 @@ from stepscope.app.reviews.review import fold_actions
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Turn
 from stepscope.eval.data.writers import write_samples
+from tests.support.data.records import make_sample
 from tests.support.reviews.exported import annotation
 
-SAMPLE = Sample(
+SAMPLE = make_sample(
     video_id="v",
-    video_path=None,
-    fps=2.0,
     num_frames=40,
     goal="",
-    steps=(),
     turns=(
         Turn(time_s=2.0, role="assistant", text="Span.", end_s=6.0),
         Turn(time_s=8.0, role="assistant", text="Instant."),
         Turn(time_s=12.0, role="assistant", text="Cut.", end_s=16.0),
         Turn(time_s=14.0, role="assistant", text="Last."),
     ),
-    initial_state={},
 )
 NAMES = name_turns(SAMPLE.turns)
 

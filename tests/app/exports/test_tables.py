@@ -44,10 +44,9 @@ _BY_TYPE: dict[object, st.SearchStrategy[object]] = {
 ANY_TABLES = st.builds(
     Tables,
     **{
-        name: st.lists(
-            st.builds(row, **{field.name: _BY_TYPE[field.type] for field in fields(row)}),
-            max_size=3,
-        ).map(tuple)
+        name: st.lists(st.builds(row, **{field.name: _BY_TYPE[field.type] for field in fields(row)}), max_size=3).map(
+            tuple
+        )
         for name, row in ROW_TYPES.items()
     },
 )
@@ -72,13 +71,7 @@ def test_tables_come_back_from_csv_and_json_as_they_were(tables: Tables) -> None
 def test_a_reviewed_video_becomes_rows() -> None:
     tables = build_tables([reviewed_video(MOVED)])
     assert tables.predictions[0] == PredictionRow(
-        video_id="boat",
-        frame_index=2,
-        time_s=1.0,
-        role="update",
-        text="S1->start",
-        speak_prob=0.75,
-        update_prob=0.25,
+        video_id="boat", frame_index=2, time_s=1.0, role="update", text="S1->start", speak_prob=0.75, update_prob=0.25
     )
     assert [(row.time_s, row.role, row.text) for row in tables.predictions[1:]] == [(1.5, "assistant", PLAIN_EVIL)]
     layers = [

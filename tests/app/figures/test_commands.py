@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -76,12 +75,6 @@ def test_a_range_of_a_video_is_drawn_at_a_width_on_paper(
     assert draw(*look, "--format", "pdf", out="fig.dat") == 0
     (box,) = re.findall(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", (tmp_path / "fig.dat").read_bytes())
     assert [float(side) / 72 * 25.4 for side in box] == pytest.approx([85, height], abs=0.5)
-    assert draw(*look, out="fig.png") == 0
-    width_px, height_px = struct.unpack(">II", (tmp_path / "fig.png").read_bytes()[16:24])
-    assert (width_px, height_px) == pytest.approx((85 / 25.4 * 300, height / 25.4 * 300), abs=2)
-    assert draw(*look, out="fig.csv") == 0
-    times = [float(row["time_s"]) for row in read_csv(tmp_path / "fig.csv") if row["series"] == "speak"]
-    assert (min(times), max(times), len(times)) == (1.0, 5.5, 10)
 
 
 @pytest.mark.parametrize(
@@ -101,20 +94,11 @@ def test_a_range_of_a_video_is_drawn_at_a_width_on_paper(
         ({"options": ("--width", "10mm")}, "a figure is 240 to 6000 pixels (96 in an inch) wide; got 38"),
         ({"out": "fig.bmp"}, "fig.bmp ends in no format of a figure"),
         ({"video": "", "options": ("--chart", "roc", "--from", "1")}, "--from and --to are for --video"),
-        (
-            {"video": "", "options": ("--chart", "roc", "--against", "b")},
-            "--against RUN names the second run",
-        ),
+        ({"video": "", "options": ("--chart", "roc", "--against", "b")}, "--against RUN names the second run"),
         ({"video": "", "options": ("--chart", "score_distributions")}, "--against RUN names the second run"),
         ({"video": "", "options": ("--chart", "videos", "--metric", "F1")}, "--metric: videos takes 2; got F1"),
-        (
-            {"video": "", "options": ("--chart", "roc", "--metric", "F1")},
-            "--metric: roc has no choice of scores",
-        ),
-        (
-            {"video": "", "options": ("--chart", "curves", "--metric", "F1")},
-            "a preview has no score F1",
-        ),
+        ({"video": "", "options": ("--chart", "roc", "--metric", "F1")}, "--metric: roc has no choice of scores"),
+        ({"video": "", "options": ("--chart", "curves", "--metric", "F1")}, "a preview has no score F1"),
         ({"options": ("--metric", "F1"), "out": "fig.svg"}, "--metric is for --chart"),
         ({}, "a video is no figure of Plotly; choose one of svg, png, pdf, csv"),
     ],
@@ -182,10 +166,6 @@ def test_a_second_run_of_a_video_is_below_the_first(folder: Path, tmp_path: Path
     assert draw("--against", str(other), out="both.csv") == 0
     runs = [row["run"] for row in read_csv(tmp_path / "both.csv") if row["lane"] == "assistant"]
     assert runs == ["run"] * (len(runs) // 2) + ["other"] * (len(runs) // 2)
-    assert draw("--against", str(other), out="both.svg") == 0
-    content = (tmp_path / "both.svg").read_text(encoding="utf-8")
-    headings = ("A: run", "A assistant", "B: other", "B assistant")
-    assert sorted(headings, key=content.index) == list(headings)
 
 
 def test_without_a_browser_a_video_is_refused_in_one_sentence(

@@ -5,6 +5,7 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import TurnName, name_turns
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.failures import Failure, JudgedVideo
+from tests.support.data.records import make_output
 from tests.support.data.strategies import BOAT
 
 NAME = TurnName(role="assistant", time_s=1.0, text="Go.")
@@ -13,18 +14,7 @@ NAME = TurnName(role="assistant", time_s=1.0, text="Go.")
 def frame(
     index: int, response: str | None = None, updates: tuple[str, ...] = (), *, late_s: float = 0.0
 ) -> FrameOutput:
-    return FrameOutput(
-        frame_index=index,
-        time_s=index / 2 + late_s,
-        speak_prob=0.9,
-        update_prob=0.1,
-        response=response,
-        updates=updates,
-        dst_state={},
-        cache_tokens=9,
-        refreshed=False,
-        latency_ms=1.0,
-    )
+    return make_output(index, fps=2 + late_s, speak_prob=0.9, response=response, updates=updates)
 
 
 def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_run() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages.browser import serve_player
+from tests.support.pages.browser import serve_page
 from tests.support.pages.two_videos import write_players
 
 
@@ -18,5 +18,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as url:
+    with serve_page("player_page", str(folder)) as url:
         yield url

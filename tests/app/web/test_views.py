@@ -15,8 +15,9 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import fill_legality, initial_state
 from stepscope.engine.records import FrameOutput, Step, UserTurn
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.score import analyze_video
+from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>the roof</b>"))
@@ -25,17 +26,13 @@ STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>t
 def output(
     index: int, *, speak_prob: float = 0.25, response: str | None = None, updates: tuple[str, ...] = (), **state: str
 ) -> FrameOutput:
-    return FrameOutput(
-        frame_index=index,
-        time_s=index / 2,
+    return make_output(
+        index,
         speak_prob=speak_prob,
         update_prob=0.75,
         response=response,
         updates=updates,
         dst_state={"S1": "not_started", "S2": "not_started", **state},
-        cache_tokens=10,
-        refreshed=False,
-        latency_ms=1.0,
     )
 
 
@@ -48,16 +45,7 @@ def run() -> Run:
         Turn(time_s=1.0, role="assistant", text="The roof."),
         Turn(time_s=9.0, role="update", text="S1->complete"),
     )
-    sample = Sample(
-        video_id="truck",
-        video_path=Path("truck.mp4"),
-        fps=2.0,
-        num_frames=20,
-        goal="build",
-        steps=STEPS,
-        turns=turns,
-        initial_state={},
-    )
+    sample = make_sample(video_id="truck", video_path=Path("truck.mp4"), steps=STEPS, turns=turns)
     outputs = (
         output(0),
         output(1),
@@ -73,8 +61,7 @@ def run() -> Run:
 
 
 @pytest.mark.parametrize(
-    ("rate", "words"),
-    [(0.04, "0.0 frames/s"), (1, "1.0 frames/s"), (9.96, "10 frames/s"), (55.8, "56 frames/s")],
+    ("rate", "words"), [(0.04, "0.0 frames/s"), (1, "1.0 frames/s"), (9.96, "10 frames/s"), (55.8, "56 frames/s")]
 )
 def test_a_slow_rate_has_a_decimal_place(rate: float, words: str) -> None:
     assert format_rate(rate) == words
@@ -92,10 +79,7 @@ def test_sentences_name_the_file_not_its_place() -> None:
 
 def test_updates_are_judged_against_the_state_they_met(run: Run) -> None:
     judged = {output.frame_index: output.legality for output in run.outputs if output.updates}
-    assert judged == {
-        2: ("legal",),
-        3: ("malformed", "illegal"),
-    }
+    assert judged == {2: ("legal",), 3: ("malformed", "illegal")}
 
 
 @pytest.fixture

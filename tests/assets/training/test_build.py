@@ -19,8 +19,8 @@ from stepscope.assets.training.tiny import build_tiny, train_tokenizer
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.model.preprocessing import Normalization, normalize_images
 from stepscope.engine.model.prompt import Prompt
-from stepscope.engine.records import FrameOutput
 from stepscope.engine.training.sequences import IGNORE_INDEX
+from tests.support.data.records import make_output
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +57,13 @@ def test_the_reference_scores_one_against_itself() -> None:
         for text in texts["update"]:
             state = dict(apply_update(state, text).state)
         outputs.append(
-            FrameOutput(
-                frame_index=frame,
-                time_s=frame / 2,
+            make_output(
+                frame,
                 speak_prob=0,
                 update_prob=0,
                 response=texts["assistant"][0] if texts["assistant"] else None,
                 updates=tuple(texts["update"]),
                 dst_state=state,
-                cache_tokens=0,
-                refreshed=False,
                 latency_ms=0,
             )
         )
@@ -165,12 +162,7 @@ def test_the_probes_learn_a_few_frames_by_heart() -> None:
 @pytest.mark.slow
 def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(tmp_path: Path) -> None:
     config = BuildConfig(
-        work=tmp_path / "work",
-        vision_scenes=16,
-        lookup_steps=2,
-        stream_scenes=3,
-        stream_steps=2,
-        processes=1,
+        work=tmp_path / "work", vision_scenes=16, lookup_steps=2, stream_scenes=3, stream_steps=2, processes=1
     )
     build_checkpoint(config, tmp_path / "one")
     assert not [path for path in config.work.iterdir() if path.is_dir()], "no saved state of a complete stage is left"

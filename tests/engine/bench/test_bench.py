@@ -42,8 +42,7 @@ def test_a_split_is_streamed_in_five_modes_and_the_last_line_is_json(
 
 
 @pytest.mark.parametrize(
-    ("shape", "num_millions"),
-    [("SmolVLM2-256M", 134.5), ("SmolVLM2-500M", 361.8), ("SmolVLM2-2.2B", 1711.4)],
+    ("shape", "num_millions"), [("SmolVLM2-256M", 134.5), ("SmolVLM2-500M", 361.8), ("SmolVLM2-2.2B", 1711.4)]
 )
 def test_the_text_model_of_a_shape_has_the_published_number_of_parameters(shape: str, num_millions: float) -> None:
     # those of SmolLM2-135M, -360M and -1.7B, whose vocabulary lacks the tokens of images

@@ -204,12 +204,8 @@ class SessionMachine(RuleBasedStateMachine):
         assert all(worker.store.stats.num_locked == 0 for worker in self.pool.workers)
 
 
-def test_random_sessions_leave_no_trace_and_get_the_answers_of_a_cold_worker() -> None:
-    run_state_machine_as_test(SessionMachine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
-
-
-@pytest.mark.slow
-def test_two_hundred_random_runs_of_many_sessions() -> None:
+@pytest.mark.parametrize(("num_runs", "num_steps"), [(40, 40), pytest.param(200, 100, marks=pytest.mark.slow)])
+def test_random_sessions_leave_no_trace_and_get_the_answers_of_a_cold_worker(num_runs: int, num_steps: int) -> None:
     run_state_machine_as_test(
-        SessionMachine, settings=settings(max_examples=200, stateful_step_count=100, deadline=None)
+        SessionMachine, settings=settings(max_examples=num_runs, stateful_step_count=num_steps, deadline=None)
     )

@@ -14,17 +14,16 @@ from tests.support.pages.browser import free_port
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "number", "code"),
     [
-        "stepscope.engine bench",
-        "stepscope.eval metrics",
-        "stepscope.app",
-        "stepscope.app.exports agreement",
-        "stepscope metrics",
+        ("stepscope.engine bench", signal.SIGINT, 130),
+        ("stepscope.eval metrics", signal.SIGTERM, 143),
+        ("stepscope.app", signal.SIGINT, 130),
+        ("stepscope.app.exports agreement", signal.SIGTERM, 143),
+        ("stepscope metrics", signal.SIGINT, 130),
+        ("stepscope metrics", signal.SIGTERM, 143),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_libraries_are_imported_is_one_line(words: str, number: signal.Signals, code: int) -> None:
     program, *arguments = words.split()
     start = (

@@ -130,18 +130,8 @@ def test_every_setting_of_a_stream_is_an_option(capsys: pytest.CaptureFixture[st
 
 def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.jsonl"
-    command = [
-        sys.executable,
-        "-m",
-        "stepscope.engine",
-        "run",
-        str(video),
-        "--out",
-        str(out),
-        "--checkpoint",
-        str(checkpoint),
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT) as process:
+    command = [sys.executable, "-m", "stepscope.engine", "run", str(video), "--out", str(out)]
+    with subprocess.Popen([*command, "--checkpoint", str(checkpoint)], stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stderr is not None
         seen = b""
         while b"frame" not in seen and process.poll() is None:
@@ -153,13 +143,7 @@ def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_pat
 @pytest.mark.skipif(not REAL_VIDEOS.is_dir(), reason="the real videos are not beside this checkout")
 @pytest.mark.parametrize(
     ("name", "num_frames"),
-    [
-        ("av1_video.mkv", 10),
-        ("h265_video.mp4", 2),
-        ("nasa_13013.mp4", 27),
-        ("video_0.mov", 1),
-        ("video_90.mov", 1),
-    ],
+    [("av1_video.mkv", 10), ("h265_video.mp4", 2), ("nasa_13013.mp4", 27), ("video_0.mov", 1), ("video_90.mov", 1)],
 )
 def test_every_real_video_runs(checkpoint: Path, tmp_path: Path, name: str, num_frames: int) -> None:
     out = tmp_path / "run.jsonl"

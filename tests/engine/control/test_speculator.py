@@ -23,9 +23,7 @@ LIMITS = {"max_seq_len": 300, "reserved_seq_len": 110}
     [((), "x" * 500), (("S1->start" + " " * 500,), None), (("S1->start", "S1->complete") * 100, None)],
     ids=["response", "update", "updates"],
 )
-def test_prior_texts_above_the_limits_are_not_drafted(
-    written: tuple[tuple[str, ...], str | None],
-) -> None:
+def test_prior_texts_above_the_limits_are_not_drafted(written: tuple[tuple[str, ...], str | None]) -> None:
     turns: Turns = {20: written, 40: ((), "Go.")}
     allowed: dict[str, Any] = {"max_new_tokens": 600, "max_update_tokens": 600, "max_updates_per_frame": 300}
     outputs, _ = stream(turns, num_frames=60, **allowed, max_seq_len=200_000, reserved_seq_len=190_000)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,7 @@ LIES: dict[str, tuple[Capture, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LIES)
-@pytest.mark.parametrize("max_batch_size", [1, 3])
+@pytest.mark.parametrize(("name", "max_batch_size"), [*zip(LIES, cycle((1, 3)), strict=False)])
 def test_a_backend_that_lies_is_switched_off_and_changes_nothing(
     checkpoint: Checkpoint, name: str, max_batch_size: int
 ) -> None:

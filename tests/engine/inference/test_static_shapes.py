@@ -25,6 +25,7 @@ from tests.support.streams.streams import SHORT, TASK, assert_equal, decided, pr
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=CASES)
 @pytest.mark.slow
+@pytest.mark.parametrize("checkpoint", [0, 1], indirect=True)
 def test_static_shapes_give_the_outputs_of_each_video_alone_frame_by_frame(
     checkpoint: Checkpoint, case: dict[str, Any]
 ) -> None:

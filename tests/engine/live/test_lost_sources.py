@@ -10,14 +10,7 @@ from stepscope.engine.errors import VideoError
 from stepscope.engine.live.clock import Clock
 from stepscope.engine.live.session import LiveOptions
 from stepscope.engine.model.checkpoint import Checkpoint
-from tests.support.streams.live import (
-    LIMIT_S,
-    PICTURE,
-    FakeClock,
-    begin,
-    picture_at,
-    run_to_end,
-)
+from tests.support.streams.live import LIMIT_S, PICTURE, FakeClock, begin, picture_at, run_to_end
 
 
 def test_a_source_without_pictures_ends_with_a_sentence(checkpoint: Checkpoint) -> None:

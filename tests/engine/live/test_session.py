@@ -20,16 +20,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.streamer import Streamer
-from tests.support.streams.live import (
-    LIMIT_S,
-    NUM_FRAMES,
-    TASK,
-    FakeClock,
-    Paced,
-    begin,
-    picture_at,
-    run_to_end,
-)
+from tests.support.streams.live import LIMIT_S, NUM_FRAMES, TASK, FakeClock, Paced, begin, picture_at, run_to_end
 from tests.support.streams.streams import SHORT, assert_equal
 
 

@@ -171,10 +171,7 @@ def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoi
         ({"turns": [{"frame_index": 9, "role": "update", "text": "S1->start"}]}, "outside the 6 frames"),
         ({"turns": [{"frame_index": 1, "role": "boss", "text": "go"}]}, "unknown role"),
         ({"turns": [{"frame_index": 1.5, "role": "user", "text": "go"}]}, "line 1: frame_index must be a whole"),
-        (
-            {"turns": [{"frame_index": True, "role": "user", "text": "go"}]},
-            "line 1: frame_index must be a whole",
-        ),
+        ({"turns": [{"frame_index": True, "role": "user", "text": "go"}]}, "line 1: frame_index must be a whole"),
         ({"turns": [{"frame_index": 1, "role": "user", "text": 7}]}, "line 1: the text of a turn must be text; got 7"),
         ({"turns": [{"frame_index": 1, "role": "update", "text": "S9->start"}]}, "line 1: the update .* one of S1"),
         ({"turns": [{"frame_index": 1, "role": "update", "text": "begin"}]}, "line 1: the update 'begin' must have"),

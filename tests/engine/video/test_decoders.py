@@ -21,35 +21,15 @@ from stepscope.engine.video.decoders import (
     decode_with_opencv,
     decode_with_pyav,
 )
-from stepscope.engine.video.reader import VideoWarning, probe, read_frames, sample_track
+from stepscope.engine.video.reader import VideoWarning, read_frames, sample_track
 from stepscope.engine.video.track import Track, find_track
 from stepscope.engine.video.writer import write_h264
+from tests.support.streams.odd import write_matrix
 from tests.support.streams.videos import level_of
 
 needs_decord = pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")
-DECODERS = [
-    decode_with_pyav,
-    pytest.param(decode_with_decord, marks=needs_decord),
-    decode_with_opencv,
-]
+DECODERS = [decode_with_pyav, pytest.param(decode_with_decord, marks=needs_decord), decode_with_opencv]
 Decode = Callable[[Track], Iterator[Picture]]
-
-
-def write_turned(path: Path, source: Path, *, degrees: int) -> Path:
-    """Copy an mp4 and write a rotation, clockwise, into the matrix of its tkhd box (ISO/IEC 14496-12, 8.3.2)."""
-    one, width, height = 1 << 16, 96 << 16, 64 << 16
-    matrix = {
-        90: (0, one, -one, 0, height, 0),
-        180: (-one, 0, 0, -one, width, height),
-        270: (0, -one, one, 0, 0, width),
-    }
-    a, b, c, d, x, y = matrix[degrees]
-    content = bytearray(source.read_bytes())
-    at = content.index(b"tkhd") + 4 + 40
-    values = (a, b, 0, c, d, 0, x, y, 1 << 30)
-    content[at : at + 36] = b"".join(value.to_bytes(4, "big", signed=True) for value in values)
-    path.write_bytes(content)
-    return path
 
 
 def packets_of(path: Path) -> list[tuple[int, int, float]]:
@@ -67,24 +47,11 @@ def test_every_decoder_gives_the_same_pictures_at_the_same_times(ntsc: Path, dec
     assert [level for _, level in pictures] == pytest.approx([n * 2 // 3 for n in range(60)], abs=2.5)
 
 
-@pytest.mark.parametrize("decode", DECODERS)
-@pytest.mark.parametrize(("degrees", "corner"), [(90, (0, -1)), (180, (-1, -1)), (270, (-1, 0))])
-def test_every_decoder_turns_pictures_upright(
-    ntsc: Path, tmp_path: Path, decode: Decode, degrees: int, corner: tuple[int, int]
-) -> None:
-    path = write_turned(tmp_path / "turned.mp4", ntsc, degrees=degrees)
-    image = next(decode(find_track(path))).fetch()
-    assert image.shape == ((64, 96, 3) if degrees == 180 else (96, 64, 3))
-    assert image[corner].tolist() == pytest.approx([255, 0, 0], abs=40)  # turned clockwise, it leaves the top left
-    assert image[0, 0].max() < 50
-    assert (probe(path).height, probe(path).width) == image.shape[:2]
-
-
 @needs_decord
 def test_a_shape_that_decord_gets_wrong_is_left_to_the_next_decoder(tmp_path: Path) -> None:
     narrow = np.zeros((48, 64, 3), dtype=np.uint8)  # turned it is 48 wide: decord says it has 4 channels
     write_h264(tmp_path / "narrow.mp4", [narrow] * 4, fps=4)
-    turned = write_turned(tmp_path / "turned.mp4", tmp_path / "narrow.mp4", degrees=90)
+    turned = write_matrix(tmp_path / "turned.mp4", tmp_path / "narrow.mp4", name="90")
     track = find_track(turned)
     with pytest.raises(DecodeError, match="decord: reads a stream of a different shape"):
         next(decode_with_decord(track))

@@ -39,12 +39,7 @@ from tests.support.streams.videos import write_at
 
 Decode = Callable[[Track], Iterator[Picture]]
 needs_decord = pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")
-DECODERS = [
-    decode_sampled,
-    decode_with_pyav,
-    pytest.param(decode_with_decord, marks=needs_decord),
-    decode_with_opencv,
-]
+DECODERS = [decode_sampled, decode_with_pyav, pytest.param(decode_with_decord, marks=needs_decord), decode_with_opencv]
 
 
 def case(name: str) -> Path:

@@ -152,12 +152,7 @@ def test_conversion_of_a_truncated_file_keeps_what_can_be_read(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("name", "duration_s", "width"),
-    [
-        ("av1_video.mkv", 5, 640),
-        ("h265_video.mp4", 1, 128),
-        ("video_90.mov", 0.1, 320),
-        ("corrupted.mp4", 2.8, 1280),
-    ],
+    [("av1_video.mkv", 5, 640), ("h265_video.mp4", 1, 128), ("video_90.mov", 0.1, 320), ("corrupted.mp4", 2.8, 1280)],
 )
 def test_real_files_convert(tmp_path: Path, name: str, duration_s: float, width: int) -> None:
     if not (REAL / name).exists():

@@ -46,9 +46,7 @@ def test_without_corrections_the_sample_is_the_source() -> None:
 
 def test_text_time_and_update_are_changed_and_the_order_follows() -> None:
     turns = corrected(
-        correct("text", text="Now."),
-        correct("time", time_s=3.0),
-        correct("update", START, text=" S2 -> complete "),
+        correct("text", text="Now."), correct("time", time_s=3.0), correct("update", START, text=" S2 -> complete ")
     )
     assert turns == (END, replace(START, text="S2->complete"), ASK, replace(GO, text="Now.", time_s=3.0))
 

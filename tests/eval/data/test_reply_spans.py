@@ -59,11 +59,7 @@ def test_published_clips_cannot_hold_spans_but_may_leave_them_out(tmp_path: Path
     ],
 )
 def test_an_invalid_span_is_named(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
-    write_samples(
-        tmp_path / "split.json",
-        [replace(BOAT, turns=(SPAN.as_instant(),))],
-        file_format="manifest",
-    )
+    write_samples(tmp_path / "split.json", [replace(BOAT, turns=(SPAN.as_instant(),))], file_format="manifest")
     content = json.loads((tmp_path / "split.json").read_text())
     content["videos"][0]["turns"][0].update(change)
     with pytest.raises(ValueError, match=reason):

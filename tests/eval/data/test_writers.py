@@ -100,11 +100,7 @@ def test_a_manifest_finds_its_videos_again_wherever_it_lies(tmp_path: Path) -> N
         (UPDATED, "proassist", "proassist format cannot hold state updates"),
         (replace(UPDATED, turns=()), "proassist", "proassist format cannot hold state updates"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=0.7),)), "proassist", "'Set down the hull.' at 0.7 s"),
-        (
-            replace(BOAT, turns=(Turn(time_s=1, role="update", text="S1 -> start"),)),
-            "dst",
-            "would load as 'S1->start'",
-        ),
+        (replace(BOAT, turns=(Turn(time_s=1, role="update", text="S1 -> start"),)), "dst", "would load as 'S1->start'"),
         (replace(BOAT, steps=(Step(id="S2", name="x"),)), "proassist", "cannot hold its steps .*S2"),
         (replace(BOAT, goal=" "), "dst", "does not fit the dst format: inferred_goal must be text, not blank"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], text="\n"),)), "dst", r"conversation\[0\].content must be text"),

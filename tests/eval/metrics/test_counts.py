@@ -44,14 +44,6 @@ def test_a_weight_counts_a_video_so_often(videos: list[tuple[list[float], int]])
     assert (ours.mean(), ours.median()) == pytest.approx((theirs.mean(), theirs.median()), nan_ok=True)
 
 
-@given(st.lists(st.floats(-100, 100), min_size=1, max_size=20), st.sampled_from([0.05, 0.25, 0.5, 0.95]))
-def test_values_agree_with_numpy(values: list[float], level: float) -> None:
-    made = Values.of(values)
-    assert made.quantile(level) == np.quantile(values, level, method="inverted_cdf")
-    assert made.median() == pytest.approx(np.median(values))
-    assert made.mean() == pytest.approx(np.mean(values))
-
-
 def test_of_nothing_every_value_is_nan_and_every_count_zero() -> None:
     empty = Pool([], Outer).total()
     assert (empty.count, empty.tenths, empty.inner.values.total) == (0, (0, 0), 0)

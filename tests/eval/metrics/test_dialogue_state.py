@@ -13,6 +13,7 @@ from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.updates import pair_updates
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.metrics.dialogue_state import DstCounts, boundary_delays_s, count_dst, summarize_dst
+from tests.support.data.records import make_output, make_sample
 from tests.support.data.shared_data import shared
 
 FPS = 2.0
@@ -27,9 +28,7 @@ Timed = Iterable[tuple[int, str]]
 def sample_of(
     updates: Timed, *, steps: int = 3, num_frames: int = 20, begun: Mapping[str, str] | None = None
 ) -> Sample:
-    return Sample(
-        video_id="a",
-        video_path=None,
+    return make_sample(
         fps=FPS,
         num_frames=num_frames,
         goal="build the boat",
@@ -51,16 +50,13 @@ def run_of(updates: Timed, sample: Sample, *, illegal: str = "apply") -> list[Fr
             state = change.state
             legality.append(change.legality)
         outputs.append(
-            FrameOutput(
-                frame_index=frame,
-                time_s=frame / FPS,
+            make_output(
+                frame,
+                fps=FPS,
                 speak_prob=0.0,
                 update_prob=float(bool(texts)),
-                response=None,
                 updates=texts,
                 dst_state=state,
-                cache_tokens=0,
-                refreshed=False,
                 latency_ms=0.0,
                 legality=tuple(legality),
             )

@@ -8,6 +8,7 @@ from stepscope.eval.matching.turns import find_match
 from stepscope.eval.metrics.failures import FAILURE_KINDS, Failure, JudgedVideo, worst_frame
 from stepscope.eval.metrics.replies.turn_taking import match_window
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
+from tests.support.data.records import make_output, make_sample
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
 WORDS = ["Now the wheel.", "Now the roof.", "Careful!", "Well done.", "What?"]
@@ -19,15 +20,11 @@ def one_hot(texts: list[str]) -> np.ndarray:
 
 
 def sample(*turns: tuple[float, str, str]) -> Sample:
-    return Sample(
+    return make_sample(
         video_id="truck",
         video_path=Path("truck.mp4"),
-        fps=2.0,
-        num_frames=20,
-        goal="build",
         steps=STEPS,
-        turns=tuple(Turn(time_s=time_s, role=role, text=text) for time_s, role, text in turns),  # type: ignore[arg-type]
-        initial_state={},
+        turns=tuple(Turn(time_s=time_s, role=role, text=text) for time_s, role, text in turns),
     )
 
 
@@ -41,17 +38,13 @@ def outputs(writes: dict[int, tuple[tuple[str, ...], str | None]], num_frames: i
             if step_id in state:
                 state = {**state, step_id: "in_progress" if transition == "start" else "completed"}
         made.append(
-            FrameOutput(
-                frame_index=index,
-                time_s=index / 2,
+            make_output(
+                index,
                 speak_prob=0.9 if response else 0.1,
                 update_prob=0.9 if updates else 0.1,
                 response=response,
                 updates=updates,
                 dst_state=state,
-                cache_tokens=10,
-                refreshed=False,
-                latency_ms=1.0,
             )
         )
     return made

@@ -10,16 +10,14 @@ import pytest
 from stepscope.engine.io.files import escape_formula, unescape_formula, write_csv, write_json
 from stepscope.engine.records import FrameOutput, Step, frame_at, read_outputs
 from stepscope.eval.__main__ import main
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.decisions import reference_frames
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
+from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters
 
-SAMPLE = Sample(
-    video_id="a",
-    video_path=None,
-    fps=2.0,
+SAMPLE = make_sample(
     num_frames=6,
     goal="g",
     steps=(Step(id="S1", name="attach the wheel"),),
@@ -29,7 +27,6 @@ SAMPLE = Sample(
         Turn(time_s=2.0, role="update", text="S1->complete"),
         Turn(time_s=2.0, role="assistant", text="Good."),
     ),
-    initial_state={},
 )
 
 
@@ -39,16 +36,13 @@ def outputs(says: dict[int, str], updates: dict[int, str]) -> list[FrameOutput]:
         if frame in updates:
             state = {"start": "in_progress", "complete": "completed"}[updates[frame].split("->")[1]]
         records.append(
-            FrameOutput(
-                frame_index=frame,
-                time_s=frame / 2,
+            make_output(
+                frame,
                 speak_prob=0.9 if frame in says else 0.1,
                 update_prob=0.9 if frame in updates else 0.1,
                 response=says.get(frame),
                 updates=(updates[frame],) if frame in updates else (),
                 dst_state={"S1": state},
-                cache_tokens=0,
-                refreshed=False,
                 latency_ms=600.0 if frame == 5 else 10.0,
             )
         )

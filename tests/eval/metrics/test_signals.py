@@ -10,6 +10,7 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.metrics.signals import count_signals, summarize_signals
+from tests.support.data.records import make_output
 
 TURNS = (Turn(time_s=1.0, role="assistant", text="Go."), Turn(time_s=3.0, role="assistant", text="Stop."))
 SAMPLE = Sample(
@@ -19,16 +20,12 @@ SAMPLE = Sample(
 
 def outputs(values: Sequence[float], said: Sequence[int] = ()) -> list[FrameOutput]:
     return [
-        FrameOutput(
-            frame_index=index,
-            time_s=float(index),
+        make_output(
+            index,
+            fps=1,
             speak_prob=math.nan,
             update_prob=math.nan,
             response="Go." if index in said else None,
-            updates=(),
-            dst_state={},
-            cache_tokens=0,
-            refreshed=False,
             latency_ms=math.nan,
             legality=(),
             signals={"s": value},

@@ -9,6 +9,7 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.grading import Reply
 from stepscope.eval.protocols.rules import Rule, parse_rule, read_video
+from tests.support.data.records import make_output
 from tests.support.data.replies import grade as fixed_grade
 from tests.support.data.replies import scores as metric_scores
 from tests.support.data.replies import spans
@@ -26,18 +27,7 @@ def make_outputs(
 ) -> list[FrameOutput]:
     """Return outputs with these responses and updates by frame."""
     return [
-        FrameOutput(
-            frame_index=index,
-            time_s=index / 2,
-            speak_prob=0.5,
-            update_prob=0.5,
-            response=texts.get(index),
-            updates=updates.get(index, ()),
-            dst_state={},
-            cache_tokens=0,
-            refreshed=False,
-            latency_ms=1.0,
-        )
+        make_output(index, speak_prob=0.5, update_prob=0.5, response=texts.get(index), updates=updates.get(index, ()))
         for index in range(num_frames)
     ]
 

@@ -64,11 +64,7 @@ class TwoCpuWorkers(_ProcessPool):
 
 
 def test_two_gpus_share_the_videos_of_a_run(
-    six_videos: Path,
-    live_work: WorkerConfig,
-    undisturbed: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "resolve_device", torch.device)
     monkeypatch.setattr(batch, "make_process_pool", TwoCpuWorkers)
@@ -137,11 +133,10 @@ def kill_parent_and_resume(six_videos: Path, live_work: WorkerConfig, out: Path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
 def test_kills_at_random_moments_change_no_table(
-    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path, seed: int
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(0)
     kill_parent_and_resume(six_videos, live_work, tmp_path / "parent", after_s=chance.uniform(0, 2))
     assert tables(tmp_path / "parent") == like_tables(undisturbed)
     assert not list((tmp_path / "parent").glob(".*.part"))
@@ -152,24 +147,6 @@ def test_kills_at_random_moments_change_no_table(
             due_s = float("inf")
     write_scores(six_videos, tmp_path / "worker")
     assert tables(tmp_path / "worker") == like_tables(undisturbed)
-
-
-@pytest.mark.slow
-def test_a_kill_with_sixteen_videos_in_flight_loses_none(
-    demo_manifest: Path, live_work: WorkerConfig, tmp_path: Path
-) -> None:
-    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 16))
-    run_to_end(split, live_work, tmp_path / "undisturbed", devices="cpu:1")
-    num_running, is_killed = 0, False
-    for event in run_batch(read_split(split), live_work, out=tmp_path / "worker", devices="cpu:1"):
-        running = running_videos(event)
-        num_running = max(num_running, len(running))
-        if len(running) == 16 and not is_killed:
-            os.kill(next(iter(running.values())), signal.SIGKILL)
-            is_killed = True
-    assert (num_running, is_killed) == (16, True)
-    write_scores(split, tmp_path / "worker")
-    assert tables(tmp_path / "worker") == like_tables(tmp_path / "undisturbed")
 
 
 def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(

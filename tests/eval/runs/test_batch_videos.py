@@ -197,27 +197,9 @@ def test_a_signal_keeps_the_finished_videos_and_says_how_to_go_on(
     demo_manifest: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 20))
-    options = [
-        "--out",
-        str(tmp_path / "run"),
-        "--checkpoint",
-        str(tiny_folder),
-        "--devices",
-        "cpu:1",
-        "--batch-size",
-        "1",
-    ]
-    program = [
-        sys.executable,
-        "-m",
-        "tests.support.data.eval_command",
-        "run",
-        str(split),
-        *options,
-        "--teacher-forced",
-        "--features",
-        str(tmp_path / "f"),
-    ]
+    folders = ["--out", str(tmp_path / "run"), "--features", str(tmp_path / "f"), "--checkpoint", str(tiny_folder)]
+    command = ["run", str(split), *folders, "--devices", "cpu:1", "--batch-size", "1", "--teacher-forced"]
+    program = [sys.executable, "-m", "tests.support.data.eval_command", *command]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     while not list(tmp_path.glob("run/*.record.json")) and process.poll() is None:
         time.sleep(0.005)

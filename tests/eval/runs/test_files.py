@@ -40,11 +40,7 @@ def run(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "changes", "reason"),
     [
-        (
-            "a.jsonl",
-            {"speak_prob": "0.4"},
-            r"a\.jsonl, line 1: speak_prob: .*number; got '0\.4'; continue the run",
-        ),
+        ("a.jsonl", {"speak_prob": "0.4"}, r"a\.jsonl, line 1: speak_prob: .*number; got '0\.4'; continue the run"),
         ("a.jsonl", {"speak_prob": 1.5}, "line 1: speak_prob: .*less than or equal to 1; got 1.5"),
         ("a.jsonl", {"response": 5}, "line 1: response: .*valid string; got 5"),
         ("a.jsonl", {"updates": "S1->start"}, "line 1: updates: .*"),

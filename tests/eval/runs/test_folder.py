@@ -18,6 +18,7 @@ from stepscope.eval.runs import folder as folder_module
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
 from stepscope.eval.runs.live_recording import SESSION_NAME
 from stepscope.eval.runs.output_folder import FolderRefusedError, lock_folder
+from tests.support.data.records import make_output
 
 SETTINGS: dict[str, Any] = {
     "split": "/s.json",
@@ -30,14 +31,7 @@ SETTINGS: dict[str, Any] = {
     "kept_features": False,
 }
 SAMPLE = Sample(
-    video_id="a/b: *",
-    video_path=None,
-    fps=2.0,
-    num_frames=3,
-    goal="build",
-    steps=(),
-    turns=(),
-    initial_state={},
+    video_id="a/b: *", video_path=None, fps=2.0, num_frames=3, goal="build", steps=(), turns=(), initial_state={}
 )
 RECORD = VideoRecord(
     video_id=SAMPLE.video_id,
@@ -52,22 +46,7 @@ RECORD = VideoRecord(
 
 
 def outputs(number: int, *, response: str | None = None) -> list[FrameOutput]:
-    return [
-        FrameOutput(
-            frame_index=index,
-            time_s=index / 2,
-            speak_prob=0.1,
-            update_prob=0.1,
-            response=response,
-            updates=(),
-            dst_state={},
-            cache_tokens=9,
-            refreshed=False,
-            latency_ms=1.0,
-            legality=(),
-        )
-        for index in range(number)
-    ]
+    return [make_output(index, response=response, legality=()) for index in range(number)]
 
 
 @pytest.fixture
@@ -278,8 +257,7 @@ def test_a_run_of_a_policy_without_updates_has_no_states(policy: str, expected: 
 
 
 @pytest.mark.parametrize(
-    ("number", "cure"),
-    [(errno.ENOLCK, "name a folder on a local disk"), (errno.EACCES, "check its permissions")],
+    ("number", "cure"), [(errno.ENOLCK, "name a folder on a local disk"), (errno.EACCES, "check its permissions")]
 )
 def test_a_folder_that_cannot_be_locked_is_named_with_a_cure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, cure: str

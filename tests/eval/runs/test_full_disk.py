@@ -1,8 +1,6 @@
 """A full disk: one error message, no partial file, and the run is resumed once space is free."""
 
-import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,24 +8,10 @@ import pytest
 from stepscope.eval.__main__ import main
 from tests.support.data.batches import copies, load_letters, no_java, write_split
 
-ROOM = "64k"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a disk of 64 kB; only root may."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(disk)]
-    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("a small disk cannot be mounted here: that takes root")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
 
 @pytest.mark.slow
 def test_a_full_disk_ends_the_run_with_one_sentence_and_no_half_file(
-    small_disk: Path,
+    tiny_disk: Path,
     demo_manifest: Path,
     tiny_folder: Path,
     tmp_path: Path,
@@ -37,8 +21,8 @@ def test_a_full_disk_ends_the_run_with_one_sentence_and_no_half_file(
     monkeypatch.setattr("stepscope.eval.cli.run_command.TextScorer", no_java)
     monkeypatch.setattr("stepscope.eval.cli.run_command.import_encoder", load_letters)
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 3))
-    (small_disk / "ballast").write_bytes(bytes(52 * 1024))
-    out = small_disk / "run"
+    (tiny_disk / "ballast").write_bytes(bytes(52 * 1024))
+    out = tiny_disk / "run"
     command = ["run", str(split), "--checkpoint", str(tiny_folder), "--out", str(out), "--devices", "cpu:1"]
     assert main(command) == 2
     lines = capfd.readouterr().err.splitlines()
@@ -48,7 +32,7 @@ def test_a_full_disk_ends_the_run_with_one_sentence_and_no_half_file(
         text = path.read_text(encoding="utf-8")
         assert not path.name.endswith(".part")
         assert text.endswith(("\n", "}"))
-    (small_disk / "ballast").unlink()
-    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+    (tiny_disk / "ballast").unlink()
+    subprocess.run(["mount", "-o", "remount,size=8m", str(tiny_disk)], check=True)
     assert main([*command, "--resume"]) == 0, capfd.readouterr().err
     assert sorted(path.name for path in out.glob("*.record.json")) == [f"v{index}.record.json" for index in range(3)]

@@ -113,13 +113,7 @@ def test_a_killed_session_has_its_video_its_outputs_and_its_questions(
 def test_a_live_recording_with_a_name_of_our_files_is_complete(
     tiny_folder: Path, tmp_path: Path, own_name: str
 ) -> None:
-    recording = LiveRecording(
-        tmp_path / own_name,
-        task=Task(goal="build"),
-        config=StreamConfig(),
-        checkpoint=load_model(tiny_folder, device="cpu"),
-        source="camera",
-    )
+    recording = record(tmp_path / own_name, tiny_folder)
     for index in range(3):
         recording.video.write(index, np.zeros((48, 64, 3), np.uint8))
         recording.add(replace(make_gap(index, fps=2, before=None, initial={}, reason="dropped"), response="Go."))
@@ -168,13 +162,7 @@ def test_a_video_without_a_whole_picture_is_one_sentence(tmp_path: Path) -> None
 
 def test_a_recording_on_a_full_disk_is_completed_once_there_is_space(tiny_folder: Path, tiny_disk: Path) -> None:
     path = tiny_disk / "live-1"
-    recording = LiveRecording(
-        path,
-        task=Task(goal="build"),
-        config=StreamConfig(),
-        checkpoint=load_model(tiny_folder, device="cpu"),
-        source="camera",
-    )
+    recording = record(path, tiny_folder)
     outputs = [make_gap(index, fps=2, before=None, initial={}) for index in range(12)]
     for index, output in enumerate(outputs[:10]):
         recording.video.write(index, np.zeros((48, 64, 3), np.uint8))

@@ -109,11 +109,7 @@ def test_named_signals_and_the_state_of_the_assistant_have_columns(tmp_path: Pat
     write_traces(tmp_path / "t.csv", [video], signals=specs)
     first, second = read(tmp_path / "t.csv")
     assert tuple(first) == (*TRACE_COLUMNS, "signal_=cmd, ?", "signal_yes")
-    assert (first["state"], first["signal_yes"], first["signal_=cmd, ?"]) == (
-        "standby",
-        "0.25",
-        "",
-    )
+    assert (first["state"], first["signal_yes"], first["signal_=cmd, ?"]) == ("standby", "0.25", "")
     assert (second["state"], second["signal_yes"]) == ("", "")
 
 

@@ -158,13 +158,7 @@ def show_pictures(url: str) -> None:
             chat.see(os.urandom(2**20), time_s=0)
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [DONE | {"text": "x" * 200_000}],
-        [delta("x" * 60_000), delta("y" * 60_000), DONE],
-    ],
-)
+@pytest.mark.parametrize("events", [[DONE | {"text": "x" * 200_000}], [delta("x" * 60_000), delta("y" * 60_000), DONE]])
 def test_a_stream_answers_with_a_bounded_text(events: list[Event]) -> None:
     with pytest.raises(ServedModelError, match="more than 100000 characters"):
         query(answering(lambda: events))

@@ -112,10 +112,7 @@ def test_a_stream_is_opened_again_after_a_passing_refusal_and_keeps_its_rate() -
 def test_a_stream_that_is_refused_for_good_is_an_error(status: int, num_left: int) -> None:
     with serve_video_chat(ModelServer(answers=[], failures=[(status, {})] * 2)) as server:
         endpoint = Endpoint(url=server.url, model="m", num_retries=1)
-        with (
-            pytest.raises(ServedModelError, match=f"HTTP {status}"),
-            open_video_chat(endpoint, sleep=lambda _: None),
-        ):
+        with pytest.raises(ServedModelError, match=f"HTTP {status}"), open_video_chat(endpoint, sleep=lambda _: None):
             pass
     assert len(server.failures) == num_left
 

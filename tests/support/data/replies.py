@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.grading import Reply
 from stepscope.eval.metrics.score import analyze_video, score_counts
+from tests.support.data.records import make_output
 from tests.support.data.strategies import BOAT
 
 GRADES = {"half": 1, "right": 2, "half right": 2, "wrong": 0, "right wrong": 0, "right half": 1, "gold": 2}
@@ -30,17 +30,13 @@ def spans(*ends: tuple[float, float], related_end_s: float | None = None) -> Sam
 def scores(sample: Sample, *replies: tuple[float, str]) -> dict[str, float]:
     """Score timed replies on a sample; each is the response of a frame at its time."""
     outputs = [
-        FrameOutput(
-            frame_index=index,
-            time_s=index / sample.fps,
+        make_output(
+            index,
+            fps=sample.fps,
             speak_prob=0.5,
             update_prob=0.5,
             response=dict(replies).get(index / sample.fps),
-            updates=(),
             dst_state={step.id: "not_started" for step in sample.steps},
-            cache_tokens=0,
-            refreshed=False,
-            latency_ms=1.0,
         )
         for index in range(sample.num_frames)
     ]

@@ -6,20 +6,19 @@ from typing import Any
 from unittest.mock import patch
 
 from stepscope.engine.records import FrameOutput, Step
-from stepscope.eval.data.samples import Sample, Split, Turn
+from stepscope.eval.data.samples import Split, Turn
 from stepscope.eval.reports.scoring import ScoredRun, make_report, score_run, write_tables
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, no_java
+from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters
 
 STEPS = (Step(id="S1", name="set down the hull"), Step(id="S2", name="hang the sail"))
 
 
 SAMPLES = tuple(
-    Sample(
+    make_sample(
         video_id=name,
-        video_path=None,
-        fps=2.0,
         num_frames=4,
         goal="build the boat",
         steps=STEPS,
@@ -27,7 +26,6 @@ SAMPLES = tuple(
             Turn(time_s=0.5, role="update", text="S1->start"),
             Turn(time_s=1.0, role="assistant", text="Hang the sail."),
         ),
-        initial_state={},
     )
     for name in ("a", "b")
 )
@@ -54,17 +52,12 @@ SETTINGS: dict[str, Any] = {
 
 def outputs() -> list[FrameOutput]:
     return [
-        FrameOutput(
-            frame_index=index,
-            time_s=index / 2,
+        make_output(
+            index,
             speak_prob=0.2 * index,
-            update_prob=0.1,
             response="Hang it." if index == 2 else None,
             updates=("S1->start",) if index == 1 else (),
             dst_state={"S1": "in_progress" if index else "not_started", "S2": "not_started"},
-            cache_tokens=9,
-            refreshed=False,
-            latency_ms=1.0,
             first_token_ms=2.0 if index == 2 else None,
             legality=("legal",) if index == 1 else (),
         )

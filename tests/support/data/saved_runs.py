@@ -8,6 +8,7 @@ from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from tests.support.data.records import make_output
 
 WRONG = "Something else entirely: 12345."
 
@@ -35,16 +36,15 @@ def _outputs(sample: Sample, by_frame: dict[int, list[Turn]]) -> Iterator[FrameO
             response = WRONG
         for text in updates:
             state = dict(apply_update(state, text).state)
-        yield FrameOutput(
-            frame_index=index,
-            time_s=index / sample.fps,
+        yield make_output(
+            index,
+            fps=sample.fps,
             speak_prob=0.9 if response else 0.3 if index % 5 == 0 else 0.05,
             update_prob=0.8 if updates else 0.1,
             response=response,
             updates=updates,
             dst_state=state,
             cache_tokens=100 + index,
-            refreshed=False,
             latency_ms=5.0,
         )
 

@@ -3,26 +3,22 @@
 from pathlib import Path
 
 from stepscope.engine.records import FrameOutput, Step
-from stepscope.eval.data.samples import Sample, Split, Turn
+from stepscope.eval.data.samples import Split, Turn
 from stepscope.eval.reports.results import Results, read_results
 from stepscope.eval.reports.scoring import score_run, write_tables
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, no_java
+from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters
 
-SAMPLE = Sample(
-    video_id="a",
-    video_path=None,
-    fps=2.0,
+SAMPLE = make_sample(
     num_frames=4,
-    goal="build",
     steps=(Step(id="S1", name="hang the sail"),),
     turns=(
         Turn(time_s=0.0, role="assistant", text="Go."),
         Turn(time_s=0.5, role="assistant", text="Good."),
         Turn(time_s=1.0, role="update", text="S1->start"),
     ),
-    initial_state={},
 )
 """The reference speaks at frames 0 and 1, and updates at frame 2."""
 SPEAK_PROBS = (0.9, 0.4, 0.6, 0.2)
@@ -32,16 +28,13 @@ UPDATE_PROBS = (0.1, 0.1, 0.7, 0.3)
 
 def outputs(speak_probs: tuple[float, ...]) -> list[FrameOutput]:
     return [
-        FrameOutput(
-            frame_index=frame,
-            time_s=frame / 2,
+        make_output(
+            frame,
             speak_prob=speak,
             update_prob=update,
             response="Go." if frame in (0, 2) else None,
             updates=("S1->start",) if update > 0.5 else (),
             dst_state={"S1": "not_started" if frame < 2 else "in_progress"},
-            cache_tokens=0,
-            refreshed=False,
             latency_ms=10.0 * (frame + 1),
         )
         for frame, (speak, update) in enumerate(zip(speak_probs, UPDATE_PROBS, strict=True))

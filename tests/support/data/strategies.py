@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from stepscope.engine.io.files import strip_text
 from stepscope.engine.records import Step
 from stepscope.eval.data.samples import Sample, Turn, turn_order
+from tests.support.data.records import make_sample
 
 few = settings(max_examples=25)
 HOSTILE = (
@@ -32,10 +33,8 @@ HOSTILE = (
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
 WORDS = TEXTS.filter(lambda text: bool(strip_text(text)))
 STEPS = (Step(id="S1", name="set down the hull"), Step(id="S2", name="hang the sail"))
-BOAT = Sample(
+BOAT = make_sample(
     video_id="boat",
-    video_path=None,
-    fps=2.0,
     num_frames=12,
     goal="build the boat",
     steps=STEPS,
@@ -45,7 +44,6 @@ BOAT = Sample(
         Turn(time_s=2.5, role="user", text="Done?"),
         Turn(time_s=2.5, role="assistant", text="Done."),
     ),
-    initial_state={},
 )
 UPDATES = st.sampled_from([f"{step.id}->{change}" for step in STEPS for change in ("start", "complete")])
 
@@ -59,9 +57,8 @@ def samples(draw: st.DrawFn, *, fps: float = 2.0, num_frames: int = 12, with_upd
         is_update = with_updates and draw(st.booleans())
         role = "update" if is_update else draw(st.sampled_from(["user", "assistant"]))
         turns.append(Turn(time_s=time_s, role=role, text=draw(UPDATES if is_update else WORDS)))  # type: ignore[arg-type]
-    return Sample(
+    return make_sample(
         video_id="v",
-        video_path=None,
         fps=fps,
         num_frames=num_frames,
         goal="build the boat",

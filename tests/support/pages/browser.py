@@ -5,7 +5,7 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,49 +74,12 @@ def _wait_longer(chromium: Browser) -> None:
     patient.new_page, patient.new_context = open_page_patiently, open_context_patiently
 
 
-@contextmanager
-def serve(*, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = ()) -> Iterator[str]:
-    """Serve ``tests.support.servers.app_page`` on a free port and yield its address; ``more`` appends options."""
+def serve(
+    *, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = (), page: str = "app_page"
+) -> AbstractContextManager[str]:
+    """Serve a module of ``tests.support.servers`` that takes the options of the page; ``more`` appends options."""
     options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", *more]
-    with _served("tests.support.servers.app_page", *options, "--port") as address:
-        yield address
-
-
-@contextmanager
-def serve_scripted(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
-    """Serve ``tests.support.servers.scripted_page`` on a free port and yield its address."""
-    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
-    with _served("tests.support.servers.scripted_page", *options, "--port") as address:
-        yield address
-
-
-@contextmanager
-def serve_sweeps(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
-    """Serve ``tests.support.servers.sweep_page`` on a free port and yield its address."""
-    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
-    with _served("tests.support.servers.sweep_page", *options, "--port") as address:
-        yield address
-
-
-@contextmanager
-def serve_player(folder: Path) -> Iterator[str]:
-    """Serve ``tests.support.servers.player_page`` of a folder on a free port and yield its address."""
-    with _served("tests.support.servers.player_page", str(folder)) as address:
-        yield address
-
-
-@contextmanager
-def serve_charts(folder: Path) -> Iterator[str]:
-    """Serve ``tests.support.servers.chart_page`` of a run folder on a free port and yield its address."""
-    with _served("tests.support.servers.chart_page", str(folder)) as address:
-        yield address
-
-
-@contextmanager
-def serve_stream(folder: Path) -> Iterator[str]:
-    """Serve ``tests.support.servers.stream_page`` of a folder on a free port and yield its address."""
-    with _served("tests.support.servers.stream_page", str(folder)) as address:
-        yield address
+    return serve_page(page, *options, "--port")
 
 
 def start_player(folder: Path, *, port: int) -> Program:
@@ -134,10 +97,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def _served(module: str, *options: str) -> Iterator[str]:
-    """Run a module whose last argument is the port on which it serves."""
+def serve_page(module: str, *options: str) -> Iterator[str]:
+    """Serve a module of ``tests.support.servers``, whose last argument is a free port; yield its address."""
     port = free_port()
-    program = start(module, [*options, str(port)])
+    program = start(f"tests.support.servers.{module}", [*options, str(port)])
     address = f"http://127.0.0.1:{port}"
     try:
         wait_until_up(program, address)

@@ -13,7 +13,8 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.dialogue import apply_update, fill_legality, initial_state
 from stepscope.engine.records import FrameOutput, Step
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Turn
+from tests.support.data.records import make_output, make_sample
 
 FPS, NUM_STEPS = 2.0, 12
 WORDS = ("now", "attach", "the", "wheel", "to", "board", "turn", "it", "until", "holds", "pick", "up", "cabin")
@@ -35,15 +36,8 @@ def make_long_run(video: Path, *, num_frames: int, num_turns: int, num_steps: in
             turns.append(Turn(time_s=frame / FPS, role="assistant", text=text))
             if rng.random() < 0.9:
                 said[min(num_frames - 1, frame + int(rng.integers(3)))] = text
-    sample = Sample(
-        video_id="long",
-        video_path=video,
-        fps=FPS,
-        num_frames=num_frames,
-        goal="build",
-        steps=steps,
-        turns=tuple(turns),
-        initial_state={},
+    sample = make_sample(
+        video_id="long", video_path=video, fps=FPS, num_frames=num_frames, steps=steps, turns=tuple(turns)
     )
     clip = Clip(
         name="long",
@@ -71,9 +65,9 @@ def _outputs(
     for index in range(num_frames):
         for text in updates.get(index, ()):
             state = dict(apply_update(state, text).state)
-        yield FrameOutput(
-            frame_index=index,
-            time_s=index / FPS,
+        yield make_output(
+            index,
+            fps=FPS,
             speak_prob=float(rng.beta(8, 1) if index in said else rng.beta(1, 8)),
             update_prob=float(rng.beta(8, 1) if index in updates else rng.beta(1, 8)),
             response=said.get(index),

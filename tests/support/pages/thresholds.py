@@ -11,10 +11,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from tests.support.data.batches import make_worker_config, run_to_end
-from tests.support.pages.browser import (
-    STATUS,
-    serve,
-)
+from tests.support.pages.browser import STATUS, serve
 
 HEADS = ("speak", "update")
 

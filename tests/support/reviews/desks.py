@@ -17,6 +17,7 @@ from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from tests.support.data.batches import copies
+from tests.support.data.records import make_output
 from tests.support.streams.fakes import anybody
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
@@ -59,17 +60,13 @@ def write_reviewed(demo_manifest: Path, folder: Path) -> ReviewedSplit:
 
 
 def output(index: int, time_s: float, states: dict[str, str]) -> FrameOutput:
-    return FrameOutput(
-        frame_index=index,
+    return make_output(
+        index,
         time_s=time_s,
         speak_prob=0.75,
         update_prob=0.25,
         response="Let's go." if index == 2 else None,
-        updates=(),
         dst_state=states,
-        cache_tokens=9,
-        refreshed=False,
-        latency_ms=1.0,
     )
 
 

@@ -13,12 +13,13 @@ from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import fill_legality, initial_state
-from stepscope.engine.records import FrameOutput, Step, UserTurn
+from stepscope.engine.records import Step, UserTurn
 from stepscope.eval.annotations.corrections import name_turns
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Turn
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.metrics.failures import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
+from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{window.hacked=1}} ${window.hacked=1} </script> مرحبا 🙂 " + "x" * 5000
@@ -37,15 +38,10 @@ def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
         Turn(time_s=6.0, role="assistant", text=f"Careful! {text}"),
         Turn(time_s=8.5, role="update", text="S2->start"),
     )
-    sample = Sample(
-        video_id="a",
+    sample = make_sample(
         video_path=folder / "a.mp4",
-        fps=2.0,
-        num_frames=20,
-        goal="build",
         steps=tuple(replace(step, name=f"{step.name} {text}") for step in STEPS),
         turns=turns,
-        initial_state={},
     )
     writes: dict[int, tuple[tuple[str, ...], str | None]] = {
         2: (("S1->start",), f"Now the wheel. {text}"),
@@ -59,9 +55,8 @@ def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
         updates, response = writes.get(index, ((), None))
         state = {**state, **states.get(index, {})}
         outputs.append(
-            FrameOutput(
-                frame_index=index,
-                time_s=index / 2,
+            make_output(
+                index,
                 speak_prob=float(rng.uniform(0.5, 1) if response else rng.uniform(0, 0.5)),
                 update_prob=float(rng.uniform(0.5, 1) if updates else rng.uniform(0, 0.5)),
                 response=response,

@@ -10,6 +10,7 @@ from stepscope.app.reviews.review import Opinion, Review, fold_actions
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Sample, Turn
+from tests.support.data.records import make_output
 from tests.support.data.strategies import BOAT
 
 EVIL = "=cmd|'/c calc'!A0 <script>alert(1)</script>\n\n--> ]]> \u202eevil\u202c \x07\x00 \ud83d &lt;"
@@ -29,17 +30,13 @@ REVIEWERS = ("=cmd()", "<script>")
 
 
 def output(index: int) -> FrameOutput:
-    return FrameOutput(
-        frame_index=index,
-        time_s=index / 2,
+    return make_output(
+        index,
         speak_prob=0.75,
         update_prob=0.25,
         response=EVIL if index == 3 else None,
         updates=("S1->start",) if index == 2 else (),
         dst_state={"S1": "in_progress" if index >= 2 else "not_started", "S2": "not_started"},
-        cache_tokens=9,
-        refreshed=False,
-        latency_ms=1.0,
     )
 
 

@@ -30,9 +30,7 @@ def stream(
 
 _STEP_UPDATES = st.lists(st.sampled_from(["S1->start", "S1->complete", "S2->start", "S2->complete", "x"]), max_size=3)
 ANY_TURNS = st.dictionaries(
-    st.integers(0, 59),
-    st.tuples(_STEP_UPDATES.map(tuple), st.none() | st.text("abc ", max_size=24)),
-    max_size=20,
+    st.integers(0, 59), st.tuples(_STEP_UPDATES.map(tuple), st.none() | st.text("abc ", max_size=24)), max_size=20
 )
 
 

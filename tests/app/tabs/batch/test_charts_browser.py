@@ -16,7 +16,7 @@ from stepscope.engine.io.files import write_csv, write_json
 from stepscope.eval.reports.table_files import read_video_rows
 from tests.app.test_accessibility_browser import RULES
 from tests.support.data.scored_run import score
-from tests.support.pages.browser import NEEDS_CHROMIUM, forget, serve_charts
+from tests.support.pages.browser import NEEDS_CHROMIUM, forget, serve_page
 
 HOSTILE = '<img src=x onerror="window.hacked=1"> <b>bold</b> <a href="https://example.com/">link</a>'
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
@@ -32,7 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_csv(folder / "videos.csv", [{**row, "F1": 0.75, "dst_f1": 1.0}, {**row, **scores, "video_id": HOSTILE}])
     charts = json.loads((folder / "charts.json").read_text(encoding="utf-8"))
     write_json(folder / "charts.json", {**charts, "failures": {**charts["failures"], "missed": 2}})
-    with serve_charts(folder) as url:
+    with serve_page("chart_page", str(folder)) as url:
         yield url
 
 

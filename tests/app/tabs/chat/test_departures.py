@@ -5,26 +5,19 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import gradio as gr
 import pytest
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import Run
-from stepscope.app.core.videos import Clip
 from stepscope.app.tabs.chat.panel import make_ask_panel
 from stepscope.engine.chat.answering import AnswerEvent
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.loading import load_model
-from stepscope.engine.replay import Recording
+from tests.app.tabs.chat.conftest import make_live
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import PageClient
-from tests.support.streams.fakes import random_frames
-from tests.support.streams.streams import TASK
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Gradio's, whose queue runs in this process here
 PASS_S = 0.1
@@ -62,28 +55,15 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(tiny_folder: Path) -> Iterator[Served]:
-    stub: Any = None
-    checkpoint = load_model(tiny_folder, device="cpu")
-    context = AppContext(
-        checkpoint=checkpoint,
-        bundled_videos=stub,
-        copies=stub,
-        encode=stub,
-        config=StreamConfig(max_new_tokens=200),
-        max_duration_s=60,
-        chat_workers=[SlowWorker(checkpoint)],
-    )
-    frames = tuple(random_frames(checkpoint, 8))
-    recording = Recording(checkpoint, frames, task=TASK, config=replace(context.config, max_new_tokens=8))
-    clip = Clip(name="random", path=Path("random.mp4"), fps=2, num_frames=8, duration_s=4)
-    outputs = tuple(recording.run())
-    run = Run(clip=clip, task=TASK, config=recording.config, model_digest=checkpoint.digest, outputs=outputs)
+def served(context: AppContext) -> Iterator[Served]:
+    finished = make_live(context)
+    workers = [SlowWorker(context.checkpoint)]
+    context = replace(context, config=StreamConfig(max_new_tokens=200), chat_workers=workers)
     with gr.Blocks() as page:
         live = gr.State(None)
         opener = gr.Button(elem_id="open")
         make_ask_panel(context, live=live, video=gr.Textbox(), user_turns=gr.Textbox())
-        opener.click(lambda: LiveRun.finished(run, recording=recording), None, live)
+        opener.click(lambda: LiveRun.finished(finished.run, recording=finished.recording), None, live)
     port = free_port()
     page.launch(server_port=port, prevent_thread_lock=True, quiet=True, ssr_mode=False, enable_monitoring=False)
     with closing(page):

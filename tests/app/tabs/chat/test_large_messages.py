@@ -75,8 +75,7 @@ def test_64_large_pictures_need_the_memory_of_one(checkpoint: Checkpoint) -> Non
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"\x89PNG" + bytes(100), "cannot be read"), (bytes(2**20 + 1), "at most 1 MiB")],
+    ("content", "words"), [(b"\x89PNG" + bytes(100), "cannot be read"), (bytes(2**20 + 1), "at most 1 MiB")]
 )
 def test_a_file_that_is_no_small_picture_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, content: bytes, words: str

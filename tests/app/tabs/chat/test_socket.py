@@ -198,10 +198,7 @@ def test_each_sentence_of_an_answer_is_spoken_as_soon_as_it_is_complete(checkpoi
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "http://evil.example"}])
 def test_a_foreign_page_cannot_connect(client: TestClient, headers: dict[str, str]) -> None:
-    with (
-        pytest.raises(WebSocketDisconnect),
-        client.websocket_connect("/ws/streaming/a", headers=headers) as socket,
-    ):
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/ws/streaming/a", headers=headers) as socket:
         socket.receive_json()
 
 

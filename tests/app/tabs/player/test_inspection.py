@@ -20,7 +20,7 @@ from stepscope.engine.video.writer import write_h264
 from stepscope.eval.metrics.failures import LATE_S
 from tests.conftest import moving_square
 from tests.support.pages.benches import make_context, run_views
-from tests.support.pages.browser import NEEDS_CHROMIUM, serve_player, wait_until_drawn
+from tests.support.pages.browser import NEEDS_CHROMIUM, serve_page, wait_until_drawn
 from tests.support.reviews.played import HOSTILE, judge, make_run
 
 
@@ -73,7 +73,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     silent = tuple(replace(output, response=None, updates=(), legality=()) for output in run.outputs)
     hard = replace(hard, outputs=silent)
     (folder / "b.json").write_text(pack_run(hard, judge(hard)), encoding="utf-8")
-    with serve_player(folder) as url:
+    with serve_page("player_page", str(folder)) as url:
         yield url
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Request, expect
 
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, serve_stream
+from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, serve_page
 from tests.support.reviews.reviewing import watched
 from tests.support.servers.stream_page import STEP
 
@@ -24,7 +24,7 @@ UNPACKED = """() => {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("stream")
     write_h264(folder / "a.mp4", moving_square(40, shade=90), fps=2)
-    with serve_stream(folder) as url:
+    with serve_page("stream_page", str(folder)) as url:
         yield url
 
 
@@ -70,22 +70,6 @@ def compare_with_the_whole(page: Page) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_increments_make_the_data_of_the_whole_run(page: Page) -> None:
-    for number in range(2, 8):
-        page.click("#step")
-        wait_for_frames(page, number * STEP)
-    assert page.locator(".ss-kind").count() == 0, "nothing is judged yet, which is not the same as no failure"
-    page.evaluate("document.querySelector('.ss').focus()")
-    page.keyboard.press("n")
-    expect(page.locator(".ss-said")).to_have_text("The run still streams: its failures are known once it ends.")
-    whole = compare_with_the_whole(page)
-    expect(page.locator(".ss-said")).to_have_text("")
-    assert len(whole["times"]) == 7 * STEP
-    assert all(len(whole[name]) > 1 for name in ("turns", "responses", "rows"))
-    assert any(whole["differences"])
-
-
-@pytest.mark.slow
 def test_a_lost_answer_is_asked_for_again(page: Page) -> None:
     page.route("**/component_server/**", lambda route: route.abort())
     page.click("#step")
@@ -113,16 +97,16 @@ def test_nothing_is_asked_of_a_run_that_is_not_shown_any_more(page: Page) -> Non
 def test_increments_that_come_faster_than_the_page_draws_all_arrive(page: Page) -> None:
     page.click("#burst")
     wait_for_frames(page, 101 * STEP)
+    assert page.locator(".ss-kind").count() == 0, "nothing is judged yet, which is not the same as no failure"
+    page.evaluate("document.querySelector('.ss').focus()")
+    page.keyboard.press("n")
+    expect(page.locator(".ss-said")).to_have_text("The run still streams: its failures are known once it ends.")
     whole = compare_with_the_whole(page)
-    assert len(whole["rows"]) > 900
-
-
-@pytest.mark.slow
-def test_the_transcript_keeps_few_rows_in_the_page_and_reaches_all(page: Page) -> None:
-    page.click("#burst")
-    wait_for_frames(page, 101 * STEP)
-    assert page.locator(".ss-row").count() <= 240
-    num_rows = len(page.evaluate(UNPACKED)["rows"])
+    expect(page.locator(".ss-said")).to_have_text("")
+    assert any(whole["differences"])
+    num_rows = len(whole["rows"])
+    assert num_rows > 900
+    assert page.locator(".ss-row").count() <= 240, "few rows are in the page, and all can be reached"
     page.evaluate("document.querySelector('.ss-rows').scrollTop = 1e9")
     page.wait_for_selector(f".ss-row[data-row='{num_rows - 1}']")
     assert page.locator(".ss-row").count() <= 240

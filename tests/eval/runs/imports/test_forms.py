@@ -4,11 +4,8 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.__main__ import main
@@ -126,46 +123,6 @@ def test_a_line_that_is_not_json_or_fits_no_video_is_named(tmp_path: Path) -> No
     assert ["cannot be read as JSON" in problems[f"{tmp_path / 'a.jsonl'}, line 2"]] == [True]
     assert "fits 0 videos" in problems[f"{tmp_path / 'a.jsonl'}, line 3"]
     assert "is a second result for kettle" in problems[f"{tmp_path / 'a.jsonl'}, line 4"]
-
-
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.text(max_size=6)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
-    max_leaves=6,
-)
-
-
-def change(value: Any, data: st.DataObject) -> Any:
-    """Replace one value at a random place of a JSON value."""
-    if isinstance(value, dict | list) and value and data.draw(st.integers(0, 5)):
-        key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
-        changed = dict(value) if isinstance(value, dict) else list(value)
-        changed[key] = change(value[key], data)
-        return changed
-    return data.draw(JSON)
-
-
-@given(st.data())
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_any_damage_is_an_error_that_is_named_or_a_valid_import(tmp_path: Path, data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(["mmduet.jsonl", "streamo.json", "kettle.json", "sessions/kettle/recording.json"]))
-    path = tmp_path / "kettle" / Path(name).name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(change(json.loads((DATA / name).read_text()), data)))
-    split = read_split(SPLIT)
-    run = RunFolder(tmp_path / "run")
-    problem = ""
-    try:
-        import_results([path], split, folder=run)
-    except ValueError as error:
-        problem = str(error)
-    if problem:
-        assert problem.startswith(str(path))
-        return
-    for sample in split.samples:
-        record = run.record(sample.video_id)
-        assert record is not None
-        assert record.error or len(run.outputs(sample)) == record.num_frames
 
 
 def test_a_rule_is_chosen_where_the_form_has_none(

@@ -11,7 +11,6 @@ import pytest
 from stepscope.engine.records import FrameOutput, Step
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.decisions import count_decisions, summarize_decisions
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import analyze_video, score_counts
@@ -19,19 +18,11 @@ from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, import_into, import_results
 from tests.support.data.batches import SCORING, no_java, write_split
+from tests.support.data.records import make_sample
 from tests.support.data.shared_data import shared
 from tests.support.streams.fakes import count_letters
 
-BOAT = Sample(
-    video_id="boat",
-    video_path=None,
-    fps=2.0,
-    num_frames=20,
-    goal="build the boat",
-    steps=(Step(id="S1", name="hang the sail"),),
-    turns=(),
-    initial_state={},
-)
+BOAT = make_sample(video_id="boat", goal="build the boat", steps=(Step(id="S1", name="hang the sail"),))
 TURN = {"time_s": 1.0, "role": "assistant", "text": "Now the sail."}
 
 

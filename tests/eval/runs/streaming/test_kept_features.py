@@ -15,13 +15,7 @@ from stepscope.engine.model.features.feature_files import feature_info, read_fea
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.streaming import sample_features
 from tests.conftest import Uploads
-from tests.support.data.batches import (
-    copies,
-    make_worker_config,
-    run_to_end,
-    tables,
-    write_split,
-)
+from tests.support.data.batches import copies, make_worker_config, run_to_end, tables, write_split
 from tests.support.streams.batches import run_sample
 from tests.support.streams.fakes import random_frames
 

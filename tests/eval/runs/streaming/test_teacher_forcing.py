@@ -11,15 +11,13 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import Step
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.videollm_online import LiveTurn
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
+from tests.support.data.records import make_sample
 
 NUM_FRAMES = 12
-SAMPLE = Sample(
-    video_id="a",
-    video_path=None,
-    fps=2.0,
+SAMPLE = make_sample(
     num_frames=NUM_FRAMES,
     goal="build the toy truck",
     steps=(Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof")),
@@ -31,7 +29,6 @@ SAMPLE = Sample(
         Turn(time_s=3.0, role="update", text="S1->complete"),
         Turn(time_s=4.5, role="assistant", text="Careful."),
     ),
-    initial_state={},
 )
 RESPONSE_FRAMES = (0, 5, 9)
 

@@ -9,28 +9,24 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.videollm_online import LiveTurn, live_metrics
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
+from tests.support.data.records import make_sample
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import PublishedLoop
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
-SAMPLE = Sample(
-    video_id="a",
-    video_path=None,
-    fps=2.0,
+SAMPLE = make_sample(
     num_frames=8,
     goal="",
-    steps=(),
     turns=(
         Turn(time_s=0.5, role="assistant", text="Go."),
         Turn(time_s=2.0, role="user", text="What is next?"),
         Turn(time_s=2.0, role="assistant", text="The roof."),
         Turn(time_s=3.5, role="assistant", text="Good."),
     ),
-    initial_state={},
 )
 ASKED_AT, SPOKEN = 4, {1: "Go.", 4: "The roof.", 7: "Good."}
 

@@ -70,11 +70,7 @@ def test_videos_in_one_pass_have_the_results_of_runs_of_their_own(
 
 @pytest.mark.parametrize("num_frames", [3, 1000])
 def test_the_first_video_has_a_head_start_and_the_results_of_a_run_of_its_own(
-    checkpoint: Checkpoint,
-    tiny_folder: Path,
-    samples: list[Sample],
-    monkeypatch: pytest.MonkeyPatch,
-    num_frames: int,
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch, num_frames: int
 ) -> None:
     monkeypatch.setattr(video_runs, "HEAD_START_FRAMES", num_frames)
     config, first = make_worker_config(tiny_folder), samples[0]
@@ -91,11 +87,7 @@ def test_the_first_video_has_a_head_start_and_the_results_of_a_run_of_its_own(
 
 @pytest.mark.parametrize("batch_size", [2, 3])
 def test_the_next_videos_are_decoded_during_the_head_start_as_many_as_the_pass_has_places(
-    checkpoint: Checkpoint,
-    tiny_folder: Path,
-    samples: list[Sample],
-    monkeypatch: pytest.MonkeyPatch,
-    batch_size: int,
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
     started: list[str] = []
 
@@ -131,11 +123,7 @@ def test_a_video_that_becomes_available_at_the_end_of_the_head_start_is_run(
 
 
 def test_damaged_missing_and_diverging_videos_take_no_neighbour_along(
-    checkpoint: Checkpoint,
-    tiny_folder: Path,
-    samples: list[Sample],
-    uploads: Uploads,
-    monkeypatch: pytest.MonkeyPatch,
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, damaged, lost, diverging, unreadable, last = samples
     damaged = replace(damaged, video_path=uploads.damaged)

@@ -4,15 +4,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.conftest import Uploads
-from tests.support.pages.browser import (
-    NEEDS_CHROMIUM,
-    enter_task,
-    inspect,
-    open_page,
-    run,
-    upload,
-    wait_for_status,
-)
+from tests.support.pages.browser import NEEDS_CHROMIUM, enter_task, inspect, open_page, run, upload, wait_for_status
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -58,29 +50,6 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, tiny
     page.go_back()
     wait_for_status(page, "^Done")
     assert inspect(page)["video"] == "truck-2"
-    page.close()
-
-
-@pytest.mark.slow
-def test_a_reload_keeps_the_selected_failure(browser: Browser, tiny_page: str) -> None:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    open_page(page, tiny_page)
-    run(page)
-    for number in (0, 1):
-        page.keyboard.press("n")
-        page.wait_for_function("(number) => document.querySelector('.ss').inspect().cursor === number", arg=number)
-    page.wait_for_function(  # the address may still name the first failure
-        "new URLSearchParams(location.search).get('event') === document.querySelector('.ss').inspect().event.key"
-    )
-    before = inspect(page)
-    page.reload()
-    wait_for_status(page, "^Done")
-    page.wait_for_function("document.querySelector('.ss').inspect().cursor === 1")
-    after = inspect(page)
-    assert (after["event"]["key"], round(after["time"], 1)) == (before["event"]["key"], round(before["time"], 1))
-    page.keyboard.press("Home")  # elsewhere nothing is selected
-    page.evaluate("document.querySelector('#video video').currentTime = 5")
-    page.wait_for_function("!location.search.includes('event=')")
     page.close()
 
 

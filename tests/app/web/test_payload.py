@@ -1,6 +1,5 @@
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +9,9 @@ from playwright.sync_api import Page
 from stepscope.eval.metrics.decisions import count_decisions, reference_frames
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows, wait_until_drawn
 from tests.support.pages.two_videos import count_requests, cues, show, wait_for_time
-from tests.support.reviews.played import HOSTILE, judge, make_run
+from tests.support.reviews.played import HOSTILE, make_run
 
 pytestmark = NEEDS_CHROMIUM
-
-
-def test_the_playhead_follows_the_video_without_a_request(page: Page) -> None:
-    page.click("[data-do=play]")
-    page.wait_for_function("document.querySelector('#video video').currentTime > 0.2")
-    requested = count_requests(page)
-    shown = page.evaluate("""new Promise((done) => {
-        const shown = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
-        const look = () => {
-            shown.push([Number(head.dataset.time), video.currentTime]);
-            if (shown.length < 50 || video.currentTime < 1.5) requestAnimationFrame(look); else done(shown);
-        };
-        requestAnimationFrame(look);
-    })""")
-    assert requested == []
-    # The page moves the head once between two looks, however long they are apart on a busy machine.
-    assert all(before - 0.01 <= head <= now + 0.01 for (_, before), (head, now) in pairwise(shown))
 
 
 def test_a_click_at_the_middle_seeks_there_with_at_most_one_request(page: Page) -> None:
@@ -104,52 +86,6 @@ def test_keys_are_left_alone_while_typing(page: Page) -> None:
     assert not page.locator(".ss-help").is_visible()
 
 
-def test_next_failure_visits_every_failure_in_order(page: Page, folder: Path) -> None:
-    failures = judge(make_run(folder)).failures
-    assert {failure.kind for failure in failures} == {
-        "missed", "redundant", "early or late", "wrong update", "missed update", "wrong state",
-    }  # fmt: skip
-    seen = []
-    for _ in failures:
-        page.keyboard.press("n")
-        wait_until_drawn(page)
-        seen.append((page.locator(".ss-failure b").inner_text()[2:], inspect(page)["frame"]))
-    assert seen == [(failure.kind, failure.frame_index) for failure in failures]
-    page.keyboard.press("n")
-    assert inspect(page)["said"] == "No failure after this one."
-    page.keyboard.press("p")
-    assert inspect(page)["cursor"] == len(failures) - 2
-    page.click(".ss-kind:has-text('wrong state')")
-    page.click(".ss-kind:has-text('missed update')")
-    page.keyboard.press("Home")
-    wait_until_drawn(page)
-    left = [failure for failure in failures if failure.kind not in ("wrong state", "missed update")]
-    for failure in left:
-        page.click("[data-do=nextFailure]")
-        wait_until_drawn(page)
-        assert page.locator(".ss-failure b").inner_text()[2:] == failure.kind
-
-
-def test_a_threshold_asks_the_server_once_on_release(page: Page) -> None:
-    requested = count_requests(page)
-    row = next(row for row in inspect(page)["rows"] if row.get("name") == "speak")
-    box = page.locator(".ss-canvas").bounding_box()
-    assert box is not None
-    x, y = box["x"] + 500, box["y"] + row["top"] + row["height"] - 5 - 0.5 * (row["height"] - 11)
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x, y + 20, steps=6)
-    page.wait_for_timeout(900)  # longer than a pause that would count as letting go
-    seen = inspect(page)
-    assert seen["isPreview"]
-    assert seen["thresholds"]["speak"] < 0.2
-    assert page.locator(".ss-counts").inner_text().startswith("Preview from the trace")
-    assert requested == []
-    page.mouse.up()
-    page.wait_for_function("document.querySelector('#let_go textarea').value")
-    assert page.input_value("#let_go textarea") == f"{seen['thresholds']['speak']:g} 0.5;"
-
-
 def test_previews_count_as_the_scores_do(page: Page, folder: Path) -> None:
     run = make_run(folder)
     sample = run.clip.sample
@@ -162,10 +98,7 @@ def test_previews_count_as_the_scores_do(page: Page, folder: Path) -> None:
         for threshold in (0.0, 0.2, 0.4, 0.7, 0.9, 1.0, probs[3]):
             page.evaluate(move, [name, threshold])
             counts = count_decisions(
-                probs,
-                [prob > threshold for prob in probs],
-                expected_frames=reference_frames(sample, role),
-                fps=2.0,
+                probs, [prob > threshold for prob in probs], expected_frames=reference_frames(sample, role), fps=2.0
             )
             hits = counts.num_pairs[2]  # within 1 s
             assert inspect(page)["counts"][name] == {

@@ -247,28 +247,22 @@ def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_kno
         named("yes", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1]),
     ]
     body = """
-        const whole = show({ ...packed[0], run_name: "toy" });
+        const run = player.data = show({ ...packed[0], run_name: "toy" });
         const { settleThresholds, applyThresholds } = await import(arg.threshold_moves);
         const { highestNear, highestText } = await import(arg.inspection);
-        const failure = { kind: "missed", frame: 3 }, before = highestText(highestNear(whole, failure), whole);
-        const nothing = highestNear(whole, { kind: "missed update", frame: 3 });
-        player.data = whole;
         settleThresholds(player);
-        applyThresholds(player, { used: { run: "other", signals: { relevance: 0.3 } } });
-        const others = shown.thresholds["signal-0"];
+        const words = () => highestText(highestNear(run, { kind: "missed", frame: 3 }), run), before = words();
         const used = { run: "toy", signals: { relevance: 0.6 } };
         try { applyThresholds(player, { used }); } catch {} // nothing to repaint
-        const again = show({ ...packed[0], run_name: "toy" });
-        player.data = again;
-        settleThresholds(player);
-        return [before, others ?? null, shown.thresholds["signal-0"], [...again["signal-0 level"]], nothing];
+        return [before, words(), highestNear(run, { kind: "missed update", frame: 3 }),
+            run.thresholds["signal-0"] ?? null, shown.thresholds["signal-0"], [...run["signal-0 level"]]];
     """
     packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)
-    before, others, threshold, levels, nothing = on_timeline(page, body, packed)
+    before, after, nothing, of_run, threshold, levels = on_timeline(page, body, packed)
     assert before == "highest sum within 1 s: 0.250, at this frame"
-    assert others is None, "thresholds of another run stay with it"
-    assert (threshold, levels) == (0.6, [0.25, 0.5, 0.75, 0.25, 0.5, 0.75])
+    assert after == "highest sum within 1 s: 0.750, 0.5 s earlier", "and no threshold, which the run does not have"
     assert nothing is None, "no signal decides to update"
+    assert (of_run, threshold, levels) == (None, 0.6, [0.25, 0.5, 0.75, 0.25, 0.5, 0.75])
 
 
 def test_the_signals_count_decisions_in_other_words_than_failures(page: Page) -> None:
@@ -282,27 +276,6 @@ def test_the_signals_count_decisions_in_other_words_than_failures(page: Page) ->
     assert words.count("decisions only") == words.count("● 1  ▲ 1  ✕ 1") == 2
     assert labels == ["decision in time", "unexpected decision", "no decision"]
     assert not [word for word in words if "missed" in word or "false" in word]
-
-
-def test_a_threshold_that_the_run_does_not_have_is_invented_nowhere(page: Page) -> None:
-    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
-    signals = [named("gate", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1], threshold=None, key="gate")]
-    body = """
-        const run = show({ ...packed[0], run_name: "toy" });
-        const { settleThresholds, applyThresholds } = await import(arg.threshold_moves);
-        const { highestNear, highestText } = await import(arg.inspection);
-        player.data = run;
-        settleThresholds(player);
-        const words = () => highestText(highestNear(run, { kind: "missed", frame: 3 }), run), before = words();
-        const used = { run: "toy", signals: { gate: 0.63 } };
-        try { applyThresholds(player, { used }); } catch {} // nothing to repaint
-        return [before, words(), run.thresholds["signal-0"] ?? null, shown.thresholds["signal-0"]];
-    """
-    packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)
-    before, after, of_run, moved = on_timeline(page, body, packed)
-    assert before == after
-    assert "threshold" not in before
-    assert (of_run, moved) == (None, 0.63)
 
 
 def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:

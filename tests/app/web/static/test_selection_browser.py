@@ -2,65 +2,24 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from stepscope.app.core.run import Run
-from stepscope.app.core.videos import sample_clip
-from stepscope.app.reviews.events import name_events
-from stepscope.app.reviews.store import ReviewStore, open_store
-from stepscope.app.web.payload import pack_run
-from stepscope.engine.config import StreamConfig
-from stepscope.engine.loading import load_model
-from stepscope.engine.model.features.frame_encoder import encode
-from stepscope.engine.streamer import Streamer
-from stepscope.engine.video.reader import read_frames
-from stepscope.eval.annotations.corrections import name_turns
-from stepscope.eval.data.loading import read_samples
-from stepscope.eval.data.samples import build_task
-from stepscope.eval.data.writers import write_samples
-from stepscope.eval.matching.sentence_encoders import load_encoder
-from stepscope.eval.metrics.score import analyze_video
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_player, wait_until_drawn
+from stepscope.app.reviews.store import ReviewStore
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn
 from tests.support.pages.signals import find_row, point
-from tests.support.paths import ASSETS
 from tests.support.reviews.played import keys_of_failures, make_run
-from tests.support.reviews.reviewing import make_folder, name_reviewer, open_player
+from tests.support.reviews.reviewing import make_folder, name_reviewer
 
 pytestmark = NEEDS_CHROMIUM
-BUNDLED = ("flower-pot-hard", "sandwich-hard-permuted")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder(tmp_path_factory.mktemp("selection"))
-
-
-@pytest.fixture(scope="module")
-def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Stream bundled videos and write their player payloads."""
-    folder = tmp_path_factory.mktemp("bundled")
-    checkpoint, encoder = load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
-    samples = {sample.video_id: sample for sample in read_samples(ASSETS / "demo" / "test.json")}
-    for name in BUNDLED:
-        sample = samples[name]
-        assert sample.video_path is not None
-        (folder / f"{name}.mp4").symlink_to(sample.video_path.resolve())
-        frames = encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
-        outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, build_task(sample)))
-        clip = sample_clip(sample, sample.video_path, is_bundled=True)
-        run = Run(clip=clip, task=build_task(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
-        judged = analyze_video(sample, outputs, encode=encoder.encode).judged
-        events = name_events(name, outputs=outputs, references=name_turns(sample.turns), judged=judged)
-        (folder / f"{name}.json").write_text(pack_run(run, judged, events=events), encoding="utf-8")
-    (folder / "reviews").mkdir()
-    plain = [replace(samples[name], video_path=None) for name in BUNDLED]
-    write_samples(folder / "reviews" / "split.json", plain, file_format="manifest")
-    return folder
 
 
 def read_pack(folder: Path, name: str) -> dict[str, Any]:
@@ -72,19 +31,6 @@ def wait_for(page: Page, condition: str) -> dict[str, Any]:
     """Wait until the player's state ``seen`` satisfies a condition."""
     page.wait_for_function(f"(() => {{ const seen = document.querySelector('.ss').inspect(); return {condition}; }})()")
     return inspect(page)
-
-
-def open_bundled(page: Page, name: str) -> None:
-    """Open a bundled video and its run; wait until its picture and its reviews are there."""
-    page.locator(f"#{name}", has_text=".mp4").click()
-    page.locator(f"#{name}", has_text=".json").click()
-    wait_for(page, f"seen.video === {name!r} && !seen.isAsking")
-    # the element still shows the video before until Gradio has replaced it, which is as long
-    page.wait_for_function(
-        "(name) => { const video = document.querySelector('#video video');"
-        " return video.currentSrc.includes(name) && video.readyState >= 2; }",
-        arg=f"{name}.mp4",
-    )
 
 
 def go_to_first_event(page: Page) -> None:
@@ -241,23 +187,3 @@ def test_deleting_names_what_it_deleted(page: Page) -> None:
     wait_for(page, "seen.said.startsWith('Taken back')")
     assert inspect(page)["said"] == "Taken back: your deletion of reference turn “Careful! ” at 0:06.0."
     assert [turn for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == []
-
-
-@pytest.mark.slow
-def test_on_bundled_videos_keys_judge_what_is_selected(browser: Browser, bundled: Path) -> None:
-    with serve_player(bundled) as address, open_store(bundled / "reviews" / "reviews.sqlite") as store:
-        page = open_player(browser, address, reviewer="ann")
-        for name in BUNDLED:
-            open_bundled(page, name)
-            check_failures(page, read_pack(bundled, name))
-        open_bundled(page, "flower-pot-hard")
-        check_rows(page, store)
-        page.keyboard.press("Home")
-        for number in (0, 1):
-            page.keyboard.press("n")
-            wait_for(page, f"seen.cursor === {number}")
-        page.keyboard.press("d")
-        seen = wait_for(page, "!seen.waiting && !seen.isAsking")  # nothing that the key could have sent is on its way
-        assert "this is wrong state of “S3, S4” at 0:26.0" in seen["said"]
-        assert store.read(video_id="flower-pot-hard")[-1].correction is None
-        page.close()

@@ -141,8 +141,10 @@ def test_a_run_without_probabilities_and_cache_has_marks_alone(page: Page, run: 
     assert {"cache", "latency"}.isdisjoint(row["lane"] for row in rows(page, pack(bare)))
 
 
-@pytest.mark.parametrize(("width", "points"), [("240px", 7.2), ("85mm", 7.2), ("180mm", 8.25), ("1000px", 9)])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "points", "theme"),
+    [("240px", 7.2, "light"), ("85mm", 7.2, "dark"), ("180mm", 8.25, "light"), ("1000px", 9, "dark")],
+)
 def test_texts_are_large_enough_and_keep_to_the_figure(
     page: Page, run: Run, width: str, points: float, theme: str
 ) -> None:

@@ -35,6 +35,8 @@ def test_a_handle_moves_its_threshold_by_pointer_and_by_keys(page: Page) -> None
         .map(({ uid, customdata }) => [uid, customdata.filter(([name]) => name === 'speak').length]))""")
     assert found == counts
     assert counts["alarms"] > 1, "more decisions than at 0.5"
+    assert page.locator(".ss-counts").inner_text().startswith("Preview from the trace")
+    assert page.input_value("#let_go textarea") == "", "the server is asked on release"
     page.mouse.up()
     page.wait_for_function("document.querySelector('#let_go textarea').value")
     assert page.input_value("#let_go textarea") == f"{value:g} 0.5;"

@@ -11,6 +11,7 @@ from stepscope.app.style.colours import COLOURS
 from stepscope.app.web.payload import pack_run
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.pages.signals import colour_at, marker, point, wait_for_figure
+from tests.support.pages.two_videos import count_requests
 from tests.support.reviews.played import judge, make_run
 from tests.support.reviews.reviewing import make_folder
 
@@ -52,6 +53,7 @@ def test_the_playhead_lies_at_plotlys_time_while_the_video_plays(page: Page) -> 
     wait_for_figure(page)
     page.click("[data-do=play]")
     page.wait_for_function("document.querySelector('#video video').currentTime > 0.2")
+    requested = count_requests(page)
     shown = page.evaluate("""new Promise((done) => {
         const shown = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
         const look = () => {
@@ -62,6 +64,7 @@ def test_the_playhead_lies_at_plotlys_time_while_the_video_plays(page: Page) -> 
         };
         requestAnimationFrame(look);
     })""")
+    assert requested == []
     # The page moves the head once between two looks, however long they are apart on a busy machine.
     assert all(before - 0.01 <= head <= now + 0.01 for (_, before), (head, now) in pairwise(shown))
 

@@ -18,13 +18,11 @@ from tests.support.pages.browser import (
     open_page,
     rows,
     run,
-    serve,
     upload,
     wait_for_status,
 )
-from tests.support.pages.signals import point, wait_for_figure
+from tests.support.pages.signals import point
 from tests.support.pages.thresholds import HEADS, choose, drag_slider, serve_two_runs, sliders, wait_for_rest
-from tests.support.paths import ASSETS
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -128,21 +126,6 @@ def test_thresholds_that_move_while_the_first_run_streams_follow_it(page: Page, 
 
 
 @pytest.mark.slow
-def test_a_saved_run_of_another_checkpoint_keeps_its_thresholds(page: Page) -> None:
-    page.get_by_role("tab", name="Batch").click()
-    choose(page, "batch_runs", "foreign")
-    page.locator("#videos [data-testid^=cell]", has_text="truck-1").first.click()
-    wait_for_status(page, "^truck-1 in the run foreign")
-    page.wait_for_function("document.querySelector('.ss').inspect().video === 'truck-1'")
-    wait_for_rest(page, {"speak": 0.5, "update": 0.5})
-    type_threshold(page, "speak", 0.2)
-    wait_for_status(page, "a different checkpoint.* It keeps speak 0.5, update 0.5")
-    wait_for_rest(page, {"speak": 0.5, "update": 0.5})
-    drag_line(page, "update", 0.9)
-    wait_for_rest(page, {"speak": 0.5, "update": 0.5})
-
-
-@pytest.mark.slow
 def test_the_best_point_of_a_sweep_runs_what_the_player_shows(page: Page, browser: Browser, address: str) -> None:
     page.get_by_role("tab", name="Batch").click()
     choose(page, "batch_runs", "own")
@@ -156,49 +139,6 @@ def test_the_best_point_of_a_sweep_runs_what_the_player_shows(page: Page, browse
     page.get_by_role("tab", name="Player").click()
     wait_for_status(page, "^Done: the same run with")
     wait_for_rest(page, dict(zip(HEADS, map(float, best), strict=True)))
-
-
-@pytest.mark.slow
-def test_a_move_while_a_bundled_video_is_run_again_is_not_lost(browser: Browser, tmp_path: Path) -> None:
-    with serve(data=ASSETS / "demo" / "test.json", checkpoint=ASSETS / "checkpoint", runs=tmp_path / "runs") as url:
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        open_page(page, f"{url}/?video=sandwich-hard-permuted")
-        run(page)
-        type_threshold(page, "speak", 0)
-        # On a busy machine the run may be over by now.
-        wait_for_status(page, "^((Waiting to run|Running) again|Done: the same run) with speak 0, update 0.5")
-        drag_line(page, "update", 0.85)
-        wait_for_status(page, "^Done: the same run with speak 0, update 0.8")
-        wait_for_rest(page)
-        check_against_a_fresh_run(page, browser, url)
-        page.close()
-
-
-@pytest.mark.slow
-def test_a_threshold_dragged_in_the_figure_is_that_of_the_slider_and_of_the_counts(page: Page) -> None:
-    run(page)
-    wait_for_figure(page)
-    page.mouse.move(*point(page, "update", 3, prob=0.5))
-    page.mouse.down()
-    page.mouse.move(*point(page, "update", 3, prob=0.3), steps=4)
-    page.wait_for_function(
-        """() => {
-            const { thresholds, counts, rows } = document.querySelector('.ss').inspect(), at = thresholds.update;
-            const { data, layout } = document.querySelector('.ss-figure');
-            const row = rows.find(({ name }) => name === 'update');
-            const isDrawn = Math.abs(layout.shapes[1].y0 - (row.top + row.height - 5 - at * (row.height - 11))) < 1e-6;
-            const { customdata } = data.find(({ uid }) => uid === 'alarms');
-            const drawn = customdata.filter(([name]) => name === 'update');
-            return at !== 0.5 && isDrawn && drawn.length === counts.update.alarms
-                && Number(document.querySelector('#update_threshold input[type=number]').value) === at
-                && Number(document.querySelector('.ss-handle.ss-update').getAttribute('aria-valuenow')) === at;
-        }"""
-    )
-    seen = inspect(page)
-    assert seen["isPreview"]
-    assert seen["thresholds"]["update"] == pytest.approx(0.3, abs=0.02)
-    page.mouse.up()
-    assert wait_for_rest(page)["thresholds"] == seen["thresholds"]
 
 
 @pytest.mark.slow
@@ -230,12 +170,6 @@ def test_after_the_mouse_the_keys_are_the_players_and_after_tab_the_sliders(page
     wait_for_rest(page, {"speak": 1, "update": 0.5})
     page.keyboard.press("?")
     assert page.locator(".ss-help").is_visible()
-    page.keyboard.press("Escape")
-    page.evaluate("document.querySelector('#video video').currentTime = 1.1")
-    page.wait_for_function("document.querySelector('.ss').inspect().frame === 2")
-    page.locator("[data-do=nextFrame]").focus()
-    page.keyboard.press("Space")
-    page.wait_for_function("document.querySelector('.ss').inspect().frame === 3")
 
 
 @pytest.mark.slow

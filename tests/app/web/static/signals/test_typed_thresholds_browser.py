@@ -7,21 +7,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.pages.browser import (
-    NEEDS_CHROMIUM,
-    STATUS,
-    forget,
-    open_page,
-    run,
-    wait_for_status,
-)
+from tests.support.pages.browser import NEEDS_CHROMIUM, STATUS, forget, open_page, run, wait_for_status
 from tests.support.pages.signals import point
 from tests.support.pages.thresholds import HEADS, drag_slider, serve_two_runs, wait_for_rest
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
-
-
-BATCH_STATUS = "#batch_status [role=status]"
 
 
 @pytest.fixture(scope="module")
@@ -100,24 +90,4 @@ def test_a_threshold_that_is_none_is_refused_and_a_comma_is_read(page: Page) -> 
     retype(page, "speak_threshold", "0,4")
     wait_for_status(page, "^Done: the same run with speak 0.4, update 0.5")
     wait_for_rest(page, {"speak": 0.4, "update": 0.5})
-    assert problem.count() == 0
-
-
-def test_the_batch_tab_refuses_what_the_player_refuses(page: Page) -> None:
-    page.get_by_role("tab", name="Batch").click()
-    wait_for_status(page, ".", status=BATCH_STATUS)
-    said = page.locator(BATCH_STATUS).text_content()
-    retype(page, "batch_update", "")
-    page.click("#start")
-    problem = page.locator("#batch_update .threshold-problem")
-    assert problem.inner_text() == "The update threshold must be a number from 0 to 1; got nothing. It stays 0.5."
-    assert page.input_value("#batch_update input[type=number]") == "0.5"
-    assert page.locator(BATCH_STATUS).text_content() == said
-    page.get_by_role("tab", name="Scores").click()
-    expect(problem).to_have_count(0)  # the refusal was read: the number may now change
-    retype(page, "batch_update", "")
-    page.keyboard.press("Tab")
-    expect(problem).to_be_visible()
-    retype(page, "batch_update", "0,4")
-    assert page.input_value("#batch_update input[type=number]") == "0.4"
     assert problem.count() == 0

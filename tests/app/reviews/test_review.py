@@ -74,29 +74,6 @@ def test_blind_a_reviewer_sees_nothing_of_the_others() -> None:
     assert fold_actions(actions).corrections == {"boat": (correction,)}
 
 
-def test_undo_and_redo_go_back_and_forth_through_ones_own_actions() -> None:
-    first, second, other = judge(HULL, "correct"), judge(SAIL, "missed"), judge(HULL, "unclear", by="bob")
-    actions = [first, second, other]
-    assert find_undo(actions, reviewer="ann", video_id="boat") == second
-    actions.append(undo(second))
-    assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct", "bob": "unclear"}}
-    assert find_undo(actions, reviewer="ann", video_id="boat") == first
-    assert find_redo(actions, reviewer="ann", video_id="boat") == second
-    actions.append(undo(first))
-    assert find_undo(actions, reviewer="ann", video_id="boat") is None
-    assert find_redo(actions, reviewer="ann", video_id="boat") == first
-    actions.append(redo(first))
-    assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct", "bob": "unclear"}}
-    actions.append(redo(second))
-    assert verdicts(fold_actions(actions))["Sail."] == {"ann": "missed"}
-    assert find_redo(actions, reviewer="ann", video_id="boat") is None
-
-
-def test_an_undone_verdict_gives_way_to_the_one_before_it() -> None:
-    first, second = judge(HULL, "correct"), judge(HULL, "missed")
-    assert verdicts(fold_actions([first, second, undo(second)])) == {"Hull.": {"ann": "correct"}}
-
-
 def test_a_new_action_ends_redoing_in_its_video_only() -> None:
     boat, car = judge(HULL, "correct"), judge(replace(HULL, video_id="car"), "missed")
     actions = [boat, car, undo(boat), undo(car), judge(SAIL, "correct")]

@@ -1,6 +1,5 @@
 import json
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,7 @@ from stepscope.app.reviews.store import ReviewStore, open_store
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player, wait_until_drawn
 from tests.support.reviews.played import HOSTILE, make_run
-from tests.support.reviews.reviewing import (
-    go_to,
-    make_folder,
-    name_reviewer,
-    open_player,
-    press,
-    wait_until_saved,
-)
+from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, open_player, press, wait_until_saved
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -83,36 +75,6 @@ def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> Non
     (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
     assert (said.tags, said.note) == (("dark", "odd"), HOSTILE[:80])
     assert page.evaluate("window.hacked") is None
-    page.keyboard.press("t")
-    page.keyboard.press("t")
-    assert chips_by_row(page) == expected_chips(page_folder(store) / "a.json", judged)
-
-
-def chips_by_row(page: Page) -> list[list[str]]:
-    """Return the numbers of the verdicts beside each row of the transcript."""
-    script = """
-        [...document.querySelectorAll('.ss-row')]
-            .map((row) => [...row.querySelectorAll('kbd')].map((chip) => chip.textContent))"""
-    chips: list[list[str]] = page.evaluate(script)
-    return chips
-
-
-def expected_chips(packed: Path, judged: Mapping[str, int]) -> list[list[str]]:
-    """Return the numbers beside the rows when the events have these verdicts, numbered from 0."""
-    pack = json.loads(packed.read_text(encoding="utf-8"))
-    given = {key: str(choice + 1) for key, choice in judged.items()}
-    written = {event["turn"]: given[event["key"]] for event in pack["events"] if event["turn"] is not None}
-    wanted = {
-        event["reference"]: given.get(event["key"], "") for event in pack["events"] if event["reference"] is not None
-    }
-    ranks = {"update": 0, "user": 1, "assistant": 2}
-    rows = []  # of each: time, rank, and the verdict, of a pair the one on both
-    for number, turn in enumerate(pack["turns"]):
-        wanted.pop(turn["link"], None)
-        rows.append((turn["frame"] / pack["fps"], ranks[turn["role"]], [written[number]]))
-    for number, chip in wanted.items():
-        rows.append((pack["references"][number]["time"], ranks[pack["references"][number]["role"]], [chip]))
-    return [chips for _, _, chips in sorted(rows, key=lambda row: row[:2])]
 
 
 def page_folder(store: ReviewStore) -> Path:

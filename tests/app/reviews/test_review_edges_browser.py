@@ -82,20 +82,6 @@ def test_a_note_waits_for_the_name(page: Page, store: ReviewStore) -> None:
     assert page.input_value(".ss-note") == ""
 
 
-def test_a_verdict_waits_for_the_name_and_is_saved_with_it(page: Page, store: ReviewStore) -> None:
-    event = go_to(page, "reference", "Careful!")
-    page.keyboard.press("1")
-    assert inspect(page)["said"] == "Not saved yet. Type your name and press Enter."
-    page.keyboard.press("Escape")
-    assert inspect(page)["said"] == "Not saved: there is no reviewer's name."
-    page.keyboard.press("1")
-    page.keyboard.type("vera")
-    page.keyboard.press("Enter")
-    assert wait_until_saved(page)["said"].startswith("“correct”: reference turn “Careful! ” at 0:06.0.")
-    given = [action for action in store.read() if action.reviewer == "vera"]
-    assert [(action.verdict, action.event and action.event.key) for action in given] == [("correct", event["key"])]
-
-
 def test_without_a_run_events_follow_the_playhead_and_an_addition_lands_there(page: Page) -> None:
     name_reviewer(page, "hal")
     page.click("#alone")

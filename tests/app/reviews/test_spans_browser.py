@@ -91,7 +91,7 @@ def test_both_edges_are_dragged_and_a_held_key_marks_a_span(page: Page, folder: 
         page.keyboard.up("9")
         page.evaluate("document.querySelector('#video video').pause()")
 
-    hold(3.6, 4.8)  # around the turn at 4 s
+    hold(3.8, 4.6)  # around the turn at 4 s
     wait_until_saved(page)
     (_, start_s, stop_s) = next(found for found in spans(folder, store) if found[0] == "Now the roof.")
     assert stop_s is not None

@@ -10,17 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from stepscope.app.exports.__main__ import main as export
-from tests.conftest import Uploads
-from tests.support.pages.browser import (
-    NEEDS_CHROMIUM,
-    enter_task,
-    inspect,
-    open_page,
-    run,
-    serve,
-    upload,
-    wait_for_status,
-)
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, write_reviewed
 
 STATUS = "#desk_status [role=status]"
@@ -87,32 +77,6 @@ def test_a_disagreement_opens_the_player_at_its_time(page: Page) -> None:
     assert inspect(page)["video"] == "v0"
 
 
-@pytest.mark.slow
-def test_what_waits_for_the_model_leaves_the_video_that_is_opened_alone(
-    page: Page, browser: Browser, address: str, uploads: Uploads
-) -> None:
-    page.get_by_role("tab", name="Player").click()
-    run(page)
-    busy = browser.new_page(storage_state=page.context.storage_state())
-    open_page(busy, address)
-    upload(busy, uploads.slow, "then press Run")
-    enter_task(busy)
-    busy.click("#run")
-    wait_for_status(busy, "^Running")
-    page.fill("#speak_threshold input[type=number]", "0.31")
-    page.wait_for_function("document.querySelector('.ss').inspect().isPreview")
-    page.wait_for_timeout(1500)  # then it counts as let go of, and the run stands in line to be made again
-    enter(page)
-    page.locator("#reviewed_videos [data-testid^=cell]", has_text="v0").first.click()
-    opened = wait_for_status(page, "^v0, 0:06, its reference only at 0:00.0")
-    busy.click("#stop")
-    wait_for_status(busy, "^Stopped")
-    page.wait_for_timeout(2000)  # in which what waited would have had its turn
-    assert page.locator("#status [role=status]").text_content() == opened
-    assert inspect(page)["video"] == "v0"
-    busy.close()
-
-
 def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: ReviewedSplit, tmp_path: Path) -> None:
     enter(page, "Export and import")
     page.click("#reviewed_run input")
@@ -154,30 +118,6 @@ def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for
         page.set_input_files("#documents input[type=file]", document)
         wait_for_status(page, "^v2.eaf: .* imported for ann", status=imported)
         page.wait_for_function("!document.querySelector('#allow_deletions input').checked")
-
-
-def test_neither_passwords_nor_the_store_nor_a_run_folder_can_be_fetched(
-    page: Page, address: str, reviewed: ReviewedSplit
-) -> None:
-    for path in (reviewed.runs / "users", reviewed.store, reviewed.runs / "a" / "run.json"):
-        assert path.is_file()
-        assert page.request.get(f"{address}/gradio_api/file={path}").status == 403
-
-
-@pytest.mark.slow
-def test_blind_hides_the_others(page: Page) -> None:
-    enter(page)
-    page.check("#blind input")
-    wait_for_status(page, "Blind mode: only the reviews of ann are shown", status=STATUS)
-    assert HOSTILE not in (page.text_content("#desk_progress") or "")
-    page.get_by_role("tab", name="Agreement").click()
-    assert "Agreement is hidden" in page.inner_text("#agreement")
-    assert "verdicts differ" not in page.inner_text("#to_settle")
-    is_blind = "document.querySelector('.ss-blind').checked"
-    page.wait_for_function(is_blind)  # the player of this window too
-    page.uncheck("#blind input")
-    wait_for_status(page, "3 to settle[.]$", status=STATUS)
-    page.wait_for_function(f"!{is_blind}")
 
 
 def test_a_late_reply_to_opening_the_tab_does_not_undo_blind_mode(page: Page) -> None:

@@ -206,10 +206,7 @@ def test_blind_shows_and_exports_nothing_of_the_others(
     view = handlers.show(batches, reviews, query)
     assert "img" not in words(view).replace(json.dumps(HOSTILE)[1:-1], "", 1)  # the video is called so
     assert "Blind mode: only the reviews of ann are shown." in view.status.value
-    assert (view.agreement, [row[2] for row in view.to_settle]) == (
-        handlers.HIDDEN_AGREEMENT,
-        ["no longer fits"],
-    )
+    assert (view.agreement, [row[2] for row in view.to_settle]) == (handlers.HIDDEN_AGREEMENT, ["no longer fits"])
     said, button = write(batches, reviews, query, "everything, as json", [HOSTILE], [])
     tables = json.loads(zipfile.ZipFile(button.value["path"]).read("test-json/review.json"))
     assert "It contains only the reviews of ann." in said.value

@@ -53,14 +53,6 @@ def test_charts_and_plotly_are_loaded_when_they_are_opened(page: Page, address: 
     assert [title.split(". ")[0] for title in titles] == [chart.title for chart in CHARTS.values()]
     page.click("#theme")
     page.wait_for_function("() => document.body.classList.contains('dark')")
-    assert traffic.elsewhere(address) == []
-    assert traffic.problems == []
-
-
-@pytest.mark.slow
-def test_a_click_on_a_bar_shows_the_videos_with_its_failures(page: Page, address: str) -> None:
-    page.goto(f"{address}scored/")
-    open_charts(page)
     chart = page.locator(".charts > div", has=page.locator("[aria-label^='Failures by kind']"))
     chart.scroll_into_view_if_needed()
     bars = chart.locator(".point path").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().width)")
@@ -72,6 +64,8 @@ def test_a_click_on_a_bar_shows_the_videos_with_its_failures(page: Page, address
     page.wait_for_selector("text=/2 of 2 videos with failures of the kind/")
     page.click("text=all kinds")
     page.wait_for_selector("text=/^2 of 2 videos$/")
+    assert traffic.elsewhere(address) == []
+    assert traffic.problems == []
 
 
 @pytest.mark.slow

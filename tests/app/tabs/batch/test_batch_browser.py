@@ -15,7 +15,6 @@ from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run,
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 STATUS = "#batch_status [role=status]"
-LONG = 6_000
 pytestmark = NEEDS_CHROMIUM
 
 
@@ -28,15 +27,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(
     tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory, runs: Path
 ) -> Iterator[str]:
-    """Serve four videos, one with a hostile name, one that is damaged; and a split that takes minutes."""
+    """Serve four videos, one with a hostile name, one that is damaged."""
     folder = tmp_path_factory.mktemp("split")
     videos = copies(demo_manifest, folder, 4)
     videos[1]["video_id"] = HOSTILE
     (folder / "v2.mp4").write_bytes(b"noise")
-    long = [{**videos[0], "video_id": f"long {number}"} for number in range(LONG)]
-    more = write_split(folder, *long).rename(folder / "long.json")
     manifest = write_split(folder, *videos).rename(folder / "test.json")
-    with serve(data=manifest, checkpoint=tiny_folder, runs=runs, more=["--split", str(more)]) as url:
+    with serve(data=manifest, checkpoint=tiny_folder, runs=runs) as url:
         yield url
 
 
@@ -197,23 +194,4 @@ def test_a_sweep_ends_with_cancel_or_its_window_and_keeps_nobody_waiting(
     page.close()
     other.get_by_role("tab", name="Batch").click()
     begin_sweep(other)  # nor does another sweep, once the window is closed
-    other.close()
-
-
-@pytest.mark.slow
-def test_two_windows_stand_in_one_line_and_cancel_makes_room(page: Page, browser: Browser, address: str) -> None:
-    choose(page, "split", "long")
-    start(page, "one")
-    wait_for(page, rf"^one: \d+ of {LONG} videos, .* left")
-    other = open_batch(browser, address)
-    start(other, "two")
-    wait_for(other, r"^two is queued: 1 ahead, about (\d+:)?\d+:\d\d until it starts\.$")
-    other.click("#cancel")
-    wait_for(other, "^two was cancelled; 0 finished videos are kept")
-    start(other, "three")
-    wait_for(other, "^three is queued: 1 ahead, about ")
-    page.click("#cancel")
-    wait_for(page, "^one was cancelled; ")
-    wait_for(other, "^⚠ three: 4 videos, 1 of them failed")
-    assert (page.locator(STATUS).text_content() or "").startswith("one was cancelled; ")
     other.close()

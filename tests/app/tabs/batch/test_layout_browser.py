@@ -106,32 +106,22 @@ def test_a_refusal_below_start_is_gone_with_the_form_that_was_refused(page: Page
     problem.wait_for(state="hidden")
 
 
-def test_other_thresholds_of_a_video_of_a_split_are_there_again_after_a_reload(page: Page) -> None:
-    choose(page, "batch_runs", "late")
-    page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
-    page.locator("#videos [data-testid^=cell]", has_text="v1").first.click()
-    wait_for_status(page, "^v1 in the run late.* This is its worst moment")
-    page.wait_for_function("document.querySelector('.ss').inspect().cursor !== null")
-    assert page.locator(".ss-failure").is_visible(), "the failure of the worst moment is selected"
-    assert inspect(page)["tab"] == "rows"
-    page.fill("#update_threshold input[type=number]", "0.4")
-    wait_for_status(page, "^Done: the same run with speak 0.75, update 0.4, 12 frames")
-    wait_for_address(page, "video=v1&split=other&run=[0-9a-f]{12}&speak=0.75&update=0.4")
-    page.locator(".ss-canvas").focus()
-    page.keyboard.press("y")
-    page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Link copied.')")
-    page.reload()
-    wait_for_status(page, "^v1, 0:06, the earlier run")
-    page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v1'")
-    assert inspect(page)["runThresholds"] == {"speak": 0.75, "update": 0.4}
-
-
 def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison(page: Page) -> None:
     compare(page)
     wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
+    first = page.locator("#compared_failures tr[data-hint]").first
+    assert first.inner_text().split()[0] == "Failures"
+    above, turns = first.bounding_box(), page.locator("#turns").bounding_box()
+    assert above is not None
+    assert turns is not None
+    assert above["y"] < turns["y"]
+    heights = "[...document.querySelectorAll('#compared_failures tr[data-hint]')].map((row) => row.clientHeight)"
+    assert max(page.evaluate(heights)) < 35, "each score has one line"
     page.locator("#compared_videos [data-testid^=cell]", has_text="v1").first.click()
     wait_for_status(page, "^v1 in the run late, .*; the lanes of the run prompt are below. A is prompt, B is late.")
     page.wait_for_function("document.querySelector('.ss').inspect().cursor !== null")
+    assert page.locator(".ss-failure").is_visible(), "the failure of the worst moment is selected"
+    assert inspect(page)["tab"] == "rows"
     wait_for_address(page, "video=v1&saved=prompt&other=late&above=B&t=")
     assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
     origins = page.locator(".ss-origins summary").all_text_contents()
@@ -167,24 +157,6 @@ def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_
     wait_for_status(page, "^⚠ the link cannot be opened: there is no run 'gone'")
 
 
-def test_a_second_run_is_chosen_as_soon_as_a_linked_comparison_offers_it(page: Page) -> None:
-    compare(page)
-    wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    for second, first in (("later", "late"), ("late", "later")):
-        page.reload()
-        page.click("#other input")  # as soon as it can be clicked
-        offered = page.locator("[role=option]")
-        offered.first.wait_for()
-        names = {offered.nth(number).get_attribute("aria-label") for number in range(offered.count())}
-        assert names == {"prompt", first, second}
-        page.get_by_role("option", name=second, exact=True).click()
-        wait_for_status(page, f"^A is prompt, B is {second}; 3 videos", status="#compared [role=status]")
-        wait_for_address(page, f"tab=batch&view=Compare&shown=prompt&against={second}")
-    assert errors == []
-
-
 def test_back_to_the_batch_tab_keeps_its_form(page: Page) -> None:
     compare(page)
     wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
@@ -218,18 +190,6 @@ def test_back_from_a_tab_leads_to_the_tab_before_without_a_new_page(page: Page) 
     page.wait_for_function("!location.search.includes('tab=')")
     page.go_back()
     wait_for_address(page, "tab=reviews")  # also where it was open for a moment only
-
-
-def test_failures_are_the_first_that_is_compared(page: Page) -> None:
-    compare(page)
-    first = page.locator("#compared_failures tr[data-hint]").first
-    assert first.inner_text().split()[0] == "Failures"
-    above, turns = first.bounding_box(), page.locator("#turns").bounding_box()
-    assert above is not None
-    assert turns is not None
-    assert above["y"] < turns["y"]
-    heights = "[...document.querySelectorAll('#compared_failures tr[data-hint]')].map((row) => row.clientHeight)"
-    assert max(page.evaluate(heights)) < 35, "each score has one line"
 
 
 @pytest.mark.parametrize("width", [1024, 1920])

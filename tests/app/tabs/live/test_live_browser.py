@@ -1,6 +1,7 @@
 """The live tab in Chromium, with its fake camera."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,47 +11,26 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.pages.browser import NEEDS_CHROMIUM, open_browser, serve, wait_for_status
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 FAKE_CAMERA = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 NUM_FRAMES = "() => document.querySelector('#live_player .ss')?.unpacked?.()?.times.length ?? 0"
 
 
-@pytest.mark.slow
-def test_a_video_in_real_time_is_streamed_and_recorded(tiny_folder: Path, demo_manifest: Path, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as address, open_browser() as browser:
-        page = browser.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(address)
-        page.get_by_role("tab", name="Live").click()
-        first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 0.*/)?.[0]"
-        page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
-        page.click("#live_start")
-        page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 3")
-        assert page.evaluate("window.first").strip() == "frame 0", "a session has no length"
-        page.wait_for_function("document.querySelector('#live_monitor img').naturalWidth > 0")
-        assert "NaN" not in page.inner_text("#live_player .ss-now")
-        page.click("#live_stop")
-        page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
-        assert page.is_enabled("#live_open")
-        assert problems == []
-    (folder,) = runs.glob("live-*")
-    assert sorted(path.name for path in folder.iterdir() if path.suffix in (".mp4", ".json")) == [
-        f"{folder.name}.record.json",
-        "run.json",
-        "split.json",
-        "video.mp4",
-    ]
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
 
 
-@pytest.mark.slow
-def test_a_webcam_is_streamed_asked_and_opened_in_the_player(
-    tiny_folder: Path, demo_manifest: Path, tmp_path: Path
-) -> None:
-    runs = tmp_path / "runs"
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as address, open_browser(FAKE_CAMERA) as browser:
+@pytest.fixture(scope="module")
+def address(tiny_folder: Path, demo_manifest: Path, runs: Path) -> Iterator[str]:
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as url:
+        yield url
+
+
+def test_a_webcam_is_streamed_asked_and_opened_in_the_player(address: str, runs: Path) -> None:
+    before = set(runs.glob("live-*"))
+    with open_browser(FAKE_CAMERA) as browser:
         page = browser.new_page()
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -58,8 +38,12 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(
         page.wait_for_selector("#player .ss")
         page.get_by_role("tab", name="Live").click()
         page.get_by_role("radio", name="Webcam").check()
+        first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 0.*/)?.[0]"
+        page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
         page.click("#live_start")
         page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 4")
+        assert page.evaluate("window.first").strip() == "frame 0", "a session has no length"
+        assert "NaN" not in page.inner_text("#live_player .ss-now")
         assert page.evaluate("document.querySelector('#live_monitor video').videoWidth") > 0
         assert not page.is_visible("#live_monitor img")
         page.fill("#live_question :is(textarea, input)", "What is next?")
@@ -82,19 +66,16 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(
         page.wait_for_function("(lost) => document.querySelector('#live_status').innerText.includes(lost)", arg=lost)
         assert page.is_enabled("#live_start"), "it is ready again"
         assert problems == []
-    folder, _ = sorted(runs.glob("live-*"))
+    folder, _ = sorted(set(runs.glob("live-*")) - before)
     sample = read_split(RunFolder(folder).split_path()).samples[0]
     assert [turn.text for turn in sample.turns if turn.role == "user"] == ["What is next?"]
     assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["source"] == "webcam"
     assert len(RunFolder(folder).outputs(sample)) == sample.num_frames
 
 
-@pytest.mark.slow
-def test_a_session_is_in_the_address_and_asks_before_its_page_ends(
-    tiny_folder: Path, demo_manifest: Path, tmp_path: Path
-) -> None:
-    runs = tmp_path / "runs"
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as address, open_browser(FAKE_CAMERA) as browser:
+def test_a_session_is_in_the_address_and_asks_before_its_page_ends(address: str, runs: Path) -> None:
+    before = set(runs.glob("live-*"))
+    with open_browser(FAKE_CAMERA) as browser:
         page = browser.new_page()
         asked: list[str] = []
 
@@ -123,19 +104,13 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(
         page.wait_for_function("document.querySelector('.live-none')?.textContent.includes('was recorded as live-')")
         page.reload()
         assert asked == ["beforeunload"], "no session is lost now"
-        (folder,) = runs.glob("live-*")
+        (folder,) = set(runs.glob("live-*")) - before
         until_complete = f"document.querySelector('.live-none')?.textContent.includes('{folder.name}')"
         page.wait_for_function(until_complete)
 
 
-@pytest.mark.slow
-def test_a_session_whose_page_stays_is_named_when_gradio_loads_it_again(
-    tiny_folder: Path, demo_manifest: Path, tmp_path: Path
-) -> None:
-    with (
-        serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path) as address,
-        open_browser(FAKE_CAMERA) as browser,
-    ):
+def test_a_session_whose_page_stays_is_named_when_gradio_loads_it_again(address: str) -> None:
+    with open_browser(FAKE_CAMERA) as browser:
         page = browser.new_page()
         page.on("dialog", lambda dialog: dialog.dismiss())
         page.goto(address)

@@ -12,7 +12,9 @@ from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
 
 
 @pytest.mark.slow
-def test_the_same_settings_go_on_with_the_run_that_is_there(batches: BatchContext) -> None:
+def test_the_same_settings_go_on_with_the_run_that_is_there_and_others_reuse_the_embeddings(
+    batches: BatchContext,
+) -> None:
     start(batches, name="")
     (name,) = batches.run_names()
     wait_for(batches, name, "done")
@@ -21,18 +23,11 @@ def test_the_same_settings_go_on_with_the_run_that_is_there(batches: BatchContex
     wait_for(batches, name, "done")
     assert batches.run_names() == [name]
     assert (batches.runs / name / "v1.jsonl").stat().st_mtime_ns == before
-    start(batches, name="", speak=0.9)
-    assert len(batches.run_names()) == 2
-
-
-@pytest.mark.slow
-def test_another_threshold_reuses_the_embeddings(batches: BatchContext) -> None:
-    start(batches)
-    wait_for(batches, "a", "done")
     kept = {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES_FOLDER).iterdir()}
+    assert kept
     start(batches, name="b", speak=0.9)
     wait_for(batches, "b", "done")
-    assert len(kept) >= 1
+    assert len(batches.run_names()) == 2
     assert {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES_FOLDER).iterdir()} == kept
 
 

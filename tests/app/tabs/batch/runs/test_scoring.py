@@ -3,7 +3,9 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +29,7 @@ from stepscope.eval.metrics.videollm_online import LiveTurn, count_live
 from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, copies, no_java, write_split
+from tests.support.data.records import make_output
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context
 from tests.support.streams.fakes import count_letters
@@ -37,17 +40,8 @@ def repeat(sample: Sample, *, late: int = 0) -> list[FrameOutput]:
     texts = {frame_at(t.time_s, sample.fps) + late: t.text for t in sample.turns if t.role == "assistant"}
     state = initial_state(sample.steps, sample.initial_state)
     return [
-        FrameOutput(
-            frame_index=frame,
-            time_s=frame / sample.fps,
-            speak_prob=0.9 if frame in texts else 0.1,
-            update_prob=0.1,
-            response=texts.get(frame),
-            updates=(),
-            dst_state=state,
-            cache_tokens=1,
-            refreshed=False,
-            latency_ms=1.0,
+        make_output(
+            frame, fps=sample.fps, speak_prob=0.9 if frame in texts else 0.1, response=texts.get(frame), dst_state=state
         )
         for frame in range(sample.num_frames)
     ]
@@ -165,38 +159,37 @@ def matchings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-def test_an_opened_run_is_matched_once(context: AppContext, batches: BatchContext, matchings: Counter[str]) -> None:
-    open_run(context, batches, "usual")
-    assert matchings == {"find_match": 1, "match_updates": 1}
-
-
-def test_two_opened_runs_are_matched_once_each(
-    context: AppContext, batches: BatchContext, matchings: Counter[str]
-) -> None:
-    saved.open_moment(context, batches, None, "v0", names=("usual", "late"), open_at="worst")
-    assert matchings == {"find_match": 2, "match_updates": 2}
-
-
-def test_compared_runs_are_matched_once_each(batches: BatchContext, matchings: Counter[str]) -> None:
-    batches.compare("usual", "late", encode=count_letters)
-    assert matchings == {"find_match": 2, "match_updates": 2}
-
-
-def test_a_scored_run_is_matched_once(batches: BatchContext, matchings: Counter[str]) -> None:
+def rescore(_: AppContext, batches: BatchContext) -> None:
     with no_java() as scorer:
         score_run(batches.runs / "usual", batches.splits["split"], SCORING, encode=count_letters, scorer=scorer)
-    assert matchings == {"find_match": 1, "match_updates": 1}
+
+
+@pytest.mark.parametrize(
+    ("act", "num_runs"),
+    [
+        (partial(open_run, name="usual"), 1),
+        (partial(saved.open_moment, live=None, video_id="v0", names=("usual", "late"), open_at="worst"), 2),
+        (lambda _, batches: batches.compare("usual", "late", encode=count_letters), 2),
+        (rescore, 1),
+    ],
+    ids=["opened", "two opened", "compared", "scored"],
+)
+def test_a_run_is_matched_once(
+    context: AppContext,
+    batches: BatchContext,
+    matchings: Counter[str],
+    act: Callable[[AppContext, BatchContext], object],
+    num_runs: int,
+) -> None:
+    act(context, batches)
+    assert matchings == {"find_match": num_runs, "match_updates": num_runs}
 
 
 def test_a_job_matches_its_video_once_for_the_rows_and_the_tables(
     batches: BatchContext, matchings: Counter[str]
 ) -> None:
     job = Job(
-        folder=batches.runs / "new",
-        split=batches.splits["split"],
-        work=batches.work,
-        devices="cpu:1",
-        scoring=SCORING,
+        folder=batches.runs / "new", split=batches.splits["split"], work=batches.work, devices="cpu:1", scoring=SCORING
     )
     batches.jobs.submit(job)
     until = time.monotonic() + 300

@@ -1,4 +1,4 @@
-"""The Training tab in a browser: a split is checked, a training run is followed while it trains, texts stay texts."""
+"""The Training tab in a browser: a training run is followed while it trains, and texts stay texts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,6 @@ from playwright.sync_api import Browser, Page
 
 from tests.app.tabs.batch.test_batch_browser import choose, open_batch
 from tests.app.tabs.batch.training.test_training import HOSTILE, write_folder
-from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import NEEDS_CHROMIUM, serve, wait_for_status
 
 STATUS = "#training_said [role=status]"
@@ -24,12 +23,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(
-    tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory, runs: Path
-) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("split")
-    split = write_split(folder, *copies(demo_manifest, folder, 2))
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs, more=["--split", str(split)]) as url:
+def address(tiny_folder: Path, demo_manifest: Path, runs: Path) -> Iterator[str]:
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as url:
         yield url
 
 
@@ -42,18 +37,8 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     window.close()
 
 
-def first_cells(page: Page) -> list[str]:
-    return [text.strip() for text in page.locator("#training_clips [data-testid$='-0']").all_inner_texts()]
-
-
-def test_a_split_is_checked_before_hours_are_spent(page: Page) -> None:
-    choose(page, "training_source", "split: split")
-    wait_for_status(page, "^Checked from the annotations alone, .*Clips: 2 of 2 clips, ", status=STATUS)
-    assert [cell for cell in first_cells(page) if cell.startswith("v")] == ["v0", "v1"]
-    assert page.locator(CURVES).count() == 0, "there are no curves before training"
-
-
 def test_a_run_is_followed_until_it_ends_and_its_texts_are_not_markup(page: Page, runs: Path) -> None:
+    assert page.locator(CURVES).count() == 0, "there are no curves before training"
     choose(page, "training_source", "training run: tuned")
     wait_for_status(page, "^At step 150 of 200, .*2 have a problem and are listed first", status=STATUS)
     page.locator(CURVES).first.wait_for()

@@ -70,8 +70,18 @@ def test_keyboard_focus_has_a_ring(page: Page, tiny_page: str) -> None:
 
 def test_video_details_and_lanes_or_verdicts_are_seen_together(page: Page, tiny_page: str) -> None:
     open_page(page, tiny_page)
+    page.evaluate("""() => {
+        window.fonts_seen = new Set();
+        const paint = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (...more) {
+            window.fonts_seen.add(parseFloat(this.font));
+            return paint.apply(this, more);
+        };
+    }""")
     run(page)
     page.wait_for_selector(".ss-states")
+    page.wait_for_function("window.fonts_seen.size > 0")
+    assert min(page.evaluate("[...window.fonts_seen]")) >= 11, "no text of the lanes is smaller"
     for part in ("#video video", ".ss-now", ".ss-rows", ".ss-canvas"):
         box = page.locator(part).bounding_box()
         assert box is not None
@@ -89,18 +99,3 @@ def test_video_details_and_lanes_or_verdicts_are_seen_together(page: Page, tiny_
             assert box["x"] + box["width"] <= width
             assert box["y"] >= 0
             assert box["y"] + box["height"] <= height, (part, width)
-
-
-def test_no_text_of_the_lanes_is_smaller_than_11_px(page: Page, tiny_page: str) -> None:
-    open_page(page, tiny_page)
-    page.evaluate("""() => {
-        window.fonts_seen = new Set();
-        const paint = CanvasRenderingContext2D.prototype.fillText;
-        CanvasRenderingContext2D.prototype.fillText = function (...more) {
-            window.fonts_seen.add(parseFloat(this.font));
-            return paint.apply(this, more);
-        };
-    }""")
-    run(page)
-    page.wait_for_function("window.fonts_seen.size > 0")
-    assert min(page.evaluate("[...window.fonts_seen]")) >= 11

@@ -24,7 +24,7 @@ from stepscope.engine.records import FrameOutput
 from stepscope.engine.video.reader import OnDamage, warn_damaged
 from stepscope.eval.data.samples import Split
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.runs.folder import versions
+from stepscope.eval.runs.folder import signal_settings, versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,8 @@ class AppContext:
     def settings(self) -> Mapping[str, Any]:
         """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
         device = "cuda" if self.remote is not None else self.checkpoint.model.device.type
-        return {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}
+        known = {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}
+        return known | signal_settings(self.config)
 
     @property
     def opening_clip(self) -> Clip | None:

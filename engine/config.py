@@ -21,6 +21,7 @@ from stepscope.engine.decisions.policies import (
     convert_theta,
     find_policy,
 )
+from stepscope.engine.decisions.states import list_states
 from stepscope.engine.io.files import read_text
 
 IllegalUpdates = Literal["apply", "refuse"]
@@ -47,6 +48,12 @@ class StreamConfig:
     """The assistant updates the state when the probability is greater, in [0, 1]."""
     decision_policy: PolicyName = "heads"
     """How probabilities become decisions; engine/decisions/policies.toml describes the choices."""
+    states: str = "silence=</Silence>, standby=</Standby>, response=</Response>"
+    """Texts that the policies state-token and reserved-text read, and that the model writes at each frame."""
+    system_prompt: str = ""
+    """Text that replaces the first line of the system prompt, above goal and steps."""
+    frame_text: str = ""
+    """Text before each frame, with the fields {start} and {end} for its seconds, such as <{start:g}s-{end:g}s>."""
     max_updates_per_frame: int = 4
     """Maximum number of updates at one frame."""
     illegal_updates: IllegalUpdates = "apply"
@@ -101,7 +108,11 @@ class StreamConfig:
         _require(self.max_summary_tokens >= 1, "max_summary_tokens", self.max_summary_tokens, "at least 1")
         for name in ("draft_tokens", "kept_tokens"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        find_policy(self.decision_policy)
+        list_states(find_policy(self.decision_policy), self.states)
+        try:
+            self.frame_text.format(start=0.0, end=1.0)
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise ValueError(f"frame_text may have the fields {{start}} and {{end}} only; got {error}") from error
         for name, kind in (("illegal_updates", IllegalUpdates), ("context_strategy", ContextStrategy)):
             choices = get_args(kind)
             _require(getattr(self, name) in choices, name, getattr(self, name), f"one of {', '.join(choices)}")

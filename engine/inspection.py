@@ -113,7 +113,7 @@ def inspect_frame(
     shown = range(max(start.item, began.prompt_tokens), len(items))
     number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
     last = hidden[starts[number + 1] - 1][None]  # the decision is at the last token of the frame's image
-    spec = make_readout_spec(checkpoint, config.policy)
+    decision = items[number].decision if config.policy.reads_branches else None  # read behind the image
     root = trace.find_root(start.context)
     prompt_tokens = trace.starts[root].prompt_tokens
     prompt = [computed.item.piece for computed in trace.contexts[root][:prompt_tokens]]
@@ -123,7 +123,7 @@ def inspect_frame(
         prompt_tokens=prompt_tokens,
         first_frame=_find_first_frame(began, items),
         earlier_tokens=began.num_kept + starts[shown.start],
-        decision=read_decisions(checkpoint.model, last, spec)[0],
+        decision=decision or read_decisions(checkpoint.model, last, make_readout_spec(checkpoint, config.policy))[0],
         tokens=_inspect_tokens(checkpoint, hidden, items, starts, shown),
         forgotten=began.forgotten,
     )
@@ -152,7 +152,9 @@ def _forward_context(
     def feed(fed: Sequence[ComputedItem]) -> Tensor:
         pieces = [computed.item.piece for computed in fed]
         inputs = [by_frame[piece.frame_index] if isinstance(piece, Image) else piece for piece in pieces]
-        states: Tensor = model(embed_inputs(model, inputs)[None], cache)[0]
+        place = model.place(inputs, cache.next_position)
+        states: Tensor = model(embed_inputs(model, inputs)[None], cache, place and place[0])[0]
+        cache.ends += place[1] if place else []
         return states
 
     for number in range(trace.find_root(context), context):

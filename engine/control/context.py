@@ -91,7 +91,13 @@ class StreamContext:
         self, state: Mapping[str, str], *, summary: str | None = None, forgotten: Forgotten | None = None
     ) -> None:
         """Begin a new context: the system prompt is pending. Raises ``ContextError`` if it is too long."""
-        prompt = self._codec.schema(goal=self._task.goal, steps=self._task.steps, state=state, summary=summary)
+        prompt = self._codec.schema(
+            goal=self._task.goal,
+            steps=self._task.steps,
+            state=state,
+            summary=summary,
+            instructions=self._config.system_prompt,
+        )
         room = self._config.shorten_at - self._tokens_per_frame - self._count_reserved(summary) - 1
         if len(prompt) > room:
             raise ContextError(

@@ -21,16 +21,24 @@ from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, Fee
 from stepscope.engine.control.drafter import ResponseMemory
 from stepscope.engine.control.feeder import Feeder
 from stepscope.engine.control.prompt_codec import PromptCodec, count_overhead, count_summary
-from stepscope.engine.control.questions import SPEAK_QUESTION, STEP_QUESTIONS, list_update_questions
+from stepscope.engine.control.questions import (
+    SPEAK_QUESTION,
+    STEP_QUESTIONS,
+    StateReader,
+    decide_by_answers,
+    list_update_questions,
+)
 from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
+    Decision,
     FrameTimesRequest,
     PassCounts,
     Request,
 )
 from stepscope.engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.states import RESPONSE
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.errors import ContextError
 from stepscope.engine.records import Forgotten, FrameOutput, frame_at
@@ -71,11 +79,18 @@ class StreamController:
         is_traced: bool = False,
         reports_text: bool = False,
     ) -> None:
+        self.states = StateReader(config, codec) if config.policy.reads_states else None
+        if self.states is not None:
+            codec = self.states.codec
         self.task, self.config, self.codec = task, config, codec
         self.tokens_per_frame = tokens_per_frame
         self.state = initial_state(task.steps, task.initial_state)
         self.is_traced = is_traced
-        self.draft_buffer = DraftBuffer(tokens_per_frame, prior_trace=prior_run.trace if prior_run else None)
+        self.draft_buffer = DraftBuffer(
+            tokens_per_frame,
+            prior_trace=prior_run.trace if prior_run else None,
+            decide=decide_by_answers if self.states is None else self.states.decide,
+        )
         self.context = StreamContext(
             task,
             config=config,
@@ -152,8 +167,9 @@ class StreamController:
             assert image.decision is not None
             decision = image.decision
             turn, response = yield from self.generate_turn(frame, image)
+            signals, state = self.describe_state(decision, response)
             if response is None:
-                self.context.pending_ids += self.codec.frame_separator
+                self.context.pending_ids += self.speculator.frame_separator
             self.context.end_frame(has_user_turn=frame in self.user_ids)
             yield FrameOutput(
                 frame_index=frame,
@@ -168,6 +184,8 @@ class StreamController:
                 latency_ms=0.0,
                 legality=turn.legality,
                 forgotten=forgotten,
+                signals=signals,
+                state=state,
             )
             frame += 1
 
@@ -195,17 +213,31 @@ class StreamController:
         self.lookahead = min(self.config.lookahead, max(_MIN_LOOKAHEAD, self.num_silent_frames))
         return computed
 
+    def describe_state(self, decision: Decision, response: str | None) -> tuple[dict[str, float], str | None]:
+        """Return the probability of each state and the state at a frame, if any; draft it for the next frames."""
+        if self.states is None:
+            return {}, None
+        silent_state = self.states.find_silent_state(decision)
+        if response is None:
+            self.speculator.frame_separator = self.states.separators[silent_state]
+        signals = self.states.signals(decision)
+        return signals, (silent_state if response is None else RESPONSE) if signals else None
+
     def list_questions(self) -> tuple[tuple[int, ...], ...]:
         """Return the ids of the questions behind an image: whether to speak, and about the steps in the present state.
 
-        They are none unless the policy reads answers.
+        They are those of the states if the policy reads states, and none unless it reads either.
         """
+        if self.states is not None:
+            return self.states.branches
         if not self.asks:
             return ()
         texts = (SPEAK_QUESTION, *(question.text for question in list_update_questions(self.task.steps, self.state)))
         return tuple(map(self._encode_question, texts))
 
     def _count_question_tokens(self) -> int:
+        if self.states is not None:
+            return max(map(len, self.states.separators.values()))
         if not self.asks:
             return 0
         texts = [question.format(name=step.name) for step in self.task.steps for question in STEP_QUESTIONS]
@@ -217,7 +249,7 @@ class StreamController:
         Raises ``ContextError`` if the frame does not fit in any case.
         """
         context, forgotten = self.context, None
-        limit = self.room - len(self.user_ids.get(frame, ())) - self.tokens_per_frame
+        limit = self.room - self.speculator.count_text_tokens(frame) - self.tokens_per_frame
         if context.num_fed > 0 and (context.is_full or context.num_tokens > limit):
             if self.config.context_strategy == "none":
                 raise ContextError(

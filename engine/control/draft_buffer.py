@@ -18,11 +18,12 @@ The tokens of ``#2`` and ``#3`` were wasted; the outputs are those of frame-by-f
 """
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
+from stepscope.engine.control.questions import decide_by_answers
 from stepscope.engine.control.requests import (
     Answer,
     Branch,
@@ -54,7 +55,7 @@ class FeedItem:
     is_draft: bool = False
     """Whether it is a draft of a token that the model has yet to sample."""
     questions: tuple[tuple[int, ...], ...] = ()
-    """Ids of the questions behind the piece whose answers are its decisions: whether to speak, then about updates."""
+    """Ids of the questions or states behind the piece that give its decisions."""
     turn: TurnKind | None = None
     """The turn whose text it belongs to; None for all tokens that the model does not write."""
 
@@ -120,9 +121,16 @@ class DraftBuffer:
         tokens_per_frame: Tokens of an image.
         prior_trace: Trace of an earlier run of the same frames. Its results are reused up to the first item that
             differs.
+        decide: Returns the decision for the answers to all questions of an item.
     """
 
-    def __init__(self, tokens_per_frame: int, *, prior_trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        tokens_per_frame: int,
+        *,
+        prior_trace: Trace | None = None,
+        decide: Callable[[Sequence[float]], Decision] = decide_by_answers,
+    ) -> None:
         self.trace = Trace()
         self.counts = PassCounts()
         self.context_end = 0
@@ -130,6 +138,7 @@ class DraftBuffer:
         self._tokens_per_frame = tokens_per_frame
         self._unverified: deque[ComputedItem] = deque()
         self._prior_trace, self._num_contexts = prior_trace, 0
+        self._decide = decide
 
     @property
     def is_empty(self) -> bool:
@@ -247,8 +256,7 @@ class DraftBuffer:
             decision = next(decisions) if item.needs_decision else None
             token = next(tokens) if item.needs_token else None
             if item.questions:
-                speak_prob, *probs = islice(answers, len(item.questions))
-                decision = Decision(speak_prob=speak_prob, update_prob=max(probs, default=0.0), answers=tuple(probs))
+                decision = self._decide(tuple(islice(answers, len(item.questions))))
             self._unverified.append(ComputedItem(item=item, decision=decision, token=token))
         num_drafted = sum(item.is_draft for item in fed)
         num_tokens = self.context_end - num_cached + sum(len(branch.ids) for branch in branches)

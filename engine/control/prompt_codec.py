@@ -41,15 +41,27 @@ class PromptCodec(Protocol):
     """The tokens that ask for a summary of the context, placed as user turns are."""
 
     def schema(
-        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+        self,
+        *,
+        goal: str,
+        steps: Sequence[Step],
+        state: Mapping[str, str],
+        summary: str | None = None,
+        instructions: str = "",
     ) -> tuple[int, ...]:
-        """Return the ids of the system prompt, up to the first image, perhaps with a summary of the past."""
+        """Return the ids of the system prompt, up to the first image, perhaps with a summary of the past.
+
+        ``instructions`` replace the model's own beginning of it.
+        """
 
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
         """Return the ids of the user turns of one frame; if they are answered, up to the reply."""
 
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer. Raises ``ValueError`` if none can be asked."""
+
+    def state(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a state's text, in which special tokens count. Raises ``ValueError`` if it takes none."""
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text as the model writes it, for drafts."""

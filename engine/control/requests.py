@@ -44,12 +44,12 @@ class Decision:
     update_prob: float
     """Probability of a state update, in [0, 1]."""
     answers: tuple[float, ...] = ()
-    """Probability of yes for each question about an update; empty for other sources of decisions."""
+    """Probability of yes for each question about an update, or of each state; empty for other sources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Tokens of a question behind a position of a pass. They see the context up to there and themselves."""
+    """Tokens behind a position of a pass, of a question or a state. They see the context up to there and themselves."""
 
     position: int
     ids: tuple[int, ...]
@@ -74,7 +74,7 @@ class ForwardRequest:
     sample_positions: tuple[int, ...] = ()
     """Positions at which the next token is sampled, ascending."""
     branches: tuple[Branch, ...] = ()
-    """Questions, in the order of their positions; the cache does not keep them."""
+    """Questions or states, in the order of their positions; the cache does not keep them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class ForwardResult:
     tokens: tuple[int, ...] = ()
     """One sampled token id for each of ``sample_positions``."""
     answers: tuple[float, ...] = ()
-    """Probability of yes for each of ``branches``."""
+    """For each of ``branches``, the probability of yes, or the log-probability of the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

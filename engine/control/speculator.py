@@ -99,6 +99,8 @@ class Speculator:
     ) -> None:
         self.room = config.room if room is None else room
         self._list_questions = list_questions
+        self.frame_separator = codec.frame_separator
+        """The tokens that are drafted after a silent frame."""
         self.frames_end = 0
         """Frames before this index are known to exist."""
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
@@ -118,8 +120,17 @@ class Speculator:
         self._drafter.record_response(text, event=self._classify_event(turn), state=turn.state)
 
     def ids_before_image(self, frame: int) -> tuple[int, ...]:
-        """Return the ids of the user turns that precede the image of a frame."""
-        return () if self._codec.answers_user_turns else self._user_ids.get(frame, ())
+        """Return the ids of the texts that precede the image of a frame: user turns, and its time."""
+        turns = () if self._codec.answers_user_turns else self._user_ids.get(frame, ())
+        return (*turns, *self._frame_text_ids(frame))
+
+    def count_text_tokens(self, frame: int) -> int:
+        """Return the tokens of the user turns at a frame, and of its time."""
+        return len(self._user_ids.get(frame, ())) + len(self._frame_text_ids(frame))
+
+    def _frame_text_ids(self, frame: int) -> tuple[int, ...]:
+        text, fps = self._config.frame_text, self._config.fps
+        return self._codec.words(text.format(start=frame / fps, end=(frame + 1) / fps)) if text else ()
 
     def image_item(self, frame: int) -> FeedItem:
         """Return the image of a frame, with the values that are read there."""
@@ -136,16 +147,16 @@ class Speculator:
         buffer, codec = self._draft_buffer, self._codec
         if self._config.do_sample and not codec.response_opening:
             return  # a token is sampled at each image, so that drafts would use up random numbers
-        opening = codec.frame_separator if opening is None else opening
+        opening = self.frame_separator if opening is None else opening
         for frame in range(first, self.frames_end):
             if buffer.context_end + len(opening) >= self._config.shorten_at:
                 return
-            image, needed = self.image_item(frame), (*opening, *self._user_ids.get(frame, ()))
-            if buffer.context_end + buffer.count_tokens((*needed, image.piece)) > self.room:
+            image, num_needed = self.image_item(frame), len(opening) + self.count_text_tokens(frame)
+            if buffer.context_end + num_needed + buffer.count_tokens((image.piece,)) > self.room:
                 return
             yield from (FeedItem(piece=token) for token in (*opening, *self.ids_before_image(frame)))
             yield image
-            opening = codec.frame_separator
+            opening = self.frame_separator
             if codec.answers_user_turns and frame in self._user_ids:
                 return  # the answer is next
             if frame in self._prior_frames:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Signal = Literal["speak", "update"]
-SignalSource = Literal["heads", "silent-token", "most-likely-token", "answer", "signal"]
+SignalSource = Literal["heads", "silent-token", "most-likely-token", "answer", "state-token", "reserved-text", "signal"]
 Numbers = NDArray[np.float64]
 
 
@@ -66,12 +66,22 @@ class DecisionPolicy:
         if self.frames_in_a_row < 1:
             raise ValueError(f"policy {self.name}: frames_in_a_row must be at least 1; got {self.frames_in_a_row}")
         if self.has_updates and self.source not in ("heads", "answer", "signal"):
-            raise ValueError(f"policy {self.name}: a silent token gives no probability of an update")
+            raise ValueError(f"policy {self.name}: its source gives no probability of an update")
 
     @property
     def has_theta(self) -> bool:
-        """Whether its rule compares the probability of a silent token with theta; the threshold is 1 - theta."""
-        return self.source in ("silent-token", "most-likely-token")
+        """Whether its rule compares the probability of silence with theta; the threshold is 1 - theta."""
+        return self.source in ("silent-token", "most-likely-token", "reserved-text")
+
+    @property
+    def reads_states(self) -> bool:
+        """Whether it reads the probabilities of the texts of ``StreamConfig.states``."""
+        return self.source in ("state-token", "reserved-text")
+
+    @property
+    def reads_branches(self) -> bool:
+        """Whether it reads tokens behind a frame that are taken back."""
+        return self.reads_states or self.source == "answer"
 
     @property
     def kind(self) -> "type[TriggerCounter]":
@@ -126,7 +136,7 @@ class DecisionPolicy:
 
         Raises ``ValueError`` if the checkpoint lacks the token that the policy reads.
         """
-        if self.source in ("heads", "answer"):
+        if self.source == "heads" or self.reads_branches:
             return None
         if silent_id is None:
             raise ValueError(f"the policy {self.name} needs a checkpoint that names its silent token")

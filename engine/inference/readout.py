@@ -1,14 +1,18 @@
 """Reads decisions from hidden states: probabilities of the two heads, or of the silent token."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor
 
-from stepscope.engine.control.requests import Decision
+from stepscope.engine.control.requests import Branch, Decision
 from stepscope.engine.decisions.policies import DecisionPolicy
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.vision_language import VisionLanguageModel
+
+_MAX_ROWS: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,9 @@ class ReadoutSpec:
     """Whether silence must be the most likely token; else the probability of speaking is 1."""
     answer_ids: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     """The tokens of yes and of no, whose share of yes is the probability of speaking; None to read no answer."""
+    scored_after: int | None = None
+    """Tokens at the start of a branch whose own probability is not read, before those of a state; None to read the
+    answer behind a branch."""
     suppress_tokens: tuple[int, ...] = ()
     """Token ids that are never generated."""
     suppress_at_images: tuple[int, ...] = ()
@@ -33,6 +40,7 @@ def make_readout_spec(checkpoint: Checkpoint, policy: DecisionPolicy) -> Readout
         silent_id=checkpoint.token_to_read(policy),
         needs_most_likely=policy.source == "most-likely-token",
         answer_ids=checkpoint.answer_ids(policy),
+        scored_after=checkpoint.count_state_opening(policy),
         suppress_tokens=checkpoint.prompt.suppress_tokens,
         suppress_at_images=() if checkpoint.silent_id is None else (checkpoint.silent_id,),
     )
@@ -64,6 +72,35 @@ def decision_probs(
     if spec.needs_most_likely:
         silent = torch.where(logits.argmax(-1) == spec.silent_id, silent, torch.ones_like(silent))
     return silent, torch.zeros_like(silent)
+
+
+def read_branches(
+    model: VisionLanguageModel, hidden: Tensor, branches: Sequence[Branch], spec: ReadoutSpec
+) -> list[float]:
+    """Return for each branch the probability of yes behind it, or the log-probability of its state.
+
+    ``hidden [N, D]`` are the last hidden states at ``find_reads`` of each branch, in order.
+    """
+    if spec.scored_after is None:
+        return decision_probs(model, hidden, spec)[0].tolist()
+    ids = [list(branch.ids[spec.scored_after :]) for branch in branches]
+    targets = torch.tensor([token for one in ids for token in one], device=hidden.device)
+    logprobs = []
+    # a few rows at a time: the vocabularies of the hub have 150,000 tokens
+    for rows, wanted in zip(hidden.split(_MAX_ROWS), targets.split(_MAX_ROWS), strict=True):
+        logits = model.token_logits(rows)
+        logprobs.append(logits.gather(-1, wanted[:, None])[:, 0].double() - logits.logsumexp(-1).double())
+    return [float(part.sum()) for part in torch.cat(logprobs).cpu().split(list(map(len, ids)))]
+
+
+def find_reads(branch: Branch, spec: ReadoutSpec) -> tuple[tuple[int, ...], list[int]]:
+    """Return the ids of a branch to feed, and the positions among them that are read.
+
+    Example: the state ``8, 9`` behind the opening ``5, 6`` is read at 6 and 8; 9 is not fed.
+    """
+    if spec.scored_after is None:
+        return branch.ids, [len(branch.ids) - 1]
+    return branch.ids[:-1], list(range(spec.scored_after - 1, len(branch.ids) - 1))
 
 
 def read_silence(model: VisionLanguageModel, hidden: Tensor, *, silent_id: int | None) -> list[tuple[float, float]]:

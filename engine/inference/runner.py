@@ -26,7 +26,7 @@ from stepscope.engine.control.requests import (
 from stepscope.engine.errors import FeatureError
 from stepscope.engine.inference.cuda_graphs import CudaGraphRunner, has_nan
 from stepscope.engine.inference.packed import forward_packed
-from stepscope.engine.inference.readout import ReadoutSpec, read_decisions
+from stepscope.engine.inference.readout import ReadoutSpec, find_reads, read_branches, read_decisions
 from stepscope.engine.inference.sampler import Sampler
 from stepscope.engine.inference.static import Inputs
 from stepscope.engine.model.attention import shift_keys
@@ -202,7 +202,7 @@ def _forward_eager(
     runners: Sequence[Runner], pieces: Sequence[Inputs], requests: Sequence[ForwardRequest]
 ) -> list[ForwardResult]:
     """Run passes of any length. Branches are streams of their own, behind the one that they belong to."""
-    model = runners[0].model
+    model, spec = runners[0].model, runners[0].readout_spec
     streams = list[_Stream]()
     first_of = list[int]()
     for runner, one, request in zip(runners, pieces, requests, strict=True):
@@ -212,9 +212,10 @@ def _forward_eager(
         streams.append(_Stream(inputs=embed_inputs(model, one), cache=cache, reads=reads, place=place))
         for branch in request.branches:
             seen = cache.length + branch.position + 1
-            behind = model.place(branch.ids, place[1][branch.position] if place else seen)
-            embedded, view = embed_inputs(model, branch.ids), KVBranch(cache, length=seen)
-            streams.append(_Stream(inputs=embedded, cache=view, reads=[len(branch.ids) - 1], place=behind))
+            ids, at = find_reads(branch, spec)
+            behind = model.place(ids, place[1][branch.position] if place else seen)
+            view = KVBranch(cache, length=seen)
+            streams.append(_Stream(inputs=embed_inputs(model, ids), cache=view, reads=at, place=behind))
     read_positions = [stream.reads for stream in streams]
     if len(streams) == 1:
         only = streams[0]
@@ -232,10 +233,12 @@ def _forward_eager(
     by_stream = list(zip(first_of, requests, strict=True))
     decision_rows = [row_of[stream, at] for stream, request in by_stream for at in request.decision_positions]
     sample_rows = [row_of[stream, at] for stream, request in by_stream for at in request.sample_positions]
-    answer_rows = [row_of[n, stream.reads[0]] for n, stream in enumerate(streams) if isinstance(stream.cache, KVBranch)]
-    spec = runners[0].readout_spec
+    answer_rows = [
+        row_of[n, at] for n, stream in enumerate(streams) if isinstance(stream.cache, KVBranch) for at in stream.reads
+    ]
     decisions = iter(read_decisions(model, hidden[decision_rows], spec) if decision_rows else ())
-    answers = iter(read_decisions(model, hidden[answer_rows], spec) if answer_rows else ())
+    branches = [branch for request in requests for branch in request.branches]
+    answers = iter(read_branches(model, hidden[answer_rows], branches, spec) if branches else ())
     tokens: Iterator[int] = iter(())
     if sample_rows:
         logits = model.token_logits(hidden[sample_rows])
@@ -247,7 +250,7 @@ def _forward_eager(
         ForwardResult(
             decisions=tuple(islice(decisions, len(request.decision_positions))),
             tokens=tuple(islice(tokens, len(request.sample_positions))),
-            answers=tuple(answer.speak_prob for answer in islice(answers, len(request.branches))),
+            answers=tuple(islice(answers, len(request.branches))),
         )
         for request in requests
     ]

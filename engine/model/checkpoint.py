@@ -129,6 +129,16 @@ class Checkpoint:
         self.prompt.question("")
         return find_answer_ids(self.prompt.tokenizer)
 
+    def count_state_opening(self, policy: DecisionPolicy) -> int | None:
+        """Return the tokens that open a reply, for a policy that reads the states behind them; None for any other.
+
+        Raises ``ValueError`` if the checkpoint takes no states.
+        """
+        if not policy.reads_states:
+            return None
+        self.prompt.state("")
+        return len(self.prompt.response_opening)
+
     def describe_images(self) -> str:
         """Return how images are prepared, as one line of text; equal lines mean equal preparation."""
         text, framing = self.normalization.describe(), self.model.framing

@@ -35,12 +35,24 @@ class StreamPrompt(PromptCodec, Protocol):
         """Ids that are never generated within a turn."""
 
 
-def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None) -> str:
+_INSTRUCTIONS: Final = "You are a helpful assistant."
+
+
+def schema_text(
+    *,
+    goal: str,
+    steps: Sequence[Step],
+    state: Mapping[str, str],
+    summary: str | None = None,
+    instructions: str = "",
+) -> str:
     """Return the text of the system prompt: the goal, every step with its state, the state line, and a summary.
+
+    ``instructions`` replace the first line.
 
     Source: the plan's ``_build_updated_schema_prompt``, whose last line is that of the DST training data.
     """
-    lines = ["You are a helpful assistant."]
+    lines = [instructions.strip() or _INSTRUCTIONS]
     if goal.strip():
         lines += ["", f"Task: {_one_line(goal)}"]
     if steps:
@@ -124,10 +136,16 @@ class Prompt:
         self.summary_request = self.user_turn(SUMMARY_REQUEST)
 
     def schema(
-        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+        self,
+        *,
+        goal: str,
+        steps: Sequence[Step],
+        state: Mapping[str, str],
+        summary: str | None = None,
+        instructions: str = "",
     ) -> tuple[int, ...]:
         """Return the ids of the system prompt."""
-        return self.system(schema_text(goal=goal, steps=steps, state=state, summary=summary))
+        return self.system(schema_text(goal=goal, steps=steps, state=state, summary=summary, instructions=instructions))
 
     def system(self, text: str) -> tuple[int, ...]:
         """Return the ids of a system prompt with this text."""
@@ -144,6 +162,10 @@ class Prompt:
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
         return (*self.user_turn(text), *self.response_opening)
+
+    def state(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a state's text, in which special tokens count."""
+        return self._ids(text)
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text; special tokens in it are split into ordinary ones."""

@@ -17,7 +17,7 @@ from stepscope.engine.io.files import digest_file
 from stepscope.engine.model.checkpoint_folder import identify_model
 from stepscope.engine.model.devices import resolve_device
 from stepscope.eval.data.samples import Sample, Split
-from stepscope.eval.runs.folder import RunFolder, VideoRecord
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, signal_settings
 from stepscope.eval.runs.pools.local_pool import make_process_pool
 from stepscope.eval.runs.pools.ray_pool import is_cluster, join_cluster
 from stepscope.eval.runs.pools.scheduler import Backend, run_scheduler
@@ -115,6 +115,7 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         "device": torch.device(worker_specs[0].device).type,
         "devices": [spec.device for spec in worker_specs],
         "config": asdict(worker_config.config),
+        **signal_settings(worker_config.config),
         "live": worker_config.live,
         "kept_features": worker_config.features is not None,
         **({} if quantize == "none" else {"quantize": quantize}),

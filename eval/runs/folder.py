@@ -21,6 +21,7 @@ from urllib.parse import quote
 from stepscope.engine.config import IllegalUpdates, StreamConfig
 from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
 from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.decisions.states import describe_states
 from stepscope.engine.dialogue import STATES, fill_legality, initial_state
 from stepscope.engine.io.files import write_json
 from stepscope.engine.io.json_records import Amount, Count, short_repr
@@ -220,6 +221,12 @@ def read_policy(settings: Mapping[str, Any]) -> DecisionPolicy:
 def read_signal_specs(settings: Mapping[str, Any]) -> tuple[SignalSpec, ...]:
     """Return the descriptions of the named signals in the settings of a run."""
     return tuple(spec if isinstance(spec, SignalSpec) else SignalSpec(**spec) for spec in settings.get("signals") or ())
+
+
+def signal_settings(config: StreamConfig) -> dict[str, Any]:
+    """Return the descriptions of the named signals of a stream's settings as settings of a run; empty without any."""
+    specs = describe_states(config.policy, config.states)
+    return {"signals": [asdict(spec) for spec in specs]} if specs else {}
 
 
 def read_stream_config(settings: Mapping[str, Any], *, fps: float) -> StreamConfig:

@@ -24,7 +24,14 @@ from stepscope.engine.records import GAP_REASONS, FrameOutput, UserTurn, numbere
 from stepscope.engine.video.growing import finish_growing
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 from stepscope.eval.data.writers import write_samples
-from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
+from stepscope.eval.runs.folder import (
+    OWN_SPLIT,
+    RunFolder,
+    VideoRecord,
+    digest_sample,
+    output_path,
+    signal_settings,
+)
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.provenance import describe_questions
 
@@ -74,6 +81,7 @@ class LiveRecording:
             "device": device,
             "devices": [device],
             "config": asdict(config),
+            **signal_settings(config),
             "source": source,
             **(scoring or {}),
         }

@@ -23,7 +23,7 @@ from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.paths import ROOT
 from tests.support.streams.batches import stream_many
-from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
+from tests.support.streams.fakes import RESPONSE, STEPS, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
 from tests.support.streams.replays import run_with_drafts
 from tests.support.streams.streams import SHORT, TASK, between, decided, probs
 
@@ -131,6 +131,13 @@ class ProbRunner(ScriptedRunner):
         at = context[-1]
         prob = self.probs[at.frame_index] if isinstance(at, Image) else 0.0  # one update per frame
         return Decision(speak_prob=prob, update_prob=prob)
+
+    def _answer(self, ids: tuple[int, ...], context: list[int | Image]) -> float:
+        text, prob = self.codec.text(ids[1:]), self._decide(context).speak_prob
+        if ids[0] != RESPONSE:
+            return super()._answer(ids, context)
+        shares = {"</Silence>": 1 - prob, "</Standby>": 0.0, "</Response>": prob}
+        return math.log(shares[text]) if shares[text] else -math.inf
 
 
 @each_streamed_case

@@ -67,10 +67,16 @@ class HubPrompt:
         return (self._image_id,)
 
     def schema(
-        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+        self,
+        *,
+        goal: str,
+        steps: Sequence[Step],
+        state: Mapping[str, str],
+        summary: str | None = None,
+        instructions: str = "",
     ) -> tuple[int, ...]:
         """Return the ids of the system prompt, and of the opening of the first message."""
-        text = schema_text(goal=goal, steps=steps, state=state, summary=summary)
+        text = schema_text(goal=goal, steps=steps, state=state, summary=summary, instructions=instructions)
         return (*self._ids(self._before_system), *self.words(text), *self._ids(self._after_system))
 
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
@@ -80,6 +86,10 @@ class HubPrompt:
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
         return (*self.words(text), *self.response_opening)
+
+    def state(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a state's text, in which special tokens count."""
+        return self._ids(text)
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text; special tokens in it are split into ordinary ones."""

@@ -50,6 +50,10 @@ class _LlamaPrompt:
         """Raise ``ValueError``: the published assistants answer no questions behind a frame."""
         raise ValueError("the policy answer is for image-text models of the hub, not for a published assistant")
 
+    def state(self, text: str) -> tuple[int, ...]:
+        """Raise ``ValueError``: the published assistants write no states."""
+        raise ValueError("a policy of states is for image-text models of the hub, not for a published assistant")
+
     def find(self, token: str) -> int:
         """Return the id of a special token. Raises ``CheckpointError`` if it is missing."""
         token_id = find_token(self.tokenizer, token)
@@ -82,10 +86,16 @@ class VideoLLMOnlinePrompt(_LlamaPrompt):
         self.summary_request = self.user_turns([SUMMARY_REQUEST])
 
     def schema(
-        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+        self,
+        *,
+        goal: str,
+        steps: Sequence[Step],
+        state: Mapping[str, str],
+        summary: str | None = None,
+        instructions: str = "",
     ) -> tuple[int, ...]:
         """Return the ids of the published system prompt, which has no place for goal and steps."""
-        text = f"{_ONLINE_SYSTEM} {summary}" if summary else _ONLINE_SYSTEM
+        text = f"{instructions or _ONLINE_SYSTEM} {summary or ''}".rstrip()
         return (self.bos_id, *self.ids(f"{text}\n\n["))
 
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
@@ -118,7 +128,13 @@ class ProAssistPrompt(_LlamaPrompt):
         self.summary_request = self._message("system", SUMMARY_REQUEST)
 
     def schema(
-        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+        self,
+        *,
+        goal: str,
+        steps: Sequence[Step],
+        state: Mapping[str, str],
+        summary: str | None = None,
+        instructions: str = "",
     ) -> tuple[int, ...]:
         """Return the ids of the system prompt; goal and steps follow it as task knowledge.
 
@@ -127,9 +143,10 @@ class ProAssistPrompt(_LlamaPrompt):
         lines = [goal] if goal else []
         lines += [f"{number}. {step.name}" for number, step in enumerate(steps, start=1)]
         knowledge = ["Task knowledge: " + "\n".join(lines)] if lines else []
-        texts = [_PROASSIST_SYSTEM, *knowledge]
+        system = instructions or _PROASSIST_SYSTEM
+        texts = [system, *knowledge]
         if summary is not None:
-            texts = [" ".join([_PROASSIST_SYSTEM, summary, *knowledge])]
+            texts = [" ".join([system, summary, *knowledge])]
         return (self.bos_id, *(token for text in texts for token in self._message("system", text)))
 
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:

@@ -24,6 +24,12 @@ from tests.support.streams.replays import run_with_drafts
 from tests.support.streams.streams import assert_equal, decided
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
+
+
+def load_source(folder: Path, policy: str) -> Checkpoint:
+    return replace(load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"), trained_policy=policy)
+
+
 FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
     "smolvlm": tiny_checkpoint,
     "online-10": lambda folder: load_model(write_online(folder, terse=True), device="cpu"),
@@ -32,6 +38,8 @@ FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
     "proassist-5": lambda folder: load_model(write_proassist(folder, grid=2, adapters=2, terse=True), device="cpu"),
     "hub-qwen2_5": lambda folder: load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"),
     "hub-qwen3": lambda folder: load_model(write_hub(folder, "qwen3_vl"), device="cpu"),
+    "hub-states": lambda folder: load_source(folder, "state-token"),
+    "hub-reserved": lambda folder: load_source(folder, "reserved-text"),
     "proassist-head": lambda folder: load_model(write_proassist(folder, head="mlp", terse=True), device="cpu"),
 }
 
@@ -39,7 +47,9 @@ FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=[] if name in {"online-10", "proassist-5", "hub-qwen2_5"} else [pytest.mark.slow])
+        pytest.param(
+            name, marks=[] if name in {"online-10", "proassist-5", "hub-qwen2_5", "hub-states"} else [pytest.mark.slow]
+        )
         for name in FAMILIES
     ],
 )

@@ -57,10 +57,16 @@ class CharacterCodec:
     summary_request: tuple[int, ...] = tuple(ord(character) + 10 for character in "<sum>")
 
     def schema(
-        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+        self,
+        *,
+        goal: str,
+        steps: Sequence[Step],
+        state: Mapping[str, str],
+        summary: str | None = None,
+        instructions: str = "",
     ) -> tuple[int, ...]:
         states = ",".join(f"{step.id}={state[step.id]}" for step in steps)
-        return self.words(f"{goal}|{states}|" + (f"{summary}|" if summary is not None else ""))
+        return self.words(f"{instructions}{goal}|{states}|" + (f"{summary}|" if summary is not None else ""))
 
     def user_turn(self, text: str) -> tuple[int, ...]:
         return self.words(f"<{text}>")
@@ -70,6 +76,9 @@ class CharacterCodec:
 
     def question(self, text: str) -> tuple[int, ...]:
         return self.words(f"?{text}")
+
+    def state(self, text: str) -> tuple[int, ...]:
+        return self.words(text)
 
     def words(self, text: str) -> tuple[int, ...]:
         return tuple(ord(character) + 10 for character in text)

@@ -27,7 +27,12 @@ def settings(checkpoint: Checkpoint, *, share: float = 0.3) -> StreamConfig:
     prompt = checkpoint.prompt.schema(goal=TASK.goal, steps=STEPS, state={"S1": "in_progress", "S2": "not_started"})
     room = len(prompt) + 60 + 10 * checkpoint.model.tokens_per_frame
     config = StreamConfig(
-        max_new_tokens=7, max_update_tokens=5, max_seq_len=room + 60, reserved_seq_len=60, update_threshold=0.9
+        max_new_tokens=7,
+        max_update_tokens=5,
+        max_seq_len=room + 60,
+        reserved_seq_len=60,
+        update_threshold=0.9,
+        states="silence=no, standby=</Standby>, response=</Response>",
     )
     config = checkpoint.fit_config(config)
     silent = Streamer(checkpoint, replace(config, speak_threshold=1)).run(random_frames(checkpoint, NUM_FRAMES), TASK)

@@ -22,11 +22,13 @@ def between(probs: list[float], share: float) -> float:
 
 def decided(outputs: list[FrameOutput]) -> list[tuple[object, ...]]:
     """Return all values that must be exactly equal."""
-    return [(o.frame_index, o.response, o.updates, dict(o.dst_state), o.cache_tokens, o.refreshed) for o in outputs]
+    return [
+        (o.frame_index, o.response, o.updates, dict(o.dst_state), o.cache_tokens, o.refreshed, o.state) for o in outputs
+    ]
 
 
 def probs(outputs: list[FrameOutput]) -> Tensor:
-    return torch.tensor([(output.speak_prob, output.update_prob) for output in outputs])
+    return torch.tensor([(output.speak_prob, output.update_prob, *output.signals.values()) for output in outputs])
 
 
 def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:

@@ -16,9 +16,9 @@ export function exceeds(policy, signal, prob, threshold) {
   return hasSignal(policy, signal) && COMPARISONS[policy.comparison].exceeds(prob, threshold);
 }
 
-// Whether the rule compares the probability of a silent token with theta; the threshold is 1 - theta.
+// Whether the rule compares the probability of silence with theta; the threshold is 1 - theta.
 export function hasTheta(policy) {
-  return policy.source === "silent-token" || policy.source === "most-likely-token";
+  return ["silent-token", "most-likely-token", "reserved-text"].includes(policy.source);
 }
 
 // The theta of a speak threshold, or the speak threshold of a theta: to 12 digits, so that 0.725 gives 0.275 and back.

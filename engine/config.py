@@ -49,7 +49,10 @@ class StreamConfig:
     decision_policy: PolicyName = "heads"
     """How probabilities become decisions; engine/decisions/policies.toml describes the choices."""
     states: str = "silence=</Silence>, standby=</Standby>, response=</Response>"
-    """Texts that the policies state-token and reserved-text read, and that the model writes at each frame."""
+    """Texts that the policies of states and of a reserved reply read, and that the model writes at each frame."""
+    theta_step: float = 0.0
+    """Change of theta per token of a reply, in which the last token of a reserved reply is written only where its
+    probability exceeds theta; 0 permits it anywhere."""
     system_prompt: str = ""
     """Text that replaces the first line of the system prompt, above goal and steps."""
     frame_text: str = ""
@@ -102,6 +105,7 @@ class StreamConfig:
             check_threshold(getattr(self, name), name)
         for name in ("fps", "temperature", "top_p"):
             _require(0 < getattr(self, name) < float("inf"), name, getattr(self, name), "positive")
+        _require(abs(self.theta_step) < float("inf"), "theta_step", self.theta_step, "finite")
         _require(self.top_p <= 1, "top_p", self.top_p, "at most 1")
         for name in ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "prefill_frames", "lookahead"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")

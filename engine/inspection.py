@@ -123,7 +123,7 @@ def inspect_frame(
         prompt_tokens=prompt_tokens,
         first_frame=_find_first_frame(began, items),
         earlier_tokens=began.num_kept + starts[shown.start],
-        decision=decision or read_decisions(checkpoint.model, last, make_readout_spec(checkpoint, config.policy))[0],
+        decision=decision or read_decisions(checkpoint.model, last, make_readout_spec(checkpoint, config))[0],
         tokens=_inspect_tokens(checkpoint, hidden, items, starts, shown),
         forgotten=began.forgotten,
     )

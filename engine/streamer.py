@@ -45,7 +45,7 @@ class Streamer:
                 raise ValueError("sink-window needs a model whose rotary embedding does not depend on the length")
             if checkpoint.model.place((0,), 0) is not None:
                 raise ValueError("sink-window needs a model whose positions are the places in its context")
-        self.readout_spec = make_readout_spec(checkpoint, self.config.policy)
+        self.readout_spec = make_readout_spec(checkpoint, self.config)
 
     def run(
         self,

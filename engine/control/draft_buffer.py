@@ -56,6 +56,8 @@ class FeedItem:
     """Whether it is a draft of a token that the model has yet to sample."""
     questions: tuple[tuple[int, ...], ...] = ()
     """Ids of the questions or states behind the piece that give its decisions."""
+    step: int = -1
+    """Tokens of a reply before the one that is sampled here; -1 outside a reply."""
     turn: TurnKind | None = None
     """The turn whose text it belongs to; None for all tokens that the model does not write."""
 
@@ -228,6 +230,7 @@ class DraftBuffer:
         self.context_end = num_cached
         fed: list[FeedItem] = []
         decision_positions, sample_positions, branches = list[int](), list[int](), list[Branch]()
+        sample_steps = list[int]()
         last_frame = frame
         for source in (recomputed, items, drafts):
             for item in source:
@@ -238,6 +241,7 @@ class DraftBuffer:
                     decision_positions.append(last_position)
                 if item.needs_token:
                     sample_positions.append(last_position)
+                    sample_steps.append(item.step)
                 branches += [Branch(position=last_position, ids=ids) for ids in item.questions]
                 if isinstance(item.piece, Image):
                     last_frame = max(last_frame, item.piece.frame_index)
@@ -247,6 +251,7 @@ class DraftBuffer:
             frames=range(frame, last_frame + 1),
             decision_positions=tuple(decision_positions),
             sample_positions=tuple(sample_positions),
+            sample_steps=tuple(sample_steps),
             branches=tuple(branches),
         )
         assert isinstance(result, ForwardResult)

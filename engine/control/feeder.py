@@ -67,7 +67,8 @@ class Feeder:
             self.context.pending_ids = [first]
         while len(ids) < max_tokens:
             drafts = self.speculator.draft_text(turn, kind, ids)
-            items = self.pending_items(needs_token=True, kind=kind if ids else None)
+            step = len(ids) if kind == "response" else -1
+            items = self.pending_items(needs_token=True, kind=kind if ids else None, step=step)
             computed = yield from self.forward(items, drafts, frame=turn.frame)
             assert computed.token is not None
             if computed.token == self.codec.eos_id:
@@ -102,9 +103,14 @@ class Feeder:
         return (yield from self.generate_text(turn, "summary", self.config.max_summary_tokens, first=first))
 
     def pending_items(
-        self, *, needs_decision: bool = False, needs_token: bool = False, kind: TurnKind | None = None
+        self,
+        *,
+        needs_decision: bool = False,
+        needs_token: bool = False,
+        kind: TurnKind | None = None,
+        step: int = -1,
     ) -> list[FeedItem]:
         """Return the pending tokens as items; the values are read at the last one, a token of a turn of ``kind``."""
         *front, last = self.context.pending_ids
-        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token, turn=kind)
+        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token, step=step, turn=kind)
         return [*(FeedItem(piece=token) for token in front), last_item]

@@ -73,6 +73,8 @@ class ForwardRequest:
     """Positions at which the decisions are read, ascending."""
     sample_positions: tuple[int, ...] = ()
     """Positions at which the next token is sampled, ascending."""
+    sample_steps: tuple[int, ...] = ()
+    """For each of ``sample_positions``, the tokens of a reply before the sampled one; -1 outside a reply."""
     branches: tuple[Branch, ...] = ()
     """Questions or states, in the order of their positions; the cache does not keep them."""
 

@@ -178,7 +178,7 @@ class Speculator:
             return False
         for kind, ids in turns:
             yield from self._open_turn(kind)
-            yield from (FeedItem(piece=token, needs_token=True, is_draft=True, turn=kind) for token in ids)
+            yield from (_draft_item(token, kind, step) for step, token in enumerate(ids, start=1))
             yield from self._close_turn(kind)
         return True
 
@@ -186,7 +186,8 @@ class Speculator:
         """Yield the opening of a turn; the first token of its text is read at the last one."""
         opening = self._codec.update_opening if kind == "update" else self._codec.response_opening
         for number, token in enumerate(opening, start=1):
-            yield FeedItem(piece=token, needs_token=number == len(opening))
+            step = 0 if kind == "response" else -1
+            yield FeedItem(piece=token, needs_token=number == len(opening), step=step)
 
     def _close_turn(self, kind: TurnKind, *, is_draft: bool = True) -> Iterator[FeedItem]:
         """Yield the end of a turn, if it enters the context."""
@@ -218,7 +219,7 @@ class Speculator:
             if len(ids) + num_drafted == max_tokens - 1 and not self._codec.feeds_eos:
                 return  # the last token of a text at its limit is not fed
             num_drafted += 1
-            yield FeedItem(piece=token, needs_token=True, is_draft=True, turn=kind)
+            yield _draft_item(token, kind, len(ids) + num_drafted)
             if len(ids) + num_drafted == max_tokens:  # closed by an <eos> that is not sampled
                 is_ended = True
                 yield from self._close_turn(kind, is_draft=False)
@@ -269,6 +270,11 @@ class Speculator:
         if turn.updates:
             return classify_update(turn.updates[-1])
         return "user" if turn.frame in self._user_ids else "frame"
+
+
+def _draft_item(token: int, kind: TurnKind, step: int) -> FeedItem:
+    step = step if kind == "response" else -1
+    return FeedItem(piece=token, needs_token=True, is_draft=True, step=step, turn=kind)
 
 
 def _index_prior_run(prior_run: PriorRun, codec: PromptCodec, config: StreamConfig) -> dict[int, _PriorFrame]:

@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Signal = Literal["speak", "update"]
-SignalSource = Literal["heads", "silent-token", "most-likely-token", "answer", "state-token", "reserved-text", "signal"]
+SignalSource = Literal[
+    "heads", "silent-token", "most-likely-token", "answer", "state-token", "reserved-text", "most-likely-text", "signal"
+]
 Numbers = NDArray[np.float64]
 
 
@@ -71,12 +73,17 @@ class DecisionPolicy:
     @property
     def has_theta(self) -> bool:
         """Whether its rule compares the probability of silence with theta; the threshold is 1 - theta."""
-        return self.source in ("silent-token", "most-likely-token", "reserved-text")
+        return self.source in ("silent-token", "most-likely-token") or self.reads_reserved_text
+
+    @property
+    def reads_reserved_text(self) -> bool:
+        """Whether it reads the text of silence alone."""
+        return self.source in ("reserved-text", "most-likely-text")
 
     @property
     def reads_states(self) -> bool:
         """Whether it reads the probabilities of the texts of ``StreamConfig.states``."""
-        return self.source in ("state-token", "reserved-text")
+        return self.source == "state-token" or self.reads_reserved_text
 
     @property
     def reads_branches(self) -> bool:

@@ -32,7 +32,7 @@ def list_states(policy: DecisionPolicy, text: str) -> dict[str, str]:
     if not policy.reads_states:
         return {}
     states = parse_states(text)
-    if policy.source == "reserved-text":
+    if policy.reads_reserved_text:
         return {SILENCE: states[SILENCE]}
     if RESPONSE not in states:
         raise ValueError(f"states must have {RESPONSE} for the policy {policy.name}; got {', '.join(states)}")

@@ -7,8 +7,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import Branch, Decision
-from stepscope.engine.decisions.policies import DecisionPolicy
+from stepscope.engine.decisions.states import SILENCE, parse_states
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
@@ -28,19 +29,28 @@ class ReadoutSpec:
     scored_after: int | None = None
     """Tokens at the start of a branch whose own probability is not read, before those of a state; None to read the
     answer behind a branch."""
+    needs_most_likely_text: bool = False
+    """Whether a state has a probability only if each of its tokens is the most likely one."""
+    silence_id: int | None = None
+    """The token that a reply has only above a threshold that changes with its length; None for no such token."""
     suppress_tokens: tuple[int, ...] = ()
     """Token ids that are never generated."""
     suppress_at_images: tuple[int, ...] = ()
     """Token ids that open no turn: they are not generated where a decision is read, too."""
 
 
-def make_readout_spec(checkpoint: Checkpoint, policy: DecisionPolicy) -> ReadoutSpec:
-    """Return how a policy reads a checkpoint. Raises ``ValueError`` if it cannot."""
+def make_readout_spec(checkpoint: Checkpoint, config: StreamConfig) -> ReadoutSpec:
+    """Return how the policy of a stream reads a checkpoint. Raises ``ValueError`` if it cannot."""
+    policy, silence_id = config.policy, None
+    if policy.reads_reserved_text and config.theta_step:
+        silence_id = checkpoint.prompt.state(parse_states(config.states)[SILENCE])[-1]
     return ReadoutSpec(
         silent_id=checkpoint.token_to_read(policy),
         needs_most_likely=policy.source == "most-likely-token",
         answer_ids=checkpoint.answer_ids(policy),
         scored_after=checkpoint.count_state_opening(policy),
+        needs_most_likely_text=policy.source == "most-likely-text",
+        silence_id=silence_id,
         suppress_tokens=checkpoint.prompt.suppress_tokens,
         suppress_at_images=() if checkpoint.silent_id is None else (checkpoint.silent_id,),
     )
@@ -89,7 +99,10 @@ def read_branches(
     # a few rows at a time: the vocabularies of the hub have 150,000 tokens
     for rows, wanted in zip(hidden.split(_MAX_ROWS), targets.split(_MAX_ROWS), strict=True):
         logits = model.token_logits(rows)
-        logprobs.append(logits.gather(-1, wanted[:, None])[:, 0].double() - logits.logsumexp(-1).double())
+        logprob = logits.gather(-1, wanted[:, None])[:, 0].double() - logits.logsumexp(-1).double()
+        if spec.needs_most_likely_text:
+            logprob[logits.argmax(-1) != wanted] = -torch.inf
+        logprobs.append(logprob)
     return [float(part.sum()) for part in torch.cat(logprobs).cpu().split(list(map(len, ids)))]
 
 

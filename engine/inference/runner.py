@@ -69,7 +69,9 @@ class Runner:
     ) -> None:
         self.model, self.config = model, config
         self.readout_spec = readout_spec or ReadoutSpec()
-        self.sampler = Sampler(config, suppress_tokens=self.readout_spec.suppress_tokens)
+        self.sampler = Sampler(
+            config, suppress_tokens=self.readout_spec.suppress_tokens, silence_id=self.readout_spec.silence_id
+        )
         self.cache = cache or KVCache(model.num_layers)
         self.new_questions: dict[int, tuple[str, ...]] = {}
         """Questions of frames that were fetched since the dictionary was last cleared, by frame."""
@@ -162,8 +164,9 @@ def forward_batch(
     """
     for runner, request in zip(runners, requests, strict=True):
         runner.cache.crop_to(request.num_cached)
-    if graph_runner is not None and not any(request.branches for request in requests):
-        caches, readout_spec = [runner.cache for runner in runners], runners[0].readout_spec
+    readout_spec, has_branches = runners[0].readout_spec, any(request.branches for request in requests)
+    if graph_runner is not None and not has_branches and readout_spec.silence_id is None:
+        caches = [runner.cache for runner in runners]
         results = graph_runner.run(inputs, caches, requests, readout_spec=readout_spec)
         if results is not None:
             for runner, result in zip(runners, results, strict=True):
@@ -257,8 +260,9 @@ def _forward_eager(
 
 
 def _sample(runners: Sequence[Runner], requests: Sequence[ForwardRequest], logits: Tensor) -> list[int]:
-    """Return the next tokens of all streams: greedy ones in one step, sampled ones with each stream's own seed."""
-    if not runners[0].config.do_sample:
+    """Return the next tokens of all streams: greedy ones in one step, others with each stream's own settings."""
+    if not runners[0].config.do_sample and runners[0].readout_spec.silence_id is None:
         return list(runners[0].sampler.sample(logits))
     parts = logits.split([len(request.sample_positions) for request in requests])
-    return [token for runner, part in zip(runners, parts, strict=True) for token in runner.sampler.sample(part)]
+    sampled = zip(runners, parts, requests, strict=True)
+    return [token for runner, part, request in sampled for token in runner.sampler.sample(part, request.sample_steps)]

@@ -136,6 +136,8 @@ class ScriptedRunner:
             self.context += [piece] * (self.tokens_per_frame if isinstance(piece, Image) else 1)
         self.max_length = max(self.max_length, len(self.context))
         context = self.context
+        before = [context[: request.num_cached + at + 1] for at in request.sample_positions]
+        assert list(request.sample_steps) == list(map(self._count_reply, before))
         return ForwardResult(
             decisions=tuple(self._decide(context[: request.num_cached + at + 1]) for at in request.decision_positions),
             tokens=tuple(self._sample(context[: request.num_cached + at + 1]) for at in request.sample_positions),
@@ -177,6 +179,17 @@ class ScriptedRunner:
             elif is_update and token != self.codec.eos_id:
                 written[-1] = [*written[-1], token]
         return self.turns.get(image.frame_index, ((), None))[0], [tuple(ids) for ids in written]
+
+    def _count_reply(self, context: list[int | Image]) -> int:
+        """Return the tokens of the reply at the end of a context; -1 in an update or a summary."""
+        codec = self.codec
+        openings = (codec.update_id, codec.response_id)
+        place = next(n for n in range(len(context) - 1, -1, -1) if context[n] in openings)
+        asked = place - self.tokens_per_frame
+        is_summary = tuple(context[asked - len(codec.summary_request) : asked]) == codec.summary_request
+        state, written = codec.words("</Response>"), tuple(context[place + 1 :])
+        is_after_state = written[: len(state)] == state
+        return -1 if context[place] == codec.update_id or is_summary else len(written) - is_after_state * len(state)
 
     def _sample(self, context: list[int | Image]) -> int:
         """Return the planned token; after a deviation from the plan, end the turn."""

@@ -32,6 +32,7 @@ def settings(checkpoint: Checkpoint, *, share: float = 0.3) -> StreamConfig:
         max_seq_len=room + 60,
         reserved_seq_len=60,
         update_threshold=0.9,
+        theta_step=-0.002,
         states="silence=no, standby=</Standby>, response=</Response>",
     )
     config = checkpoint.fit_config(config)

@@ -18,7 +18,7 @@ export function exceeds(policy, signal, prob, threshold) {
 
 // Whether the rule compares the probability of silence with theta; the threshold is 1 - theta.
 export function hasTheta(policy) {
-  return ["silent-token", "most-likely-token", "reserved-text"].includes(policy.source);
+  return ["silent-token", "most-likely-token", "reserved-text", "most-likely-text"].includes(policy.source);
 }
 
 // The theta of a speak threshold, or the speak threshold of a theta: to 12 digits, so that 0.725 gives 0.275 and back.

@@ -65,7 +65,7 @@ def stream_contexts(checkpoint: Checkpoint, config: StreamConfig) -> Iterator[tu
     """Yield each output with the tokens of the KV cache and those that wait; a picture is its frame at each token."""
     codec, size = checkpoint.prompt, checkpoint.model.tokens_per_frame
     controller = StreamController(TASK, config=config, codec=codec, tokens_per_frame=size)
-    spec = make_readout_spec(checkpoint, config.policy)
+    spec = make_readout_spec(checkpoint, config)
     runner = Runner(checkpoint.model, config, features=list(random_frames(checkpoint, 40)), readout_spec=spec)
     cached: list[ContextPiece] = []
 

@@ -19,6 +19,7 @@ from stepscope.engine.decisions.policies import (
     Signal,
     TriggerCounter,
     convert_theta,
+    count_frames,
     find_policy,
 )
 from stepscope.engine.decisions.states import list_states
@@ -57,6 +58,9 @@ class StreamConfig:
     """Text that replaces the first line of the system prompt, above goal and steps."""
     frame_text: str = ""
     """Text before each frame, with the fields {start} and {end} for its seconds, such as <{start:g}s-{end:g}s>."""
+    ask_every_s: float = 0.0
+    """Time from one frame at which the policy answer asks to the next, in seconds; 0 asks at every frame. The frames
+    between have no probabilities and are silent."""
     max_updates_per_frame: int = 4
     """Maximum number of updates at one frame."""
     illegal_updates: IllegalUpdates = "apply"
@@ -110,6 +114,7 @@ class StreamConfig:
         for name in ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "prefill_frames", "lookahead"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(self.max_summary_tokens >= 1, "max_summary_tokens", self.max_summary_tokens, "at least 1")
+        _require(0 <= self.ask_every_s < math.inf, "ask_every_s", self.ask_every_s, "at least 0")
         for name in ("draft_tokens", "kept_tokens"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         list_states(find_policy(self.decision_policy), self.states)
@@ -140,6 +145,13 @@ class StreamConfig:
     def threshold(self, signal: Signal) -> float:
         """Return the threshold of a signal."""
         return self.speak_threshold if signal == "speak" else self.update_threshold
+
+    def decides_at(self, frame: int) -> bool:
+        """Return whether a frame has decisions: each has, unless the policy asks less often.
+
+        Example: at 2 frames/s with ``ask_every_s`` 1.2, the frames 0, 3, 6, ... are asked about.
+        """
+        return self.policy.source != "answer" or frame % count_frames(self.ask_every_s, self.fps) == 0
 
     def count_triggers(self, signal: Signal) -> TriggerCounter:
         """Return a new counter that decides a signal frame by frame."""

@@ -170,8 +170,10 @@ def unknown_output(index: int, *, fps: float, dst_state: Mapping[str, str]) -> F
 _NAMES = tuple(FrameOutput.__dataclass_fields__)
 
 
-def check_probs(output: FrameOutput) -> FrameOutput:
-    """Return the output unchanged. Raises ``EngineError`` if a probability is nan, which permits no decision."""
+def check_probs(output: FrameOutput, *, has_decisions: bool) -> FrameOutput:
+    """Return the output unchanged. Raises ``EngineError`` if a probability is nan at a frame that has decisions."""
+    if not has_decisions:
+        return output
     if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
         raise EngineError(
             f"frame {output.frame_index} has the probability nan: the weights are damaged, or the dtype has too little "

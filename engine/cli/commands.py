@@ -44,8 +44,9 @@ def run(options: RunOptions) -> None:
     else:
         frames = encode(checkpoint, read_frames(options.video, fps=config.fps, device=device))
         expected = round(probe(options.video).duration_s * config.fps)
-    outputs = Streamer(checkpoint, config).run(frames, task)
-    count = write_outputs(options.out, map(check_probs, _progress(outputs, expected)))
+    outputs = _progress(Streamer(checkpoint, config).run(frames, task), expected)
+    checked = (check_probs(one, has_decisions=config.decides_at(one.frame_index)) for one in outputs)
+    count = write_outputs(options.out, checked)
     print(f"{format_count(count, 'frame')} written to {options.out}")
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
         print(f"warning: the user turn at {turn.time_s:g} s is after the end of the video; skipped", file=sys.stderr)

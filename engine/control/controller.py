@@ -9,6 +9,7 @@ defines streaming frame by frame and token by token. A pass may also carry draft
 of a turn (see ``engine.control.draft_buffer``). Drafts change the number of passes and nothing else.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -43,6 +44,8 @@ from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.errors import ContextError
 from stepscope.engine.records import Forgotten, FrameOutput, frame_at
 
+_UNDECIDED = Decision(speak_prob=math.nan, update_prob=math.nan)
+"""The decision at a frame without questions."""
 _MIN_LOOKAHEAD = 8
 """Frames per pass after a trigger; it then grows with the number of silent frames since."""
 _MAX_PRIOR_FRAMES = 512
@@ -164,8 +167,7 @@ class StreamController:
             if self.is_traced:
                 self.draft_buffer.mark_frame(frame)
             image = yield from self.step(frame)
-            assert image.decision is not None
-            decision = image.decision
+            decision = image.decision or _UNDECIDED
             turn, response = yield from self.generate_turn(frame, image)
             signals, state = self.describe_state(decision, response)
             if response is None:
@@ -223,14 +225,14 @@ class StreamController:
         signals = self.states.signals(decision)
         return signals, (silent_state if response is None else RESPONSE) if signals else None
 
-    def list_questions(self) -> tuple[tuple[int, ...], ...]:
+    def list_questions(self, frame: int) -> tuple[tuple[int, ...], ...]:
         """Return the ids of the questions behind an image: whether to speak, and about the steps in the present state.
 
-        They are those of the states if the policy reads states, and none unless it reads either.
+        They are those of the states if the policy reads states, and none at a frame that has no decisions.
         """
         if self.states is not None:
             return self.states.branches
-        if not self.asks:
+        if not self.asks or not self.config.decides_at(frame):
             return ()
         texts = (SPEAK_QUESTION, *(question.text for question in list_update_questions(self.task.steps, self.state)))
         return tuple(map(self._encode_question, texts))
@@ -274,8 +276,7 @@ class StreamController:
         self, frame: int, image: ComputedItem
     ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
         """Generate the updates and the response that the decisions at an image trigger, or a user turn demands."""
-        config, decision = self.config, image.decision
-        assert decision is not None
+        config, decision = self.config, image.decision or _UNDECIDED
         should_speak = self.speaking.add(decision.speak_prob) or frame in self.question_frames
         should_update = self.updating.add(decision.update_prob)
         question = self.user_ids.get(frame) if self.codec.answers_user_turns else None

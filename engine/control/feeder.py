@@ -94,10 +94,11 @@ class Feeder:
         ids = (*context.pending_ids, *(() if codec.answers_user_turns else request))
         image = self.speculator.image_item(last)
         computed = yield from self.forward([*(FeedItem(piece=token) for token in ids), image], iter(()), frame=frame)
-        assert computed.decision is not None
         context.pending_ids += request if codec.answers_user_turns else codec.response_opening
-        if not context.pending_ids and computed.decision.speak_prob < _MIN_SUMMARY_PROB:
-            return ""
+        if not context.pending_ids:
+            assert computed.decision is not None, "a model that asks opens its replies"
+            if computed.decision.speak_prob < _MIN_SUMMARY_PROB:
+                return ""
         turn = AssistantTurn(frame=frame, should_speak=True, state={})
         first = None if context.pending_ids else computed.token
         return (yield from self.generate_text(turn, "summary", self.config.max_summary_tokens, first=first))

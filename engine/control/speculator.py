@@ -80,7 +80,7 @@ class Speculator:
         draft_buffer: The buffer whose passes the drafts extend.
         prior_run: An earlier run.
         room: Maximum context length after an image; by default that of the settings.
-        list_questions: Returns the ids of the questions behind an image; by default none.
+        list_questions: Returns the ids of the questions behind the image of a frame; by default none.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Speculator:
         draft_buffer: DraftBuffer,
         prior_run: PriorRun | None = None,
         room: int | None = None,
-        list_questions: Callable[[], tuple[tuple[int, ...], ...]] = tuple,
+        list_questions: Callable[[int], tuple[tuple[int, ...], ...]] = lambda _: (),
     ) -> None:
         self.room = config.room if room is None else room
         self._list_questions = list_questions
@@ -134,10 +134,11 @@ class Speculator:
 
     def image_item(self, frame: int) -> FeedItem:
         """Return the image of a frame, with the values that are read there."""
-        questions = self._list_questions()
+        questions = self._list_questions(frame)
         needs_token = not self._codec.response_opening
         piece = Image(frame_index=frame)
-        return FeedItem(piece=piece, needs_decision=not questions, needs_token=needs_token, questions=questions)
+        needs_decision = self._config.policy.source != "answer"
+        return FeedItem(piece=piece, needs_decision=needs_decision, needs_token=needs_token, questions=questions)
 
     def draft_frames(self, first: int, *, opening: tuple[int, ...] | None = None) -> Iterator[FeedItem]:
         """Yield the known frames from ``first`` on as silent ones, until the context is full.

@@ -247,7 +247,8 @@ class LiveSession:
                 if self.on_text is not None:
                     self.on_text(self.text_progress)
             if event.output is not None:
-                self._add(check_probs(event.output), frames)
+                has_decisions = self.config.decides_at(event.output.frame_index)
+                self._add(check_probs(event.output, has_decisions=has_decisions), frames)
 
     def _add(self, output: FrameOutput, frames: ModelFrames) -> None:
         """Count a decided frame, and report its output under the index of its instant."""

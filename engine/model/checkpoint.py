@@ -27,6 +27,7 @@ from stepscope.engine.model.heads import add_heads, add_tokens
 from stepscope.engine.model.hub.layout import POLICY, is_hub_model
 from stepscope.engine.model.hub.loading import load_hub_model
 from stepscope.engine.model.hub.model import HubModel
+from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.identity import (
     ModelIdentity,
     digest_encoder,
@@ -148,7 +149,7 @@ class Checkpoint:
     def smolvlm(self) -> StreamingModel:
         """The model as a SmolVLM. Raises ``CheckpointError`` for a model of a different family."""
         if not isinstance(self.model, StreamingModel):
-            raise CheckpointError(f"{self.name} is no SmolVLM, and training takes SmolVLM only")
+            raise CheckpointError(f"{self.name} is no SmolVLM, which this needs")
         return self.model
 
     @property
@@ -157,6 +158,11 @@ class Checkpoint:
         assert self.smolvlm
         assert isinstance(self.prompt, Prompt)
         return self.prompt
+
+    @property
+    def trained_prompt(self) -> Prompt | HubPrompt:
+        """The prompt of a model that can be trained. Raises ``CheckpointError`` for a published assistant."""
+        return self.prompt if isinstance(self.prompt, HubPrompt) else self.smolvlm_prompt
 
 
 def load_checkpoint(

@@ -19,6 +19,7 @@ from stepscope.engine.io.files import load_json
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import open_features
 from stepscope.engine.records import Step, numbered_lines
+from stepscope.engine.training.config import Decisions
 from stepscope.engine.training.objective import Batch
 from stepscope.engine.training.sequences import (
     TrainingClip,
@@ -118,11 +119,17 @@ def _check_text(value: object, name: str) -> None:
 
 
 def check_contexts(
-    clip: TrainingClip, checkpoint: Checkpoint, *, refresh_at: int | None = None
+    clip: TrainingClip, checkpoint: Checkpoint, *, refresh_at: int | None = None, decisions: Decisions = "heads"
 ) -> list[TrainingSequence]:
     """Return the sequences of a clip's contexts. Raises ``ContextError`` if one is longer than the model allows."""
-    per_frame, limit = checkpoint.model.tokens_per_frame, checkpoint.model.max_context
-    contexts = find_contexts(clip, checkpoint.smolvlm_prompt, tokens_per_frame=per_frame, refresh_at=refresh_at)
+    limit = checkpoint.model.max_context
+    contexts = find_contexts(
+        clip,
+        checkpoint.trained_prompt,
+        tokens_per_frame=checkpoint.model.tokens_per_frame,
+        refresh_at=refresh_at,
+        decisions=decisions,
+    )
     longest = max((len(context.ids) for context in contexts), default=0)
     if longest > limit:
         raise ContextError(
@@ -141,6 +148,7 @@ def batches(
     mid_start_rate: float = 0.3,
     refresh_at: int | None = None,
     first_step: int = 0,
+    decisions: Decisions = "heads",
 ) -> Iterator[Batch]:
     """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
 
@@ -156,7 +164,7 @@ def batches(
     items = [
         (item, first)
         for item in clips
-        for first in _first_frames(check_contexts(item.clip, checkpoint, refresh_at=refresh_at))
+        for first in _first_frames(check_contexts(item.clip, checkpoint, refresh_at=refresh_at, decisions=decisions))
     ]
     starts = range(0, len(items) - len(items) % batch_size or len(items), batch_size)
     epoch, skipped = divmod(first_step, len(starts))
@@ -173,10 +181,11 @@ def batches(
             for item, first in drawn[start : start + batch_size]:
                 sequence = build_sequence(
                     item.clip,
-                    checkpoint.smolvlm_prompt,
+                    checkpoint.trained_prompt,
                     tokens_per_frame=per_frame,
                     first_frame=first,
                     refresh_at=refresh_at,
+                    decisions=decisions,
                 )
                 sequences.append(sequence)
                 features.append(item.source.read(first, first + len(sequence.ends)).flatten(0, 1))

@@ -1,16 +1,19 @@
-"""The objective of streaming: the loss of the turns and of both decisions, over batches of sequences."""
+"""The objectives of streaming: the loss of the turns and of both decisions, over batches of sequences."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.curves import LOSS_NAMES
 from stepscope.engine.training.losses import DecisionLoss, Labels, Losses, draw_labels, sum_losses
+from stepscope.engine.training.packed import BranchLabels, draw_branches, sum_branch_losses
 from stepscope.engine.training.processes import Processes
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence
 from stepscope.engine.training.trainer import StepLosses
@@ -19,48 +22,54 @@ Batch = tuple[Sequence[TrainingSequence], Tensor]
 """Sequences, and the features ``[N, ...]`` of their image tokens in order."""
 
 
-class StreamObjective:
-    """The losses of ``engine.training.losses``, weighed by the settings.
+class _BatchLabels(Protocol):
+    """The labels of a batch."""
 
-    Args:
-        model: The model.
-        config: Settings.
-        embed: Turns the features of a batch into embeddings ``[N, D]``; by default the model's projector.
-        silent_id: Train the silent token instead of the heads.
-        response_id: The token that opens a response; needed with ``silent_id``.
-    """
+    def rows(self, rows: slice) -> Self:
+        """Return the labels of some of the sequences."""
+
+    def count(self, device: torch.device) -> Losses:
+        """Return the numbers of labels."""
+
+
+L = TypeVar("L", bound=_BatchLabels)
+
+
+class _Objective(ABC, Generic[L]):
+    """The sum of the losses of a batch, weighed by the settings; subclasses compute the losses of sequences."""
 
     loss_names: tuple[str, ...] = LOSS_NAMES
 
-    def __init__(
-        self,
-        model: StreamingModel,
-        config: TrainConfig,
-        *,
-        embed: Callable[[Tensor], Tensor] | None = None,
-        silent_id: int | None = None,
-        response_id: int = 0,
-    ) -> None:
+    def __init__(self, model: VisionLanguageModel, config: TrainConfig) -> None:
         self.model, self.config = model, config
-        self.guess_loss = math.log(model.vlm.config.text_config.vocab_size)
-        self._embed = embed or model.embed_frames
-        self._decisions = DecisionLoss(
-            positive_weight=config.positive_weight, silent_id=silent_id, response_id=response_id
-        )
+        self.guess_loss = math.log(model.text_model.config.vocab_size)
         if config.gradient_checkpointing:
-            text = model.vlm.model.text_model  # transformers 5.17 has the second name only
+            text = model.text_model  # transformers 5.17 has the second name only
             enable = getattr(text, "activation_checkpointing_enable", None) or text.gradient_checkpointing_enable
             enable({"use_reentrant": False})
+
+    @abstractmethod
+    def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> L:
+        """Return the labels that the losses count."""
+
+    @abstractmethod
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: L, features: Tensor) -> Losses:
+        """Return the sums of the losses of sequences."""
+
+    @abstractmethod
+    def _count_features(self, sequence: TrainingSequence) -> int:
+        """Return the rows of the features of a sequence."""
 
     def backward(self, batch: Batch, *, seed: int, processes: Processes) -> StepLosses:
         """Add the gradient of the share of this process in a batch; see ``engine.training.trainer.Objective``."""
         sequences, features = batch
         random = torch.Generator().manual_seed(seed)
-        labels = draw_labels(sequences, negative_rate=self.config.negative_rate, random=random)
+        labels = self._draw_labels(sequences, random)
         counts = labels.count(self.model.device)
         total = Losses.zero(self.model.device)
         for rows, part in processes.share(list(self._split(sequences, features, processes.count))):
-            sums = self._sum_part(sequences[rows], labels.rows(rows), part)
+            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.config.autocast == "bfloat16"):
+                sums = self._sum_part(sequences[rows], labels.rows(rows), part)
             self._weigh(sums, counts).backward()
             total += sums.detach()
         total = Losses.unpack(processes.add(total.pack()))
@@ -86,15 +95,9 @@ class StreamObjective:
         start = 0
         for first in range(0, len(sequences), size):
             rows = slice(first, first + size)
-            count = sum(frame != IGNORE_INDEX for sequence in sequences[rows] for frame in sequence.frames)
+            count = sum(map(self._count_features, sequences[rows]))
             yield rows, features[start : start + count]
             start += count
-
-    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: Labels, features: Tensor) -> Losses:
-        is_mixed = self.config.autocast == "bfloat16"
-        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=is_mixed):
-            images = self._embed(features)
-            return sum_losses(self.model, sequences, labels, images, decisions=self._decisions)
 
     def _weigh(self, sums: Losses, counts: Losses) -> Tensor:
         """Return the loss to minimise: means over the labels of the whole batch; a part without labels is 0."""
@@ -108,3 +111,54 @@ class StreamObjective:
         )
         weighed: Tensor = text + self.config.decision_weight * (speak + update)
         return weighed
+
+
+class StreamObjective(_Objective[Labels]):
+    """The losses of ``engine.training.losses``, weighed by the settings.
+
+    Args:
+        model: The model.
+        config: Settings.
+        embed: Turns the features of a batch into embeddings ``[N, D]``; by default the model's projector.
+        silent_id: Train the silent token instead of the heads.
+        response_id: The token that opens a response; needed with ``silent_id``.
+    """
+
+    def __init__(
+        self,
+        model: StreamingModel,
+        config: TrainConfig,
+        *,
+        embed: Callable[[Tensor], Tensor] | None = None,
+        silent_id: int | None = None,
+        response_id: int = 0,
+    ) -> None:
+        super().__init__(model, config)
+        self._streaming, self._embed = model, embed or model.embed_frames
+        self._decisions = DecisionLoss(
+            positive_weight=config.positive_weight, silent_id=silent_id, response_id=response_id
+        )
+
+    def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> Labels:
+        return draw_labels(sequences, negative_rate=self.config.negative_rate, random=random)
+
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: Labels, features: Tensor) -> Losses:
+        images = self._embed(features)
+        return sum_losses(self._streaming, sequences, labels, images, decisions=self._decisions)
+
+    def _count_features(self, sequence: TrainingSequence) -> int:
+        return sum(frame != IGNORE_INDEX for frame in sequence.frames)
+
+
+class BranchObjective(_Objective[BranchLabels]):
+    """The losses of ``engine.training.packed``: decisions are answers in branches behind the frames."""
+
+    def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> BranchLabels:
+        return draw_branches(sequences, negative_rate=self.config.negative_rate, random=random)
+
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: BranchLabels, features: Tensor) -> Losses:
+        images = self.model.embed_frames(features.unflatten(0, (-1, self.model.feature_shape[0])))
+        return sum_branch_losses(self.model, labels, images, positive_weight=self.config.positive_weight)
+
+    def _count_features(self, sequence: TrainingSequence) -> int:
+        return len(sequence.ends) * self.model.feature_shape[0]

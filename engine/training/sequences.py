@@ -11,18 +11,23 @@ response::
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import cache
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from stepscope.engine.control.questions import SPEAK_QUESTION, list_update_questions
+from stepscope.engine.decisions.policies import Signal
 from stepscope.engine.dialogue import apply_update, initial_state
-from stepscope.engine.model.prompt import Prompt
+from stepscope.engine.model.hub.prompt import HubPrompt
+from stepscope.engine.model.prompt import Prompt, find_answer_ids
 from stepscope.engine.records import Step
+from stepscope.engine.training.config import Decisions
 
+TrainedPrompt = Prompt | HubPrompt
 IGNORE_INDEX = -100
 """Label that no loss counts, as in PyTorch."""
 
@@ -66,9 +71,25 @@ class TrainingClip:
         return texts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingBranch:
+    """Tokens behind a frame that the context does not keep, such as a question and its answer."""
+
+    position: int
+    """The last token of the context that they see."""
+    ids: tuple[int, ...]
+    targets: tuple[int, ...]
+    """The next token to predict at each of them; -100 for no target."""
+    signal: Signal
+    is_positive: bool
+    """Whether the answer is yes, or the state is not silence."""
+    is_turn: bool
+    """Whether the frame has the turn that is asked about."""
+
+
 @dataclass(slots=True, kw_only=True)
 class TrainingSequence:
-    """A clip as tokens; all lists but ``ends`` have one entry per token."""
+    """A clip as tokens; all lists but ``ends`` and ``branches`` have one entry per token."""
 
     ids: list[int] = field(default_factory=list)
     """Token ids; the image placeholder for the tokens of a frame."""
@@ -81,6 +102,7 @@ class TrainingSequence:
     update: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     """Per frame, the number of tokens up to its end, including its turns."""
+    branches: list[TrainingBranch] = field(default_factory=list)
 
     def append(self, token: int, *, frame: int = IGNORE_INDEX) -> None:
         """Append one token without labels."""
@@ -89,9 +111,14 @@ class TrainingSequence:
         for labels in (self.targets, self.speak, self.update):
             labels.append(IGNORE_INDEX)
 
-    def append_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
+    def extend(self, tokens: Iterable[int]) -> None:
+        """Append tokens without labels."""
+        for token in tokens:
+            self.append(token)
+
+    def append_turn(self, opening: Sequence[int], words: Sequence[int], eos: int) -> None:
         """Append an assistant turn, with its words and ``<eos>`` as targets."""
-        self.append(opening)
+        self.extend(opening)
         for token in (*words, eos):
             self.targets[-1] = token
             self.append(token)
@@ -99,47 +126,97 @@ class TrainingSequence:
 
 def build_sequence(
     clip: TrainingClip,
-    prompt: Prompt,
+    prompt: TrainedPrompt,
     *,
     tokens_per_frame: int = 1,
     first_frame: int = 0,
     refresh_at: int | None = None,
+    decisions: Decisions = "heads",
 ) -> TrainingSequence:
     """Return a clip as tokens with labels, from ``first_frame`` on, with the system prompt of the state there.
 
     The sequence ends after the first frame at which it has ``refresh_at`` tokens or more, where a stream refreshes its
-    context (``StreamConfig.refresh_at``); None for the whole rest of the clip.
+    context (``StreamConfig.refresh_at``); None for the whole rest of the clip. For the ``decisions`` answer, updates
+    are answers to questions in branches, and the context has none.
     """
-    sequence = TrainingSequence()
-    for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=clip.state_before(first_frame)):
-        sequence.append(token)
-    texts = clip.list_texts()
+    sequence, state = TrainingSequence(), clip.state_before(first_frame)
+    sequence.extend(prompt.schema(goal=clip.goal, steps=clip.steps, state=state))
+    texts, questioner = clip.list_texts(), _Questioner(prompt) if decisions == "answer" else None
     for frame in range(first_frame, clip.num_frames):
-        for token in chain.from_iterable(map(prompt.user_turn, texts[frame, "user"])):
-            sequence.append(token)
+        said, updates = texts[frame, "assistant"], texts[frame, "update"]
+        sequence.extend(prompt.user_turns(texts[frame, "user"]))
         for index in range(tokens_per_frame):
             sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
-        sequence.speak[-1] = int(bool(texts[frame, "assistant"]))  # at the last image token
-        for text in texts[frame, "update"]:
+        sequence.speak[-1] = int(bool(said))  # at the last image token
+        if questioner is not None:
+            position = len(sequence.ids) - 1
+            sequence.branches += questioner.ask(position, clip.steps, state, updates=updates, speaks=bool(said))
+            for text in updates:
+                state = apply_update(state, text).state
+            updates = []
+        for text in updates:
             sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
-            sequence.append_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
+            sequence.append_turn(prompt.update_opening, prompt.words(text), prompt.eos_id)
         sequence.update[-1] = 0  # no further update follows
-        for text in texts[frame, "assistant"]:
-            sequence.append_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
+        for text in said:
+            sequence.append_turn(prompt.response_opening, prompt.words(text), prompt.eos_id)
+            sequence.extend(prompt.stream_opening)
         sequence.ends.append(len(sequence.ids))
         if refresh_at is not None and sequence.ends[-1] >= refresh_at:
             break
     return sequence
 
 
+class _Questioner:
+    """Asks the questions of the policy ``answer`` behind the frames of a clip, in order."""
+
+    def __init__(self, prompt: TrainedPrompt) -> None:
+        yes, no = find_answer_ids(prompt.tokenizer)
+        self._answers = {True: yes[0], False: no[0]}
+        self._encode = cache(prompt.question)
+        self._answered: str | None = None
+        """The last question whose answer was yes. A stream that missed the answer asks it again."""
+
+    def ask(
+        self, position: int, steps: Sequence[Step], state: Mapping[str, str], *, updates: Sequence[str], speaks: bool
+    ) -> Iterator[TrainingBranch]:
+        """Yield the questions behind a frame, with the answers of the reference."""
+        yield self._answer(position, SPEAK_QUESTION, "speak", is_yes=speaks, is_turn=speaks)
+        if self._answered is not None:
+            yield self._answer(position, self._answered, "update", is_yes=True, is_turn=False)
+        for question in list_update_questions(steps, state):
+            is_yes = question.update in updates
+            yield self._answer(position, question.text, "update", is_yes=is_yes, is_turn=is_yes)
+            self._answered = question.text if is_yes else self._answered
+
+    def _answer(self, position: int, text: str, signal: Signal, *, is_yes: bool, is_turn: bool) -> TrainingBranch:
+        ids = self._encode(text)
+        targets = (*(IGNORE_INDEX for _ in ids[1:]), self._answers[is_yes])
+        return TrainingBranch(
+            position=position, ids=ids, targets=targets, signal=signal, is_positive=is_yes, is_turn=is_turn
+        )
+
+
 def find_contexts(
-    clip: TrainingClip, prompt: Prompt, *, tokens_per_frame: int = 1, refresh_at: int | None = None
+    clip: TrainingClip,
+    prompt: TrainedPrompt,
+    *,
+    tokens_per_frame: int = 1,
+    refresh_at: int | None = None,
+    decisions: Decisions = "heads",
 ) -> list[TrainingSequence]:
     """Return a clip as the sequences of consecutive contexts, as a stream of it refreshes."""
     contexts, first = list[TrainingSequence](), 0
     while first < clip.num_frames:
         contexts.append(
-            build_sequence(clip, prompt, tokens_per_frame=tokens_per_frame, first_frame=first, refresh_at=refresh_at)
+            build_sequence(
+                clip,
+                prompt,
+                tokens_per_frame=tokens_per_frame,
+                first_frame=first,
+                refresh_at=refresh_at,
+                decisions=decisions,
+            )
         )
         first += len(contexts[-1].ends)
     return contexts

@@ -21,7 +21,7 @@ from stepscope.engine.training.config import POLICY_OF
 from stepscope.engine.training.curves import WORK_FOLDER
 from stepscope.engine.training.dataset import batches
 from stepscope.engine.training.dry_run import Prediction, predict
-from stepscope.engine.training.objective import Batch, StreamObjective
+from stepscope.engine.training.objective import Batch, BranchObjective, StreamObjective
 from stepscope.engine.training.processes import ALONE, Processes
 from stepscope.engine.training.session import Session, Validated, prepare_folder
 from stepscope.engine.training.trainer import StepLosses, Trainer
@@ -94,9 +94,10 @@ class TrainingJob:
             rank=options.lora_rank,
             silent_token=options.silent_token,
         )
+        if options.decisions != "heads":
+            self._adaptation = replace(self._adaptation, decision_policy=self._stream.decision_policy)
         if options.decisions == "silent-token":
             self._checkpoint = replace(self._checkpoint, silent_id=self._adaptation.silent_id)
-            self._adaptation = replace(self._adaptation, decision_policy=self._stream.decision_policy)
             self._stream.policy.token_to_read(self._checkpoint.silent_id)
         if processes.is_main:
             prepare_folder(options.out, needed_bytes=self._adaptation.saved_bytes, resume=options.resume)
@@ -107,14 +108,19 @@ class TrainingJob:
             features=options.features or options.out / WORK_FOLDER / "features",
         )
         self._load_data(progress)
-        objective = StreamObjective(
-            self._checkpoint.smolvlm,
-            options.train,
-            silent_id=self._checkpoint.silent_id if options.decisions == "silent-token" else None,
-            response_id=self._checkpoint.smolvlm_prompt.response_id,
-        )
-        self._trainer = Trainer(objective, processes=processes)
+        self._trainer = Trainer(self._make_objective(), processes=processes)
         self._session: Session[Batch] | None = None
+
+    def _make_objective(self) -> StreamObjective | BranchObjective:
+        checkpoint, options = self._checkpoint, self.options
+        if options.decisions == "answer":
+            return BranchObjective(checkpoint.model, options.train)
+        return StreamObjective(
+            checkpoint.smolvlm,
+            options.train,
+            silent_id=checkpoint.silent_id if options.decisions == "silent-token" else None,
+            response_id=checkpoint.smolvlm_prompt.response_id,
+        )
 
     @property
     def num_steps_done(self) -> int:
@@ -261,6 +267,7 @@ class TrainingJob:
             seed=options.train.seed,
             refresh_at=self._stream.refresh_at,
             first_step=first_step,
+            decisions=options.decisions,
         )
         return prefetch(drawn, depth=2)
 

@@ -75,7 +75,8 @@ class Validator:
     def _stream(self, sample: Sample) -> list[FrameOutput]:
         config: StreamConfig = replace(self.worker_config.config, fps=sample.fps)
         frames = embed_sample(self.checkpoint, sample, [], folder=self.worker_config.features)
-        return [check_probs(output) for output in Streamer(self.checkpoint, config).run(frames, build_task(sample))]
+        outputs = Streamer(self.checkpoint, config).run(frames, build_task(sample))
+        return [check_probs(one, has_decisions=config.decides_at(one.frame_index)) for one in outputs]
 
 
 def _silent(frame: int, fps: float, state: Mapping[str, str]) -> FrameOutput:

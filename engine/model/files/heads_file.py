@@ -55,6 +55,6 @@ def read_trained_policy(settings: Mapping[str, str]) -> str | None:
         policy = find_policy(name)
     except ValueError as error:
         raise CheckpointError(f"the heads file's metadata: {error}") from error
-    if policy.source != "heads" and SILENT_TOKEN not in settings:
+    if policy.has_theta and SILENT_TOKEN not in settings:
         raise CheckpointError(f"the heads file names the policy {name}, but no {SILENT_TOKEN}, which that policy reads")
     return name

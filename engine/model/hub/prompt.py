@@ -36,7 +36,7 @@ class HubPrompt:
     answers_user_turns = False
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, image_id: int, frame_format: FrameFormat) -> None:
-        self.tokenizer, self._image_id = tokenizer, image_id
+        self.tokenizer, self.image_id = tokenizer, image_id
         image = str(tokenizer.convert_ids_to_tokens(image_id))
         one, two = self._render(1), self._render(2)
         before, self._user_end = self._cut(one, _ASKED)
@@ -64,7 +64,7 @@ class HubPrompt:
     @property
     def suppress_tokens(self) -> tuple[int, ...]:
         """The placeholder of an image."""
-        return (self._image_id,)
+        return (self.image_id,)
 
     def schema(
         self,

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import takewhile
+from math import isnan
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,7 +32,7 @@ from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
 from tests.support.streams.hub import MODEL_TYPES, write_hub
-from tests.support.streams.streams import assert_equal
+from tests.support.streams.streams import assert_equal, decided, probs
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
 TASK = Task(goal="build the toy truck", steps=STEPS)
@@ -263,6 +264,28 @@ def test_a_decoder_with_windows_is_refused(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps({**config, "text_config": {**config["text_config"], **layers}}))
     with pytest.raises(CheckpointError, match="layers of sliding_attention"):
         load_model(folder, device="cpu")
+
+
+def test_asking_less_often_equals_the_definition_and_leaves_the_frames_between_unknown(tmp_path: Path) -> None:
+    checkpoint = load_model(write_hub(tmp_path, "qwen2_5_vl"), device="cpu")
+    often = settings(checkpoint)
+    rarely = replace(often, ask_every_s=1.2)  # at 2 frames/s, each third frame
+    frames = make_frames(checkpoint)
+    outputs = list(Streamer(checkpoint, rarely).run(frames, TASK))
+    definition = list(Streamer(checkpoint, rarely.frame_by_frame()).run(frames, TASK))
+    assert decided(outputs) == decided(definition)
+    assert torch.allclose(probs(outputs), probs(definition), atol=1e-4, equal_nan=True)
+    assert [n for n, output in enumerate(outputs) if not isnan(output.speak_prob)] == [0, 3, 6]
+    spoken = [output.response is not None for output in outputs]
+    assert any(spoken)
+    values = [output.speak_prob for output in outputs]
+    found = rarely.policy.find_triggers(values, rarely.speak_threshold, signal="speak", fps=rarely.fps)
+    assert found.tolist() == spoken, "a preview gives the triggers of the run"
+    silent = {"speak_threshold": 1.0, "update_threshold": 1.0}
+    some, all_frames = (
+        list(Streamer(checkpoint, replace(config, **silent)).run(frames, TASK)) for config in (rarely, often)
+    )
+    assert torch.allclose(probs(some)[::3], probs(all_frames)[::3], atol=1e-4)
 
 
 def test_questions_follow_the_state() -> None:

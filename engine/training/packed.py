@@ -1,0 +1,130 @@
+"""The losses of sequences with branches, in one pass in which each branch sees its context and itself.
+
+As in ``engine.inference.packed``, the tokens of all sequences and branches run as one sequence ``[N, D]`` through
+everything except attention. So questions are learned as the stream asks them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+
+from stepscope.engine.model.attention import forward_layers
+from stepscope.engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.training.losses import Losses
+from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingBranch, TrainingSequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BranchLabels:
+    """The sequences of a batch, and the branches of each that the losses count."""
+
+    sequences: Sequence[TrainingSequence]
+    branches: Sequence[Sequence[TrainingBranch]]
+
+    def rows(self, rows: slice) -> "BranchLabels":
+        """Return the labels of some of the sequences."""
+        return BranchLabels(sequences=self.sequences[rows], branches=self.branches[rows])
+
+    def count(self, device: torch.device) -> Losses:
+        """Return the numbers of labels."""
+        text = sum(target != IGNORE_INDEX for one in self.sequences for target in one.targets)
+        signals = [branch.signal for branches in self.branches for branch in branches]
+        counts = (text, signals.count("speak"), signals.count("update"))
+        return Losses.unpack(torch.tensor(counts, device=device, dtype=torch.float32))
+
+
+def draw_branches(
+    sequences: Sequence[TrainingSequence], *, negative_rate: float, random: torch.Generator
+) -> BranchLabels:
+    """Return the labels of sequences; a branch of a frame without its turn counts with probability ``negative_rate``."""
+    drawn = (torch.rand(len(sequence.branches), generator=random).tolist() for sequence in sequences)
+    kept = [
+        [branch for branch, number in zip(sequence.branches, numbers, strict=True) if branch.is_turn or number < negative_rate]
+        for sequence, numbers in zip(sequences, drawn, strict=True)
+    ]
+    return BranchLabels(sequences=sequences, branches=kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The tokens of a sequence, or of a branch behind it."""
+
+    length: int
+    seen: int = 0
+    """For a branch, the tokens that it sees of the last sequence before it."""
+    mask: Tensor | None = None
+    """For a branch, the visible keys ``[length, seen + length]``; a sequence is causal."""
+
+
+class _TrainingAttention:
+    """Attention of each part over its own tokens, and of a branch also over its context, as a ``LayerAttention``."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._parts, self._lengths = parts, [part.length for part in parts]
+
+    def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float) -> Tensor:
+        attended, context = list[Tensor](), (keys, values)
+        split = (states.split(self._lengths, dim=1) for states in (queries, keys, values))
+        for part, query, key, value in zip(self._parts, *split, strict=True):
+            if part.mask is None:
+                context = (key, value)
+            else:
+                key = torch.cat([context[0][:, : part.seen], key], 1)
+                value = torch.cat([context[1][:, : part.seen], value], 1)
+            found = scaled_dot_product_attention(
+                query[None], key[None], value[None], part.mask, is_causal=part.mask is None, scale=scale, enable_gqa=True
+            )
+            attended.append(found[0].transpose(0, 1).flatten(1))
+        return torch.cat(attended)
+
+
+def sum_branch_losses(
+    model: VisionLanguageModel, labels: BranchLabels, images: Tensor, *, positive_weight: float
+) -> Losses:
+    """Return the sums of the losses of sequences; ``images [M, tokens_per_frame, D]`` are their frames in order."""
+    parts, embedded, positions = list[_Part](), list[Tensor](), list[Tensor]()
+    targets, weights = list[int](), list[list[float]]()  # per token; its weight in the loss of text, speak, update
+    next_image = 0
+    for sequence, branches in zip(labels.sequences, labels.branches, strict=True):
+        num_frames = len(sequence.ends)
+        frames = images[next_image : next_image + num_frames]
+        next_image += num_frames
+        inputs = model.embed_tokens(torch.tensor(sequence.ids, device=model.device)).clone()
+        inputs[torch.tensor(sequence.frames) != IGNORE_INDEX] = frames.flatten(0, 1).to(inputs.dtype)
+        place = model.place(_list_pieces(sequence, frames), 0)
+        embedded.append(inputs)
+        positions.append(torch.arange(len(inputs), device=model.device) if place is None else place[0])
+        parts.append(_Part(length=len(inputs)))
+        targets += sequence.targets
+        weights += [[1.0, 0.0, 0.0]] * len(inputs)
+        for branch in branches:
+            seen, length = branch.position + 1, len(branch.ids)
+            behind = None if place is None else model.place(branch.ids, place[1][branch.position])
+            embedded.append(model.embed_tokens(torch.tensor(branch.ids, device=model.device)))
+            positions.append(torch.arange(seen, seen + length, device=model.device) if behind is None else behind[0])
+            mask = torch.ones(length, seen + length, dtype=torch.bool, device=model.device).tril(seen)
+            parts.append(_Part(length=length, seen=seen, mask=mask))
+            targets += branch.targets
+            weight = positive_weight if branch.is_positive else 1.0
+            weights += [[0.0, weight, 0.0] if branch.signal == "speak" else [0.0, 0.0, weight]] * length
+    wanted = torch.tensor(targets, device=model.device)
+    rows = (wanted != IGNORE_INDEX).nonzero()[:, 0]
+    hidden = forward_layers(
+        model.text_model, torch.cat(embedded), torch.cat(positions, -1), _TrainingAttention(parts), read_rows=rows
+    )
+    nll = cross_entropy(model.token_logits(hidden), wanted[rows], reduction="none")
+    return Losses.unpack(nll @ torch.tensor(weights, device=model.device)[rows])
+
+
+def _list_pieces(sequence: TrainingSequence, frames: Tensor) -> list[int | Tensor]:
+    """Return the tokens of a sequence, with one piece for all tokens of a frame."""
+    per_frame, pieces, first = frames.shape[1], list[int | Tensor](), min(f for f in sequence.frames if f != IGNORE_INDEX)
+    for token, at in zip(sequence.ids, sequence.frames, strict=True):
+        if at == IGNORE_INDEX:
+            pieces.append(token)
+        elif at % per_frame == 0:
+            pieces.append(frames[(at - first) // per_frame])
+    return pieces

@@ -37,6 +37,7 @@ lowest:
 bench: .venv/.dev
 	$(BIN)/stepscope bench
 	$(BIN)/python -m benchmarks.engine.linear
+	$(BIN)/python -m benchmarks.engine.questions
 	$(BIN)/python -m benchmarks.engine.decode
 	$(BIN)/python -m benchmarks.eval.record
 	$(BIN)/python -m benchmarks.eval.match

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from stepscope.engine.io.files import replace_nan, to_json, write_csv, write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.judge import open_judge
+from stepscope.eval.cli.leaderboard import print_left_out
 from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
 from stepscope.eval.cli.protocols import choose_rules
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
@@ -21,7 +22,7 @@ from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.protocols.rules import Rule
 from stepscope.eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs, find_common_split
 from stepscope.eval.reports.protocol_table import (
-    compare_protocols,
+    build_protocol_table,
     format_protocol_differences,
     tabulate_protocol_differences,
 )
@@ -105,16 +106,17 @@ def compare(options: CompareOptions) -> int:
 def _compare_protocols(
     options: CompareOptions, rules: Sequence[Rule], split: Split, encode: Encode, text_encoder: str
 ) -> int:
-    found = compare_protocols(options.run_a, options.run_b, split, rules, encode=encode)
-    rows = tabulate_protocol_differences(found, text_encoder)
+    runs = {str(path): path for path in (options.run_a, options.run_b)}
+    table = build_protocol_table(runs, split, rules, encode=encode, text_encoder=text_encoder)
+    rows = tabulate_protocol_differences(table)
     if options.out is not None:
         write_csv(options.out, rows)
     if options.json:
         print(to_json(replace_nan({"a": str(options.run_a), "b": str(options.run_b), "differences": rows}), indent=1))
     else:
         print(f"{'% ' if options.latex else ''}A is {options.run_a}, B is {options.run_b}\n")
-        print(format_protocol_differences(found, text_encoder, latex=options.latex), end="")
-    return 0
+        print(format_protocol_differences(table, latex=options.latex), end="")
+    return print_left_out(table.left_out)
 
 
 def import_files(options: ImportOptions) -> int:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stepscope.engine.io.files import atomic_write
@@ -39,9 +39,14 @@ def leaderboard(options: LeaderboardOptions) -> int:
         with atomic_write(options.out) as file:
             file.write(text)
         print(f"{format_count(len(board.rows), 'run')} written to {options.out}")
-    for video_id, names in board.left_out.items():
+    return print_left_out(board.left_out)
+
+
+def print_left_out(left_out: Mapping[str, Iterable[str]]) -> int:
+    """Print the videos that are not in a table, each with the runs that have not finished it; return 1 if any."""
+    for video_id, names in left_out.items():
         print(f"left out: {video_id}: not finished in {' and '.join(names)}", file=sys.stderr)
-    return 1 if board.left_out else 0
+    return 1 if left_out else 0
 
 
 def find_split(runs: Iterable[Path]) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from stepscope.engine.io.files import write_csv
 from stepscope.eval.cli.judge import open_judge
-from stepscope.eval.cli.leaderboard import find_split, name_runs
+from stepscope.eval.cli.leaderboard import find_split, name_runs, print_left_out
 from stepscope.eval.cli.options import ProtocolsOptions
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.text_encoder import import_encoder
@@ -43,9 +43,7 @@ def protocols(options: ProtocolsOptions) -> int:
         for name, path in runs.items() if options.turns else ():
             turns = list_differing_turns(path, split, rules, encode=encode, judge=judge)
             sys.stdout.write(f"\nTurns of {name} that count differently:\n\n{format_differing_turns(turns)}")
-    for video_id, names in table.left_out.items():
-        print(f"left out: {video_id}: not finished in {' and '.join(names)}", file=sys.stderr)
-    return 1 if table.left_out else 0
+    return print_left_out(table.left_out)
 
 
 def choose_rules(names: Sequence[str]) -> list[Rule]:

@@ -30,7 +30,7 @@ from stepscope.eval.reports.baselines import ABOUT as BASELINES
 from stepscope.eval.reports.entries import Entries, Entry, open_entries
 from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
 from stepscope.eval.reports.statistics import compare_scores
-from stepscope.eval.reports.table_formats import TableFormat, add_latex_notes, escape_latex
+from stepscope.eval.reports.table_formats import TableFormat, escape_latex, format_latex_rows, format_notes
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.traces import read_provenance
 
@@ -321,15 +321,11 @@ def _to_latex(board: Leaderboard) -> str:
     shown = [escape_latex(head) for head in heads]
     for word, sign in arrows.items():
         shown = [head.replace(f" {word}", f" {sign}") for head in shown]
-    rows = [
-        " & ".join([escape_latex(_label(board, name)), *describe_row(board, name, r"\textbf{{{}}}")])
-        for name in board.rows
-    ]
-    body = "".join(f"{row} \\\\\n" for row in rows)
-    return (
-        f"% {_note(board, 'bold')}\n\\begin{{tabular}}{{l{'r' * len(board.metrics)}}}\n\\hline\n"
-        f"{' & '.join(shown)} \\\\\n\\hline\n{body}\\hline\n\\end{{tabular}}\n"
-    ) + add_latex_notes(board.notes)
+    rows = [[escape_latex(_label(board, name)), *describe_row(board, name, r"\textbf{{{}}}")] for name in board.rows]
+    table = f"\\hline\n{format_latex_rows([shown])}\\hline\n{format_latex_rows(rows)}\\hline\n"
+    return (f"\\begin{{tabular}}{{l{'r' * len(board.metrics)}}}\n{table}\\end{{tabular}}\n\n") + format_notes(
+        [_note(board, "bold"), *board.notes], latex=True
+    )
 
 
 def _note(board: Leaderboard, mark: str) -> str:

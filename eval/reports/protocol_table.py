@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from stepscope.engine.plurals import format_count
@@ -15,7 +16,7 @@ from stepscope.eval.protocols.rules import Rule, RuleCounts, read_video
 from stepscope.eval.reports.baselines import ABOUT as BASELINES
 from stepscope.eval.reports.entries import open_entries
 from stepscope.eval.reports.statistics import Difference, compare_scores
-from stepscope.eval.reports.table_formats import format_table
+from stepscope.eval.reports.table_formats import format_notes, format_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,18 @@ class ProtocolRow:
     runs: Mapping[str, ProtocolScore]
     problem: str = ""
     """Why it is undefined in a run; empty if it is not."""
+    difference: Difference | None = None
+    """The paired test of two runs; None for one run, or for more."""
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the score that ranks runs."""
+        return self.score == self.rule.protocol.main
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether a run has the score."""
+        return not all(math.isnan(one.value) for one in self.runs.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +57,7 @@ class DifferingTurn:
 
     video_id: str
     time_s: float
+    role: str
     text: str
     met: tuple[str, ...]
     """Names of the rules under which it is met at least in part."""
@@ -70,6 +84,15 @@ class ProtocolTable:
             f"by {self.judge}, text encoder {self.text_encoder}."
         )
 
+    def list_defined(self) -> list[tuple[Rule, list[ProtocolRow]]]:
+        """Return each rule that has defined scores, with these."""
+        grouped = groupby((row for row in self.rows if row.is_defined), key=lambda row: row.rule)
+        return [(rule, list(rows)) for rule, rows in grouped]
+
+    def name_judge(self, rule: Rule) -> str:
+        """Return the judge of the contents under a rule; ``none`` if they do not count."""
+        return self.judge if rule.protocol.reads_contents else "none"
+
 
 def build_protocol_table(
     runs: Mapping[str, Path],
@@ -92,6 +115,10 @@ def build_protocol_table(
     counts = {name: entry.count(rules, entries.samples, grade=judge.grade) for name, entry in entries.rows.items()}
     for number, rule in enumerate(rules):
         found: dict[str, dict[str, ProtocolScore]] = {}
+        differences: Mapping[str, Difference] = {}
+        if len(runs) == 2:
+            pair = [counts[name][number] for name in runs]
+            differences = compare_scores(*pair, kind=RuleCounts, score=rule.summarize, num_resamples=num_resamples)
         for name, of_entry in counts.items():
             pool = Pool(of_entry[number], RuleCounts)
             intervals = bootstrap(pool, rule.summarize, num_resamples=num_resamples)
@@ -100,7 +127,10 @@ def build_protocol_table(
                 found.setdefault(score, {})[name] = one
         problems = [entry.explain_undefined(rule, entries.samples) for entry in entries.rows.values()]
         problem = next(filter(None, problems), "")
-        rows += [ProtocolRow(rule=rule, score=score, runs=of_runs, problem=problem) for score, of_runs in found.items()]
+        rows += [
+            ProtocolRow(rule=rule, score=score, runs=of_runs, problem=problem, difference=differences.get(score))
+            for score, of_runs in found.items()
+        ]
     return ProtocolTable(
         rows=tuple(rows),
         judge=judge.name,
@@ -135,6 +165,7 @@ def list_differing_turns(
                     DifferingTurn(
                         video_id=sample.video_id,
                         time_s=turn.time_s,
+                        role=turn.role,
                         text=turn.text,
                         met=names[True],
                         missed=names[False],
@@ -143,55 +174,69 @@ def list_differing_turns(
     return turns
 
 
-def compare_protocols(
-    a: Path, b: Path, split: Split, rules: Sequence[Rule], *, encode: Encode, num_resamples: int = 1000
-) -> list[tuple[Rule, str, Difference]]:
-    """Return each score under each rule with the paired test of two runs, over their common videos.
-
-    Raises ``ValueError`` if they have no finished video in common.
-    """
-    entries = open_entries({"a": a, "b": b}, split)
-    found: list[tuple[Rule, str, Difference]] = []
-    counts = [entry.count(rules, entries.samples, grade=CosineBands(encode)) for entry in entries.rows.values()]
-    for rule, *of_runs in zip(rules, *counts, strict=True):
-        differences = compare_scores(*of_runs, kind=RuleCounts, score=rule.summarize, num_resamples=num_resamples)
-        found += [(rule, score, difference) for score, difference in differences.items()]
-    return found
-
-
 def tabulate_protocols(table: ProtocolTable) -> list[dict[str, str | float]]:
-    """Return a row per score and run, for CSV: each number with its rule, parameters, judge and encoder."""
+    """Return a row per run, for CSV: each column is of one score under one rule, beside its parameters and judge."""
+    rows: dict[str, dict[str, str | float]] = {}
+    for one in table.rows:
+        for run, score in one.runs.items():
+            row, name = rows.setdefault(run, {"run": run, "text_encoder": table.text_encoder}), one.rule.name
+            row[f"{name} parameters"] = one.rule.values
+            row[f"{name} judge"] = table.name_judge(one.rule)
+            column = f"{name} {one.score}"
+            row |= {column: score.value, f"{column} low": score.interval.low, f"{column} high": score.interval.high}
+            row[f"{name} problem"] = one.problem if math.isnan(score.value) else ""
+    return list(rows.values())
+
+
+def tabulate_protocol_differences(table: ProtocolTable) -> list[dict[str, str | float]]:
+    """Return a row per score of two compared runs, for CSV and JSON."""
     return [
         {
-            "run": run,
             "protocol": row.rule.protocol.name,
             "parameters": row.rule.values,
             "score": row.score,
-            "value": one.value,
-            "low": one.interval.low,
-            "high": one.interval.high,
-            "judge": table.judge if row.rule.protocol.reads_contents else "none",
+            "a": row.difference.a,
+            "b": row.difference.b,
+            "difference": row.difference.difference,
+            "low": row.difference.interval.low,
+            "high": row.difference.interval.high,
+            "p_value": row.difference.p_value,
+            "judge": table.name_judge(row.rule),
             "text_encoder": table.text_encoder,
-            "problem": row.problem if math.isnan(one.value) else "",
         }
         for row in table.rows
-        for run, one in row.runs.items()
+        if row.difference is not None
     ]
 
 
 def format_protocols(table: ProtocolTable, *, latex: bool) -> str:
-    """Return a row per defined score, and a footnote per rule, as Markdown or LaTeX."""
-    shown = [row for row in table.rows if not all(math.isnan(one.value) for one in row.runs.values())]
-    names = list(table.rows[0].runs) if table.rows else []
-    rows = [
-        [row.rule.protocol.name, row.rule.values, row.score, *(_format_score(row.runs[name]) for name in names)]
-        for row in shown
-    ]
-    undefined = {row.rule.name: row.problem for row in table.rows if row.problem}
-    notes = [table.basis, *([BASELINES] if table.has_baselines else [])]
-    notes += list(dict.fromkeys(row.rule.describe() for row in shown)) if latex else []
-    notes += [f"{name} is undefined: {problem}." for name, problem in undefined.items()]
-    return format_table(["protocol", "parameters", "score", *names], rows, notes, latex=latex)
+    """Return a table per rule, with runs in rows and scores in columns, and footnotes, as Markdown or LaTeX."""
+    parts = []
+    for rule, scores in table.list_defined():
+        heads = [_head(rule, latex=latex), *(row.score for row in scores)]
+        cells = [[run, *(_format_score(row.runs[run]) for row in scores)] for run in scores[0].runs]
+        parts.append(format_table(heads, cells, latex=latex))
+    return "".join([*parts, _format_notes(table, latex=latex)])
+
+
+def format_protocol_differences(table: ProtocolTable, *, latex: bool) -> str:
+    """Return a table per rule, with a row per score of two compared runs, and footnotes, as Markdown or LaTeX."""
+    parts = []
+    for rule, scores in table.list_defined():
+        found = [(row.score, row.difference) for row in scores if row.difference is not None]
+        heads = [_head(rule, latex=latex), "A", "B", "B - A", "95 % interval", "p"]
+        cells = [
+            [
+                score,
+                *(f"{value:.3f}" for value in (one.a, one.b)),
+                f"{one.difference:+.3f}",
+                "" if math.isnan(one.interval.low) else f"[{one.interval.low:+.3f}, {one.interval.high:+.3f}]",
+                f"{one.p_value:.3f}",
+            ]
+            for score, one in found
+        ]
+        parts.append(format_table(heads, cells, latex=latex))
+    return "".join([*parts, _format_notes(table, "p of a paired permutation test.", latex=latex)])
 
 
 def format_differing_turns(turns: Sequence[DifferingTurn]) -> str:
@@ -199,53 +244,20 @@ def format_differing_turns(turns: Sequence[DifferingTurn]) -> str:
     rows = [
         [turn.video_id, f"{turn.time_s:g}", turn.text, ", ".join(turn.met), ", ".join(turn.missed)] for turn in turns
     ]
-    return format_table(["video", "time_s", "reference", "met under", "missed under"], rows, [], latex=False)
+    return format_table(["video", "time_s", "reference", "met under", "missed under"], rows, latex=False)
 
 
-def tabulate_protocol_differences(
-    found: Sequence[tuple[Rule, str, Difference]], text_encoder: str
-) -> list[dict[str, str | float]]:
-    """Return a row per compared score, for CSV and JSON."""
-    return [
-        {
-            "protocol": rule.protocol.name,
-            "parameters": rule.values,
-            "score": score,
-            "a": one.a,
-            "b": one.b,
-            "difference": one.difference,
-            "low": one.interval.low,
-            "high": one.interval.high,
-            "p_value": one.p_value,
-            "judge": COSINE_JUDGE if rule.protocol.reads_contents else "none",
-            "text_encoder": text_encoder,
-        }
-        for rule, score, one in found
-    ]
+def _head(rule: Rule, *, latex: bool) -> str:
+    """Return the name of a rule with its parameters; those of LaTeX are in the footnote."""
+    return rule.name if latex or not rule.values else f"{rule.protocol.name}: {rule.values}"
 
 
-def format_protocol_differences(
-    found: Sequence[tuple[Rule, str, Difference]], text_encoder: str, *, latex: bool
-) -> str:
-    """Return a row per compared score, and a footnote per rule, as Markdown or LaTeX."""
-    shown = [(rule, score, one) for rule, score, one in found if not math.isnan(one.difference)]
-    rows = [
-        [
-            rule.name,
-            score,
-            f"{one.a:.3f}",
-            f"{one.b:.3f}",
-            f"{one.difference:+.3f}",
-            "" if math.isnan(one.interval.low) else f"[{one.interval.low:+.3f}, {one.interval.high:+.3f}]",
-            f"{one.p_value:.3f}",
-        ]
-        for rule, score, one in shown
-    ]
-    basis = f"Contents are judged by {COSINE_JUDGE}, text encoder {text_encoder}; p of a paired permutation test."
-    undefined = sorted({rule.name for rule, *_ in found} - {rule.name for rule, *_ in shown})
-    notes = [basis, *([f"Undefined: {', '.join(undefined)}."] if undefined else [])]
-    notes += list(dict.fromkeys(rule.describe() for rule, *_ in shown))
-    return format_table(["protocol", "score", "A", "B", "B - A", "95 % interval", "p"], rows, notes, latex=latex)
+def _format_notes(table: ProtocolTable, *notes: str, latex: bool) -> str:
+    rules = [rule.describe() for rule, _ in table.list_defined()] if latex else []
+    undefined = {row.rule.name: row.problem for row in table.rows if row.problem}
+    words = [f"{name} is undefined: {problem}." for name, problem in undefined.items()]
+    baselines = [BASELINES] if table.has_baselines else []
+    return format_notes([table.basis, *notes, *baselines, *rules, *words], latex=latex)
 
 
 def _format_score(one: ProtocolScore) -> str:

@@ -18,21 +18,28 @@ _SAFE_LATEX: Final = {
 
 
 def escape_latex(text: str) -> str:
-    """Return a text that LaTeX prints as it is."""
-    return "".join(_SAFE_LATEX.get(sign, sign) for sign in text)
+    """Return a text that LaTeX prints as it is, on one line."""
+    return "".join(_SAFE_LATEX.get(sign, sign) for sign in " ".join(text.split()))
 
 
-def add_latex_notes(notes: Sequence[str]) -> str:
-    """Return the footnotes below a table in LaTeX."""
-    return "".join(f"\n\\par\\footnotesize {escape_latex(note)}\n" for note in notes)
+def format_latex_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows of a tabular, whose cells are LaTeX."""
+    lines = [" & ".join(cells) for cells in rows]
+    # After the \\ of the row before, a [ or * would be its argument.
+    return "".join(f"{'{}' if line[:1] in ('[', '*') else ''}{line} \\\\\n" for line in lines)
 
 
-def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str], *, latex: bool) -> str:
-    """Return a table with footnotes as LaTeX, or as Markdown; the cells are plain texts."""
+def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, latex: bool) -> str:
+    """Return a table as LaTeX, or as Markdown; the cells are plain texts."""
     if latex:
-        lines = [" & ".join(map(escape_latex, cells)) + r" \\" for cells in (heads, *rows)]
-        body = "\n".join(["\\hline", lines[0], "\\hline", *lines[1:], "\\hline"])
-        return f"\\begin{{tabular}}{{{'l' * len(heads)}}}\n{body}\n\\end{{tabular}}\n{add_latex_notes(notes)}"
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in (heads, *rows)]
-    lines.insert(1, "|" + " --- |" * len(heads))
-    return "\n".join(lines) + "\n\n" + "".join(f"- {note}\n" for note in notes)
+        head, *lines = ([escape_latex(cell) for cell in cells] for cells in (heads, *rows))
+        body = f"\\hline\n{format_latex_rows([head])}\\hline\n{format_latex_rows(lines)}\\hline\n"
+        return f"\\begin{{tabular}}{{{'l' * len(heads)}}}\n{body}\\end{{tabular}}\n\n"
+    shown = ([" ".join(cell.split()).replace("|", "\\|") for cell in cells] for cells in (heads, *rows))
+    head, *lines = (f"| {' | '.join(cells)} |" for cells in shown)
+    return "\n".join([head, "|" + " --- |" * len(heads), *lines]) + "\n\n"
+
+
+def format_notes(notes: Sequence[str], *, latex: bool) -> str:
+    """Return the footnotes below tables."""
+    return "".join(f"\\par\\footnotesize {escape_latex(note)}\n\n" if latex else f"- {note}\n" for note in notes)

@@ -18,7 +18,6 @@ from stepscope.eval.reports.entries import open_entries
 from stepscope.eval.reports.leaderboard import build_leaderboard, format_leaderboard
 from stepscope.eval.reports.protocol_table import (
     build_protocol_table,
-    compare_protocols,
     format_protocols,
     list_differing_turns,
     tabulate_protocols,
@@ -95,18 +94,17 @@ def test_each_row_names_protocol_parameters_judge_and_encoder(folder: Path) -> N
         text_encoder="letters",
         num_resamples=10,
     )
-    rows = tabulate_protocols(table)
-    first, last = rows[0], rows[-1]
-    assert (first["protocol"], first["judge"], first["text_encoder"]) == ("spot-pnr", "cosine bands 0.5/0.8", "letters")
-    assert str(first["parameters"]).startswith("k 1, offset_s 0.5")
-    assert {row["judge"] for row in rows if row["protocol"] == "qevd-tf"} == {"none"}
-    assert last["problem"] == "the split has no references for replies in spans"
-    assert math.isnan(float(last["value"]))
+    (row,) = tabulate_protocols(table)
+    assert (row["spot-pnr:k=1 judge"], row["text_encoder"]) == ("cosine bands 0.5/0.8", "letters")
+    assert str(row["spot-pnr:k=1 parameters"]).startswith("k 1, offset_s 0.5")
+    assert row["qevd-tf judge"] == "none"
+    assert row["pauc problem"] == "the split has no references for replies in spans"
+    assert math.isnan(float(row["pauc pauc"]))
     latex = format_protocols(table, latex=True)
-    assert "spot-pnr & k 1, offset\\_s 0.5" in latex
+    assert "spot-pnr:k=1 & t\\_score & precision & recall & f1" in latex
     assert "\\par\\footnotesize qevd-tf (f1): window: less than max\\_distance\\_s from the start; " in latex
     assert "pauc is undefined: the split has no references for replies in spans." in latex
-    assert "| spot-pnr |" in format_protocols(table, latex=False)
+    assert "| spot-pnr: k 1, offset_s 0.5, " in format_protocols(table, latex=False)
 
 
 def test_a_turn_that_counts_under_some_protocols_only_is_listed(folder: Path) -> None:
@@ -122,8 +120,9 @@ def test_a_turn_that_counts_under_some_protocols_only_is_listed(folder: Path) ->
 def test_two_runs_are_compared_under_each_protocol(folder: Path) -> None:
     split = read_split(folder / "split.json")
     rules = [parse_rule(name) for name in ("streampro-ou", "ovo-timing")]
-    found = compare_protocols(folder / "late", folder / "chatty", split, rules, encode=count_letters)
-    main = {rule.name: one for rule, score, one in found if score == "f1"}
+    runs = {name: folder / name for name in ("late", "chatty")}
+    table = build_protocol_table(runs, split, rules, encode=count_letters, text_encoder="letters")
+    main = {row.rule.name: row.difference for row in table.rows if row.is_main and row.difference is not None}
     assert main["streampro-ou"].difference == pytest.approx(2 / 3 - 0.5)
     assert main["ovo-timing"].difference == pytest.approx(2 / 3 - 1)
     assert main["ovo-timing"].p_value == pytest.approx(2 / 2**NUM_VIDEOS)
@@ -201,14 +200,16 @@ def test_the_commands_show_runs_under_protocols(
     table = tmp_path / "table.csv"
     assert main(["protocols", *runs, "--protocol", *SCORES, "--turns", "--out", str(table)]) == 0
     shown = capfd.readouterr().out
-    assert "| ovo-timing | tolerance_s 2, delay_s 2 | f1 | 1.000 [1.000, 1.000] | 0.667 [0.667, 0.667] |" in shown
+    assert "| ovo-timing: tolerance_s 2, delay_s 2 | precision | recall | f1 |" in shown
+    assert "| chatty | 0.500 [0.500, 0.500] | 1.000 [1.000, 1.000] | 0.667 [0.667, 0.667] |" in shown
     assert "Turns of late that count differently:" in shown
     rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
     assert {row["run"] for row in rows} == {"late", "chatty"}
 
     assert main(["compare", *runs, "--protocol", "ovo-timing", "--latex"]) == 0
     shown = capfd.readouterr().out
-    assert "ovo-timing & f1 & 1.000 & 0.667 & -0.333 & [-0.333, -0.333] & 0.008" in shown
+    assert "ovo-timing & A & B & B - A & 95 \\% interval & p" in shown
+    assert "f1 & 1.000 & 0.667 & -0.333 & [-0.333, -0.333] & 0.008" in shown
     assert "\\par\\footnotesize ovo-timing (f1): window: within tolerance\\_s of the true time" in shown
     assert main(["compare", *runs, "--protocol", "ovo-timing", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["differences"][0]["protocol"] == "ovo-timing"

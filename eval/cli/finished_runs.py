@@ -11,7 +11,6 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.judge import open_judge
 from stepscope.eval.cli.leaderboard import print_left_out
 from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
-from stepscope.eval.cli.protocols import choose_rules
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
@@ -19,7 +18,7 @@ from stepscope.eval.matching.text_encoder import import_encoder
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.score import list_references
 from stepscope.eval.metrics.text import TextScorer
-from stepscope.eval.protocols.rules import Rule
+from stepscope.eval.protocols.rules import Rule, parse_rules
 from stepscope.eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs, find_common_split
 from stepscope.eval.reports.protocol_table import (
     build_protocol_table,
@@ -80,7 +79,7 @@ def compare(options: CompareOptions) -> int:
     """Print the differences of two runs; return 1 if a video is left out."""
     if options.latex and not options.protocol:
         raise ValueError("--latex needs --protocol")
-    rules = choose_rules(options.protocol)
+    rules = parse_rules(options.protocol)
     runs = RunFolder(options.run_a), RunFolder(options.run_b)
     split, scoring = read_split(find_common_split(*runs, given=options.split)), read_run_scoring(runs[0])
     encode = import_encoder(scoring.text_encoder).encode

@@ -1,7 +1,6 @@
 """``protocols``: the definitions of the published protocols, or runs under several of them side by side."""
 
 import sys
-from collections.abc import Sequence
 
 from stepscope.engine.io.files import write_csv
 from stepscope.eval.cli.judge import open_judge
@@ -11,7 +10,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.text_encoder import import_encoder
 from stepscope.eval.protocols.document import to_markdown
 from stepscope.eval.protocols.registry import PROTOCOLS
-from stepscope.eval.protocols.rules import Rule, parse_rule
+from stepscope.eval.protocols.rules import parse_rules
 from stepscope.eval.reports.protocol_table import (
     build_protocol_table,
     format_differing_turns,
@@ -28,7 +27,7 @@ def protocols(options: ProtocolsOptions) -> int:
     if not options.runs:
         sys.stdout.write(to_markdown())
         return 0
-    rules = choose_rules(options.protocol or tuple(PROTOCOLS))
+    rules = parse_rules(options.protocol or tuple(PROTOCOLS))
     runs = name_runs(options.runs)
     split = read_split(options.split or find_split(runs.values()))
     encoder = read_run_scoring(RunFolder(options.runs[0])).text_encoder
@@ -44,12 +43,3 @@ def protocols(options: ProtocolsOptions) -> int:
             turns = list_differing_turns(path, split, rules, encode=encode, judge=judge)
             sys.stdout.write(f"\nTurns of {name} that count differently:\n\n{format_differing_turns(turns)}")
     return print_left_out(table.left_out)
-
-
-def choose_rules(names: Sequence[str]) -> list[Rule]:
-    """Return the rules that texts such as ``spot-pnr:k=1`` name. Raise ``ValueError`` for one that is named twice."""
-    rules = [parse_rule(name) for name in names]
-    found = [rule.name for rule in rules]
-    if len(set(found)) < len(found):
-        raise ValueError(f"a protocol is given twice: {', '.join(found)}")
-    return rules

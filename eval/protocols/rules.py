@@ -110,6 +110,15 @@ def parse_rule(text: str) -> Rule:
     return Rule(protocol=protocol, parameters=protocol.check_parameters(given))
 
 
+def parse_rules(texts: Sequence[str]) -> list[Rule]:
+    """Return the rules that texts name. Raise ``ValueError`` for one that is named twice."""
+    rules = [parse_rule(text) for text in texts]
+    found = [rule.name for rule in rules]
+    if len(set(found)) < len(found):
+        raise ValueError(f"a protocol is given twice: {', '.join(found)}")
+    return rules
+
+
 def read_video(rule: Rule, sample: Sample, outputs: Sequence[FrameOutput], *, grade: Grade) -> RunVideo:
     """Return the references and replies of one video of a run.
 

@@ -174,6 +174,17 @@ def list_differing_turns(
     return turns
 
 
+def describe_order(table: ProtocolTable) -> str:
+    """Return which of two runs has the higher main score under which rules, in one line; empty for one run."""
+    leads: dict[str, list[str]] = {}
+    for row in table.rows:
+        found = row.difference
+        if row.is_main and found is not None and abs(found.difference) > 0:  # not equal, and not nan
+            leads.setdefault("B" if found.difference > 0 else "A", []).append(row.rule.name)
+    words = "; ".join(f"{run} leads under {', '.join(rules)}" for run, rules in sorted(leads.items()))
+    return f"{'The order depends on the protocol: ' if len(leads) > 1 else ''}{words}." if words else ""
+
+
 def tabulate_protocols(table: ProtocolTable) -> list[dict[str, str | float]]:
     """Return a row per run, for CSV: each column is of one score under one rule, beside its parameters and judge."""
     rows: dict[str, dict[str, str | float]] = {}
@@ -236,7 +247,8 @@ def format_protocol_differences(table: ProtocolTable, *, latex: bool) -> str:
             for score, one in found
         ]
         parts.append(format_table(heads, cells, latex=latex))
-    return "".join([*parts, _format_notes(table, "p of a paired permutation test.", latex=latex)])
+    notes = filter(None, ("p of a paired permutation test.", describe_order(table)))
+    return "".join([*parts, _format_notes(table, *notes, latex=latex)])
 
 
 def format_differing_turns(turns: Sequence[DifferingTurn]) -> str:

@@ -15,6 +15,7 @@ from stepscope.app.tabs.batch.leaderboard.panel import LeaderboardPanel, make_le
 from stepscope.app.tabs.batch.new_run.imports import FilesCheck, check_files, import_files
 from stepscope.app.tabs.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
 from stepscope.app.tabs.batch.new_run.start import start
+from stepscope.app.tabs.batch.protocols.panel import ProtocolsPanel, make_protocols_panel, wire_protocols_panel
 from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
 from stepscope.app.tabs.batch.runs.handlers import BatchView, ShownRun
@@ -51,6 +52,8 @@ class Layout(NamedTuple):
     slice_scores: Any
     search: SearchPanel
     search_tab: Any
+    protocols: ProtocolsPanel
+    protocols_tab: Any
     charts: ChartsPanel
     charts_tab: Any
     sweep: SweepPanel
@@ -107,28 +110,10 @@ def make_batch_tab(
 
     wire(view.videos.select, open_video, [live, run.runs], player, **ends)
     wire(layout.charts.charts["videos"].pick, open_picked, [live, run.runs], player, **ends)
-    wire_search_panel(
-        context,
-        batches,
-        layout.search,
-        runs=run.runs,
-        part=layout.selection.part,
-        here=layout.search_tab,
-        live=live,
-        player=player,
-        ends=ends,
-    )
-    wire_compare_panel(
-        context,
-        batches,
-        layout.compare,
-        runs=run.runs,
-        here=layout.compare_tab,
-        status=view.status,
-        live=live,
-        player=player,
-        ends=ends,
-    )
+    opening: dict[str, Any] = {"runs": run.runs, "live": live, "player": player, "ends": ends}
+    wire_search_panel(context, batches, layout.search, part=layout.selection.part, here=layout.search_tab, **opening)
+    wire_compare_panel(context, batches, layout.compare, here=layout.compare_tab, status=view.status, **opening)
+    wire_protocols_panel(context, batches, layout.protocols, here=layout.protocols_tab, **opening)
     wire_training_panel(
         context, batches, layout.training, here=layout.training_tab, batch_tab=here, elsewhere=elsewhere
     )
@@ -151,6 +136,8 @@ def _make_layout(batches: BatchContext) -> Layout:
                     search = make_search_panel()
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
+                with gr.Tab("Protocols") as protocols_tab:
+                    protocols = make_protocols_panel()
                 with gr.Tab("Charts") as charts_tab:
                     charts = make_charts_panel()
                 with gr.Tab("Thresholds") as sweep_tab:
@@ -184,6 +171,8 @@ def _make_layout(batches: BatchContext) -> Layout:
         slice_scores=slice_scores,
         search=search,
         search_tab=search_tab,
+        protocols=protocols,
+        protocols_tab=protocols_tab,
         charts=charts,
         charts_tab=charts_tab,
         sweep=sweep,

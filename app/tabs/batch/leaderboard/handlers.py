@@ -2,12 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
@@ -15,6 +13,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.run_files import file_name
 from stepscope.app.formatting import as_sentence
+from stepscope.app.tabs.batch.table_row import ENDINGS
 from stepscope.app.web.views import status_line
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import Metric, find_metric
@@ -34,7 +33,6 @@ from stepscope.eval.runs.folder import RunFolder
 MAX_FIRST_RUNS: Final = 8
 """Maximum number of preselected runs, the newest ones of the split."""
 HEADERS: Final = ["Run", "Origin"]
-ENDINGS: Final[Mapping[TableFormat, str]] = {"markdown": "md", "csv": "csv", "latex": "tex"}
 BEST: Final = "★ {}"
 
 
@@ -185,18 +183,13 @@ def open_run(batches: BatchContext, event: gr.SelectData) -> OpenedRun:
     return OpenedRun(runs=name, views=gr.Tabs(selected="videos"))
 
 
-def download_board(board: Leaderboard | None, sort_by: str, table_format: TableFormat) -> Generator[Any]:
-    """Yield the path of the leaderboard as a file; None and a warning without one."""
-    with TemporaryDirectory(prefix="stepscope-export-") as folder:
-        try:
-            if board is None or table_format not in get_args(TableFormat):
-                raise ValueError("there is no leaderboard; choose runs of one split")
-            path = Path(folder) / file_name(*list(board.rows)[:2], f"leaderboard.{ENDINGS[table_format]}")
-            path.write_text(format_leaderboard(sort_leaderboard(board, sort_by), table_format), encoding="utf-8")
-            yield str(path)
-        except (ValueError, OSError) as error:
-            gr.Warning(escape(as_sentence(error)))
-            yield None
+def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | None, sort_by: str) -> Path:
+    """Write the leaderboard into a folder. Raises ``ValueError`` without one."""
+    if board is None or table_format not in ENDINGS:
+        raise ValueError("there is no leaderboard; choose runs of one split")
+    path = folder / file_name(*list(board.rows)[:2], f"leaderboard.{ENDINGS[table_format]}")
+    path.write_text(format_leaderboard(sort_leaderboard(board, sort_by), table_format), encoding="utf-8")
+    return path
 
 
 def metric_choices(names: Sequence[str]) -> list[tuple[str, str]]:

@@ -1,21 +1,18 @@
 """Layout and wiring of the tab *Leaderboard*."""
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.downloads import SAVE_JS, make_download
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.leaderboard import handlers as boards
 from stepscope.app.tabs.batch.leaderboard.handlers import BoardChoices, BoardView, OpenedRun
+from stepscope.app.tabs.batch.table_row import make_table_row, wire_table_row
 from stepscope.eval.reports.leaderboard import DEFAULT_METRICS, list_leaderboard_metrics
 from stepscope.eval.reports.table_formats import TableFormat
-
-LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}
-"""Names of the formats of the table."""
 
 
 class LeaderboardPanel(NamedTuple):
@@ -50,10 +47,7 @@ def make_leaderboard_panel() -> LeaderboardPanel:
             min_width=280,
             elem_id="board_sort",
         )
-        downloads = {
-            name: gr.Button(f"Save as {label}", size="sm", scale=0, min_width=130, elem_id=f"board_{name}")
-            for name, label in LABELS.items()
-        }
+        downloads = make_table_row("board")
     said = make_status_line("board_said")
     table = gr.Dataframe(
         headers=boards.HEADERS,
@@ -95,17 +89,9 @@ def wire_leaderboard_panel(
     for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input])):
         wire(event, partial(boards.show_board, context, batches), chosen, view, **scoring)
     wire(panel.sort_by.input, partial(boards.show_order, batches), [view.board, panel.sort_by], view, **LATEST)
-    file = make_download()
-    for name, button in panel.downloads.items():
-        write = partial(_download, name)
-        saved = button.click(write, [view.board, panel.sort_by], file, **AT_ONCE)
-        saved.then(None, file, None, js=SAVE_JS, api_visibility="private")
+    wire_table_row(panel.downloads, boards.write_board, [view.board, panel.sort_by])
 
     def open_run(event: gr.SelectData) -> OpenedRun:
         return boards.open_run(batches, event)
 
     return wire(view.table.select, open_run, None, OpenedRun(runs=runs, views=views), **AT_ONCE)
-
-
-def _download(table_format: TableFormat, board: Any, sort_by: str) -> Any:
-    yield from boards.download_board(board, sort_by, table_format)

@@ -14,6 +14,7 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.leaderboard import handlers as boards
+from stepscope.app.tabs.batch.table_row import ENDINGS, save_table
 from stepscope.eval.cli.leaderboard import leaderboard
 from stepscope.eval.cli.options import LeaderboardOptions
 from stepscope.eval.matching.text_encoder import TextEncoder
@@ -144,8 +145,8 @@ def test_the_downloads_are_those_of_the_command(
     encoder = TextEncoder(name="letters", encode=count_letters)
     monkeypatch.setattr("stepscope.eval.cli.leaderboard.import_encoder", lambda _: encoder)
     kept: dict[str, Path] = {}
-    for table_format, ending in boards.ENDINGS.items():
-        for path in boards.download_board(view.board, "missing_rate", table_format):
+    for table_format, ending in ENDINGS.items():
+        for path in save_table(boards.write_board, table_format, view.board, "missing_rate"):
             assert Path(path).name == f"imported-recorded-leaderboard.{ending}"
             kept[table_format] = Path(shutil.copy(path, tmp_path))
     rows = list(csv.DictReader(kept["csv"].read_text().splitlines()))

@@ -1,0 +1,1 @@
+"""The tab *Protocols*: one run, or two, under several published protocols side by side."""

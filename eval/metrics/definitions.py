@@ -134,7 +134,8 @@ def compute_loss(score: str | Metric, value: Value) -> Value:
     return -value if metric.better == "higher" else value
 
 
-_OTHER_TOLERANCE: Final = re.compile(r"_event_\w+_(0|0\.5|2|5)s$")
+_LISTED_WITH_ANOTHER: Final = re.compile(r"_event_\w+_(0|0\.5|2|5)s$|_w$|^dst_update_")
+"""Scores that the line of another score, or the text of their group, names too."""
 
 
 def to_markdown() -> str:
@@ -144,22 +145,26 @@ def to_markdown() -> str:
         "",
         "Generated from `eval/metrics/metrics.toml` by `python -m stepscope.eval metrics > docs/metrics.md`.",
         "",
-        "Counts are added over videos and divided once, so long videos have more weight (micro average). An undefined",
-        "score is an empty cell in CSV and null in JSON; `metrics.json` has the number of videos in which it is",
-        "undefined. Intervals are 95 %, by bootstrap over videos; with fewer than about twenty videos they are too",
-        "narrow. A line has the name of the score, that on the page, its range, the better end of it (↑, ↓, →), the",
-        "definition, and how the score can mislead. Scores of events at ±1 s (`..._1s`) exist at 0, 0.5, 2, 5 s too.",
+        "A line has the name of the score; its name on the page, its range unless that is 0 to 1, and the better",
+        "end (↑, ↓, →); the definition; and how the score can mislead. Counts are added over videos and divided",
+        "once, so long videos have more weight (micro average). Intervals are 95 %, by bootstrap over videos, and",
+        "too narrow below about twenty videos. An undefined score is an empty cell in CSV and null in JSON;",
+        "`metrics.json` has the number of videos in which it is undefined.",
     ]
     for group in GROUPS:
-        source, _ = Counter(metric.source for metric in group.metrics).most_common(1)[0]
-        lines += ["", f"## {group.name}", "", group.about, "", f"Source, unless another is named: {source}.", ""]
-        lines += [_list_item(one, source=source) for one in group.metrics if not _OTHER_TOLERANCE.search(one.name)]
+        if listed := [one for one in group.metrics if not _LISTED_WITH_ANOTHER.search(one.name)]:
+            source, _ = Counter(metric.source for metric in listed).most_common(1)[0]
+            lines += ["", f"## {group.name}", "", group.about, "", f"Source, unless another is named: {source}.", ""]
+            first_with = {one.caveat: one.name for one in reversed(listed)}
+            lines += [_list_item(one, source=source, same_caveat=first_with[one.caveat]) for one in listed]
     return "\n".join(lines) + "\n"
 
 
-def _list_item(metric: Metric, *, source: str) -> str:
+def _list_item(metric: Metric, *, source: str, same_caveat: str) -> str:
     scope = "" if metric.scope == "both" else f", per {metric.scope}"
+    value_range = "" if metric.range == "0 to 1" else f", {metric.range.replace('0 and up', '≥ 0')}"
     better = {"higher": " ↑", "lower": " ↓", "near 0": " → 0", "near 1": " → 1", "neither": ""}[metric.better]
-    item = f"- `{metric.name}` ({metric.label}, {metric.range}{better}{scope}): {metric.definition}"
-    item += f" *{metric.caveat}*" if metric.caveat else ""
+    item = f"- `{metric.name}` ({metric.label}{value_range}{better}{scope}): {metric.definition}"
+    if metric.caveat:
+        item += f" *{metric.caveat}*" if same_caveat == metric.name else f" *As `{same_caveat}`.*"
     return item if metric.source == source else f"{item} Source: {metric.source}."

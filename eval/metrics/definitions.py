@@ -145,11 +145,10 @@ def to_markdown() -> str:
         "",
         "Generated from `eval/metrics/metrics.toml` by `python -m stepscope.eval metrics > docs/metrics.md`.",
         "",
-        "A line has the name of the score; its name on the page, its range unless that is 0 to 1, and the better",
-        "end (↑, ↓, →); the definition; and how the score can mislead. Counts are added over videos and divided",
-        "once, so long videos have more weight (micro average). Intervals are 95 %, by bootstrap over videos, and",
-        "too narrow below about twenty videos. An undefined score is an empty cell in CSV and null in JSON;",
-        "`metrics.json` has the number of videos in which it is undefined.",
+        "A line has the name of a score, its range unless that is 0 to 1, the better end (↑, ↓, →), the definition,",
+        "and how the score can mislead. Counts are added over videos and divided once, so long videos have more weight",
+        "(micro average). Intervals are 95 %, by bootstrap over videos, and too narrow below about twenty videos. An",
+        "undefined score is an empty cell in CSV and null in JSON; `metrics.json` has the number of such videos.",
     ]
     for group in GROUPS:
         if listed := [one for one in group.metrics if not _LISTED_WITH_ANOTHER.search(one.name)]:
@@ -161,10 +160,11 @@ def to_markdown() -> str:
 
 
 def _list_item(metric: Metric, *, source: str, same_caveat: str) -> str:
-    scope = "" if metric.scope == "both" else f", per {metric.scope}"
-    value_range = "" if metric.range == "0 to 1" else f", {metric.range.replace('0 and up', '≥ 0')}"
-    better = {"higher": " ↑", "lower": " ↓", "near 0": " → 0", "near 1": " → 1", "neither": ""}[metric.better]
-    item = f"- `{metric.name}` ({metric.label}{value_range}{better}{scope}): {metric.definition}"
+    better = {"higher": "↑", "lower": "↓", "near 0": "→ 0", "near 1": "→ 1", "neither": ""}[metric.better]
+    value_range = "" if metric.range == "0 to 1" else metric.range.replace("0 and up", "≥ 0")
+    scope = "" if metric.scope == "both" else f"per {metric.scope}"
+    notes = ", ".join(filter(None, [f"{value_range} {better}".strip(), scope]))
+    item = f"- `{metric.name}` ({notes}): {metric.definition}"
     if metric.caveat:
         item += f" *{metric.caveat}*" if same_caveat == metric.name else f" *As `{same_caveat}`.*"
     return item if metric.source == source else f"{item} Source: {metric.source}."

@@ -1,21 +1,17 @@
 """Import of result files of other systems into run folders, so that they are inspected and scored like own runs.
 
-The form of a file is recognised by its content; ``FORMS`` lists them, and each module of ``eval.runs.imports``
-describes its own. A file holds one JSON value or JSON lines. A file of no known form is refused, and an invalid value
-is an error that names the field. Values that a form does not hold are unknown, never invented: scores of them are nan,
-and the state of the steps stays as it was at the start. Missing frames before the last one of a file are silent.
+An invalid value is an error that names the field. Values that a form does not hold are unknown, never invented: scores
+of them are nan, and the state of the steps stays as it was at the start. Missing frames before the last one are silent.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from stepscope.engine.dialogue import initial_state
-from stepscope.engine.io.files import load_json, load_json_lines, read_text
-from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES, Fields
@@ -24,17 +20,7 @@ from stepscope.eval.data.own_samples import make_own_sample
 from stepscope.eval.data.samples import Sample, Split, describe_early_end
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample
-from stepscope.eval.runs.imports import (
-    egoproactive,
-    em_garde,
-    minicpm,
-    minicpm_stream,
-    mmduet,
-    per_second,
-    proassist,
-    timed_texts,
-    videollm_online,
-)
+from stepscope.eval.runs.imports.recognition import read_values, recognize
 from stepscope.eval.runs.imports.signals import SignalRule, describe_signals
 from stepscope.eval.runs.imports.system_output import (
     OtherVideoError,
@@ -47,25 +33,6 @@ from stepscope.eval.runs.imports.system_output import (
 DEFAULT_FPS: Final = 2.0
 """Frames per second of files without a split that name no rate."""
 NO_RESULT_FILE: Final = "no result file was given for it"
-FORMS: Final = (
-    proassist.FORM,
-    timed_texts.OMNIPRO,
-    videollm_online.FORM,
-    mmduet.MMDUET,
-    mmduet.PREDICTIONS,
-    minicpm.FORM,
-    minicpm_stream.FORM,
-    per_second.STREAMO_ROUNDS,
-    per_second.STREAMO,
-    timed_texts.QUALCOMM,
-    timed_texts.QEVD,
-    timed_texts.SPOT,
-    timed_texts.STREAMING_VLM,
-    egoproactive.FORM,
-    em_garde.FORM,
-    per_second.DUPLEX,
-)
-"""In the order of recognition: the first that matches a record is its form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +73,7 @@ def _find_results(files: Sequence[Path], name_video: Callable[[Result, ResultFor
     problems: dict[str, str] = {}
     found: dict[str, tuple[Result, ResultForm]] = {}
     for path in files:
-        for place, value in _read_values(path, problems):
+        for place, value in read_values(path, problems):
             try:
                 result, form = recognize(path, value)
                 video_id = name_video(result, form)
@@ -123,9 +90,11 @@ def _find_results(files: Sequence[Path], name_video: Callable[[Result, ResultFor
 def import_into(
     out: Path, files: Sequence[Path], split: Split, settings: Mapping[str, Any], *, rule: SignalRule | None = None
 ) -> Mapping[str, str]:
-    """Write the results of files into a new run folder, with further settings; see ``import_results``.
+    """Write the results of files into a new run folder, with further settings, and describe their signals in these.
 
-    The folder of an import of the same files that was killed, and so has no scores yet, is written again.
+    Each sample gets a record: with its outputs, or with the error of its file, or with ``NO_RESULT_FILE``. Returns
+    ``FoundResults.problems``. The folder of an import of the same files that was killed, and so has no scores yet, is
+    written again.
 
     Raises ``ValueError`` before anything is written if no file matches, or if no file holds the signal of the rule, and
     ``FolderRefusedError`` for a folder in use.
@@ -223,20 +192,6 @@ def _find_file(result: Result) -> Path | None:
     return None
 
 
-def import_results(
-    files: Sequence[Path], split: Split, *, folder: RunFolder, rule: SignalRule | None = None
-) -> dict[str, str]:
-    """Write the results of other systems into an open run folder, and describe their signals in its settings.
-
-    Each sample gets a record: with its outputs, or with the error of its file, or with ``NO_RESULT_FILE``. Returns
-    ``FoundResults.problems``. Raises ``ValueError`` if no file matches a sample, or has the signal of the rule.
-    """
-    found = find_results(files, split)
-    results = _read_all(found, split)
-    _write(results, split, folder, _describe(results.values(), rule))
-    return dict(found.problems)
-
-
 def _read_all(found: FoundResults, split: Split) -> dict[str, _Read | str]:
     """Return the results of each sample that has a file, or the error of the file."""
     results: dict[str, _Read | str] = {}
@@ -275,7 +230,7 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
     Damaged lines do no harm if the record is found by its name. Raises ``ValueError`` with file, field and cure.
     """
     problems: dict[str, str] = {}
-    records = [recognize_at(path, place, value) for place, value in _read_values(path, problems)]
+    records = [_recognize_at(path, place, value) for place, value in read_values(path, problems)]
     is_only = len(records) == 1 and not problems
     fits = [_check_video(records[0], sample)] if is_only else _select(records, sample)
     if problems and not fits:
@@ -293,6 +248,14 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
         return ImportedVideo(outputs=read.outputs, settings=_describe([read], rule), problems=tuple(problems.values()))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _recognize_at(path: Path, place: str, value: object) -> tuple[Result, ResultForm]:
+    """Return a record with its form; the error of ``recognize`` names its place in the file."""
+    try:
+        return recognize(path, value)
+    except ValueError as error:
+        raise ValueError(f"{place} {error}") from error
 
 
 def _check_video(record: tuple[Result, ResultForm], sample: Sample) -> tuple[Result, ResultForm]:
@@ -319,91 +282,6 @@ def _select(records: Sequence[tuple[Result, ResultForm]], sample: Sample) -> lis
             form.find_sample(result, split)
             found.append((result, form))
     return found
-
-
-def recognize_at(path: Path, place: str, value: object) -> tuple[Result, ResultForm]:
-    """Return a record with its form; the error of ``recognize`` names its place in the file."""
-    try:
-        return recognize(path, value)
-    except ValueError as error:
-        raise ValueError(f"{place} {error}") from error
-
-
-def recognize(path: Path, value: object) -> tuple[Result, ResultForm]:
-    """Return a record with its form. Raises ``ValueError`` if it has none of ``FORMS``."""
-    if isinstance(value, dict):
-        result = Result(path=path, fields=Fields(record=value))
-        form = next((form for form in FORMS if form.matches(result.fields)), None)
-        if form is not None:
-            return result, form
-    raise ValueError(f"is of no known form; give a result of {', '.join(form.name for form in FORMS)}")
-
-
-def _read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, object]]:
-    """Yield the place and the value of each record of a file; add a file or line that is not JSON to ``problems``."""
-    try:
-        text = read_text(path)
-    except (OSError, ValueError) as error:
-        problems[str(path)] = f"{path} cannot be read as JSON: {error}"
-        return
-    if text.lstrip("\ufeff").startswith("WEBVTT"):
-        yield str(path), timed_texts.parse_webvtt(text)
-        return
-    yield from _group_events(_parse_values(path, text, problems))
-
-
-def _parse_values(path: Path, text: str, problems: dict[str, str]) -> Iterator[tuple[str, object]]:
-    try:
-        yield from _list_records(path, load_json(text))
-        return
-    except ValueError as error:
-        lines = list(load_json_lines(text))
-        if len(lines) < 2:
-            problems[str(path)] = f"{path} cannot be read as JSON: {error}"
-            return
-    for number, value, problem in lines:
-        place = f"{path}, line {number}"
-        if problem:
-            problems[place] = f"{place} cannot be read as JSON: {problem}"
-        else:
-            yield place, value
-
-
-def _group_events(values: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
-    """Yield values, the lines of a recording, or the segments of one, as one record, at the place of the first line."""
-    kinds: tuple[tuple[str, Callable[[object], bool]], ...] = (
-        (minicpm_stream.EVENTS, minicpm_stream.is_event),
-        (timed_texts.SEGMENTS, timed_texts.is_segment),
-    )
-    grouped: dict[str, tuple[str, list[object]]] = {}
-    for place, value in values:
-        name = next((name for name, is_line in kinds if is_line(value)), None)
-        if name is None:
-            yield place, value
-        else:
-            grouped.setdefault(name, (place, []))[1].append(value)
-    yield from ((place, {name: lines}) for name, (place, lines) in grouped.items())
-
-
-def _list_records(path: Path, content: object) -> list[tuple[str, object]]:
-    """Return the records of a JSON value: itself, the entries of a list, or a list of chunks or segments as one.
-
-    An object of SPOT-Bench has a record for each video.
-    """
-    if timed_texts.is_events_by_video(content):
-        assert isinstance(content, dict)
-        spot = ({timed_texts.SPOT_VIDEO: video, "events": events} for video, events in content.items())
-        return [(f"{path}, video {short_repr(one[timed_texts.SPOT_VIDEO])}", one) for one in spot]
-    if not isinstance(content, list) or not content:
-        return [(str(path), content)]
-    entries = [entry for entry in content if isinstance(entry, dict)]
-    if entries and all("result" in entry for entry in entries):
-        return [(str(path), {"chunks": content})]
-    if entries and all(map(timed_texts.is_segment, entries)):
-        return [(str(path), {timed_texts.SEGMENTS: content})]
-    if entries and all(map(per_second.is_segment, entries)):
-        return [(str(path), {"sentences": content})]
-    return [(f"{path}, entry {number}", value) for number, value in enumerate(content)]
 
 
 def _describe(results: Iterable[_Read | str], rule: SignalRule | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
-from stepscope.eval.runs.imports.import_results import import_results
+from stepscope.eval.runs.imports.import_results import import_into
 from tests.support.reviews.reviewed import SAMPLE, output
 
 ANSWERS = {3: "Attach the cabin.", 7: "Good: 1 < 2."}
@@ -56,9 +56,8 @@ def test_each_frame_has_its_cost_and_a_question_is_before_its_answer(exported: P
 
 def test_the_written_file_is_imported_with_the_same_texts(exported: Path, tmp_path: Path) -> None:
     split = read_split(tmp_path / "split.json")
-    with RunFolder.open(tmp_path / "again", {"split": str(tmp_path / "split.json")}) as again:
-        assert import_results([exported], split, folder=again) == {}
-    outputs = again.outputs(split.samples[0])
+    assert import_into(tmp_path / "again", [exported], split, {}) == {}
+    outputs = RunFolder(tmp_path / "again").outputs(split.samples[0])
     assert {one.frame_index: one.response for one in outputs if one.response} == ANSWERS
     assert outputs[3].latency_ms == 480.0
     assert len(outputs) == split.samples[0].num_frames

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.runs.imports.import_results import FORMS, read_result
+from stepscope.eval.runs.imports.import_results import read_result
+from stepscope.eval.runs.imports.recognition import FORMS
 from stepscope.eval.runs.imports.system_output import ResultForm
 from tests.support.paths import ROOT
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import FORMS, import_results, list_missing
+from stepscope.eval.runs.imports.import_results import import_into, list_missing
+from stepscope.eval.runs.imports.recognition import FORMS
 from stepscope.eval.runs.imports.system_output import hold_within_second
 from tests.support.data.batches import no_java
 from tests.support.data.strategies import BOAT
@@ -21,10 +23,10 @@ DATA = ROOT / "tests" / "data" / "imports"
 SPLIT = DATA / "gold.json"
 
 
-def imported(tmp_path: Path, file: Path) -> tuple[RunFolder, dict[str, str], tuple[FrameOutput, ...]]:
+def imported(tmp_path: Path, file: Path) -> tuple[RunFolder, Mapping[str, str], tuple[FrameOutput, ...]]:
     split = read_split(SPLIT)
-    with RunFolder.open(tmp_path / "run", {"split": str(SPLIT), "imported": [str(file)]}) as run:
-        problems = import_results([file], split, folder=run)
+    run = RunFolder(tmp_path / "run")
+    problems = import_into(run.path, [file], split, {})
     return run, problems, run.outputs(split.samples[0])
 
 
@@ -110,7 +112,7 @@ def test_a_rate_that_the_split_does_not_have_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(content))
     split = read_split(SPLIT)
     run = RunFolder(tmp_path / "run")
-    import_results([tmp_path / "a.json"], split, folder=run)
+    import_into(run.path, [tmp_path / "a.json"], split, {})
     record = run.record("kettle")
     assert record is not None
     assert "debug_data[1].time must be in a frame of its own, at 2 frames per second" in record.error
@@ -119,7 +121,7 @@ def test_a_rate_that_the_split_does_not_have_is_named(tmp_path: Path) -> None:
 def test_a_line_that_is_not_json_or_fits_no_video_is_named(tmp_path: Path) -> None:
     lines = (DATA / "proactive_videoqa.jsonl").read_text().splitlines()
     (tmp_path / "a.jsonl").write_text("\n".join([lines[0], "{", lines[1].replace("toast", "cake"), lines[0]]))
-    problems = import_results([tmp_path / "a.jsonl"], read_split(SPLIT), folder=RunFolder(tmp_path / "run"))
+    problems = import_into(tmp_path / "run", [tmp_path / "a.jsonl"], read_split(SPLIT), {})
     assert ["cannot be read as JSON" in problems[f"{tmp_path / 'a.jsonl'}, line 2"]] == [True]
     assert "fits 0 videos" in problems[f"{tmp_path / 'a.jsonl'}, line 3"]
     assert "is a second result for kettle" in problems[f"{tmp_path / 'a.jsonl'}, line 4"]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import analyze_video, score_counts
 from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, import_into, import_results
+from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, import_into
 from tests.support.data.batches import SCORING, no_java, write_split
 from tests.support.data.records import make_sample
 from tests.support.data.shared_data import shared
@@ -76,11 +77,11 @@ def videollm(*, path: str = "demo/assets/boat.mp4") -> dict[str, Any]:
     }
 
 
-def imported(folder: Path, content: object, *videos: dict[str, Any]) -> tuple[RunFolder, dict[str, str]]:
+def imported(folder: Path, content: object, *videos: dict[str, Any]) -> tuple[RunFolder, Mapping[str, str]]:
     (folder / "0.json").write_text(json.dumps(content), encoding="utf-8")
     split = read_split(write_split(folder, *(videos or [video("boat")])))
     run = RunFolder(folder / "run")
-    return run, import_results([folder / "0.json"], split, folder=run)
+    return run, import_into(run.path, [folder / "0.json"], split, {})
 
 
 def responses(outputs: tuple[FrameOutput, ...]) -> dict[int, str]:
@@ -204,7 +205,7 @@ def test_real_references_said_by_a_proassist_file_are_all_matched(tmp_path: Path
     content["metadata"]["sample_idx"] = 0
     (tmp_path / "0.json").write_text(json.dumps(content))
     run = RunFolder(tmp_path / "run")
-    assert import_results([tmp_path / "0.json"], split, folder=run) == {}
+    assert import_into(run.path, [tmp_path / "0.json"], split, {}) == {}
     scored = analyze_video(replace(sample), run.outputs(sample), encode=count_letters)
     assert score_counts(scored.counts)["F1"] == 1.0
 

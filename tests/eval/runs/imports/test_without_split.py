@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import FORMS, import_without_split
+from stepscope.eval.runs.imports.import_results import import_without_split
+from stepscope.eval.runs.imports.recognition import FORMS
 from stepscope.eval.runs.imports.signals import SignalRule
 from stepscope.eval.runs.imports.system_output import ResultForm
 from tests.support.data.batches import no_java

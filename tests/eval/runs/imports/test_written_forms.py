@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import import_results, read_result
+from stepscope.eval.runs.imports.import_results import import_into, read_result
 from tests.support.data.strategies import BOAT
 
 KETTLE = replace(BOAT, video_id="kettle", video_path=Path("kettle.mp4"), fps=1.0, num_frames=10, turns=())
@@ -167,9 +167,8 @@ def test_a_segment_has_any_of_the_names_that_the_benchmark_reads(
 
 def imported(tmp_path: Path, file: Path, *samples: Sample) -> RunFolder:
     split = Split(path=tmp_path / "split.json", entries=samples)
-    with RunFolder.open(tmp_path / "run", {"split": "split.json", "imported": [str(file)]}) as run:
-        import_results([file], split, folder=run)
-    return run
+    import_into(tmp_path / "run", [file], split, {})
+    return RunFolder(tmp_path / "run")
 
 
 def test_a_file_that_names_no_video_belongs_to_its_name_or_to_the_only_video(tmp_path: Path) -> None:

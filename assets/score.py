@@ -102,19 +102,19 @@ def match_frames(predicted: Iterable[int], expected: Iterable[int]) -> list[tupl
 
 
 def score_kind(
-    checkpoint: Checkpoint, kind: Kind, *, num_videos: int, family: str | None = None, seed: int = SCORE_SEED
+    checkpoint: Checkpoint, kind: Kind, *, num_videos: int, family: str | None = None
 ) -> Score:
     """Generate, stream and score scenes of one kind, of all trained families or of ``family``."""
-    scenes = (make_kind(kind, seed + number, family=family) for number in range(num_videos))
+    scenes = (make_kind(kind, SCORE_SEED + number, family=family) for number in range(num_videos))
     return _score(checkpoint, ((scene, _drawn_frames(scene)) for scene in scenes))
 
 
-def score_baseline(name: Baseline, kind: Kind, *, num_videos: int, seed: int = SCORE_SEED) -> Score:
+def score_baseline(name: Baseline, kind: Kind, *, num_videos: int) -> Score:
     """Score a baseline without vision: always silent, or random actions at the rate of the reference."""
     score = Score()
     for number in range(num_videos):
-        scene = make_kind(kind, seed + number)
-        random = np.random.default_rng([seed + number, 41])
+        scene = make_kind(kind, SCORE_SEED + number)
+        random = np.random.default_rng([SCORE_SEED + number, 41])
         add_video(score, scene, _act_randomly(scene, random, activity=float(name == "random")))
     return score
 

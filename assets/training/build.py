@@ -228,10 +228,10 @@ def _stream(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
 
 
 def _stream_batches(
-    clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildConfig, batch_size: int = 8
+    clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildConfig
 ) -> Iterator[Batch]:
     """Yield batches of clips of similar length indefinitely, with permuted ids and mid-video starts as configured."""
-    rng = np.random.default_rng([config.seed, 31])
+    rng, batch_size = np.random.default_rng([config.seed, 31]), 8
     while True:
         order = rng.permutation(len(clips))
         for pool in np.array_split(order, max(1, len(order) // (8 * batch_size))):

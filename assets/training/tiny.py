@@ -27,14 +27,14 @@ _CHAT_TEMPLATE = (
 )
 
 
-def train_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
-    """Return a tokenizer trained on the texts, with at most ``vocab_size`` tokens."""
+def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """Return a tokenizer trained on the texts, with at most 1,024 tokens."""
     tokenizer = Tokenizer(models.BPE())
     as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(_WORDS, "isolated"), as_bytes])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
+        vocab_size=1024,
         special_tokens=_SPECIAL,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -49,7 +49,7 @@ def train_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrain
     )
 
 
-def tiny_config(tokenizer: PreTrainedTokenizerFast, *, max_position_embeddings: int = 4096) -> SmolVLMConfig:
+def tiny_config(tokenizer: PreTrainedTokenizerFast) -> SmolVLMConfig:
     """Return the configuration of the small model for a tokenizer."""
     pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
     return SmolVLMConfig(
@@ -70,7 +70,7 @@ def tiny_config(tokenizer: PreTrainedTokenizerFast, *, max_position_embeddings: 
             "num_key_value_heads": 2,
             "head_dim": TEXT_WIDTH // 4,
             "vocab_size": -(-len(tokenizer) // 8) * 8,
-            "max_position_embeddings": max_position_embeddings,
+            "max_position_embeddings": 4096,
             "tie_word_embeddings": True,
             "pad_token_id": pad,
             "bos_token_id": eos,

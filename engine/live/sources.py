@@ -83,9 +83,9 @@ class PushedSource:
     """Pictures that another thread pushes, such as those of a browser's webcam; only the latest one is kept."""
 
     is_endless = True
+    name = "webcam"
 
-    def __init__(self, name: str = "webcam") -> None:
-        self.name = name
+    def __init__(self) -> None:
         self._latest: np.ndarray | None = None
         self._problem = ""
         self._changed = Condition()

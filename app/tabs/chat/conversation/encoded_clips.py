@@ -40,8 +40,7 @@ class EncodedClip:
 class EncodedClips:
     """Keeps encoded videos up to a budget, and drops the least recently used ones."""
 
-    def __init__(self, budget_bytes: int = BUDGET_BYTES) -> None:
-        self._budget_bytes = budget_bytes
+    def __init__(self) -> None:
         self._kept: OrderedDict[object, EncodedClip] = OrderedDict()
         self._lock = Lock()
         self.threads = ThreadPoolExecutor(1, thread_name_prefix="chat-frames")
@@ -84,5 +83,5 @@ class EncodedClips:
         with self._lock:
             self._kept[key] = encoded
             self._kept.move_to_end(key)
-            while len(self._kept) > 1 and sum(one.num_bytes for one in self._kept.values()) > self._budget_bytes:
+            while len(self._kept) > 1 and sum(one.num_bytes for one in self._kept.values()) > BUDGET_BYTES:
                 self._kept.popitem(last=False)

@@ -101,9 +101,7 @@ def match_frames(predicted: Iterable[int], expected: Iterable[int]) -> list[tupl
     return pairs
 
 
-def score_kind(
-    checkpoint: Checkpoint, kind: Kind, *, num_videos: int, family: str | None = None
-) -> Score:
+def score_kind(checkpoint: Checkpoint, kind: Kind, *, num_videos: int, family: str | None = None) -> Score:
     """Generate, stream and score scenes of one kind, of all trained families or of ``family``."""
     scenes = (make_kind(kind, SCORE_SEED + number, family=family) for number in range(num_videos))
     return _score(checkpoint, ((scene, _drawn_frames(scene)) for scene in scenes))

@@ -227,9 +227,7 @@ def _stream(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
     model.vlm.model.vision_model.requires_grad_(True)
 
 
-def _stream_batches(
-    clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildConfig
-) -> Iterator[Batch]:
+def _stream_batches(clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildConfig) -> Iterator[Batch]:
     """Yield batches of clips of similar length indefinitely, with permuted ids and mid-video starts as configured."""
     rng, batch_size = np.random.default_rng([config.seed, 31]), 8
     while True:

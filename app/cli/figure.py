@@ -20,7 +20,7 @@ from stepscope.engine.io.files import atomic_write
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.reports.compare_runs import find_common_split
 from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring
 from stepscope.eval.runs.folder import RunFolder, explain_missing

@@ -15,7 +15,7 @@ from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.reports.compare_runs import Comparison, compare_runs
 from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings

@@ -16,8 +16,8 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.grading import NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode
+from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
-from stepscope.eval.metrics.videollm_online import LiveCounts
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import has_states, read_signal_specs
 from stepscope.eval.runs.provenance import Provenance, describe_questions

@@ -23,7 +23,7 @@ from stepscope.engine.io.files import to_json
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.metrics.failures import Failure, JudgedVideo
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video, score_counts
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import RunFolder, check_frames

@@ -21,7 +21,7 @@ from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.definitions import find_metric
-from stepscope.eval.metrics.failures import FAILURE_KINDS
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoCounts, score_counts
 from stepscope.eval.reports.results import Results
 from stepscope.eval.runs.provenance import Provenance

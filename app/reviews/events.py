@@ -9,7 +9,7 @@ from stepscope.app.reviews.actions import Event
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import ROLE_ORDER
-from stepscope.eval.metrics.failures import Failure, JudgedVideo
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

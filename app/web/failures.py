@@ -5,7 +5,8 @@ from typing import Any
 from stepscope.engine.control.task import Task
 from stepscope.engine.records import UserTurn
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
+from stepscope.eval.metrics.failures import LATE_S
+from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from stepscope.app.core.run import Run
 from stepscope.app.reviews.events import VideoEvents, failure_keys
-from stepscope.eval.metrics.failures import WORST_S, Failure, JudgedVideo, worst_frame
+from stepscope.eval.metrics.failures import WORST_S, worst_frame
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

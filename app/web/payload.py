@@ -27,7 +27,8 @@ from stepscope.engine.io.files import to_json
 from stepscope.engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.grading import COSINE_JUDGE
-from stepscope.eval.metrics.failures import LATE_S, JudgedTurn, JudgedVideo
+from stepscope.eval.metrics.failures import LATE_S
+from stepscope.eval.metrics.matched_video import JudgedTurn, JudgedVideo
 from stepscope.eval.runs.folder import read_signal_specs
 
 Packed = dict[str, Any]

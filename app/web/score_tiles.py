@@ -10,8 +10,8 @@ from typing import Final
 
 from stepscope.app.templates import render
 from stepscope.eval.metrics.definitions import Metric, find_metric
+from stepscope.eval.metrics.matched_video import LIVE_SCORES
 from stepscope.eval.metrics.score import VideoAnalysis, score_counts
-from stepscope.eval.metrics.videollm_online import SCORES
 
 HEADLINES: Final = (
     "num_failures",
@@ -25,7 +25,7 @@ STATES: Final = ("dst_update_event_f1_1s", "dst_f1", "dst_joint_goal_accuracy", 
 """Metrics of updates and states, shown unless a run has none of them, as one of a model without states."""
 SPANS: Final = ("PAUC_w0.5", "PAUC_silent", "span_coverage")
 """Metrics of reply spans, shown for references that have some."""
-TEACHER_FORCED: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
+TEACHER_FORCED: Final = tuple(f"live_{name}" for name in LIVE_SCORES if name != "frame_diff")
 """Metrics of the teacher-forced pass, shown for runs that have one."""
 
 

@@ -17,7 +17,7 @@ from playwright.sync_api import CDPSession, Page
 from stepscope.app.core.run import Run
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.video.writer import write_h264
-from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from tests.support.pages.browser import inspect, open_browser, serve_page
 from tests.support.pages.long_run import FPS, make_long_run, with_signals

@@ -17,7 +17,8 @@ from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.assignment import assign
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo
+from stepscope.eval.metrics.measures import Measure
 from stepscope.eval.metrics.values import Values
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)

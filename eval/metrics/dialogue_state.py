@@ -14,7 +14,8 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.updates import TimedUpdate, UpdateMatch, pair_updates, reference_updates
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo
+from stepscope.eval.metrics.measures import Measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

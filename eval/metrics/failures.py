@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
 
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.records import FrameOutput, frame_at
@@ -18,74 +17,20 @@ from stepscope.eval.matching.turns import Match, Pair
 from stepscope.eval.matching.updates import UpdateMatch
 from stepscope.eval.metrics.counts import Counts
 from stepscope.eval.metrics.dialogue_state import reference_states
-from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.matched_video import (
+    FAILURE_KINDS,
+    Failure,
+    FailureKind,
+    JudgedTurn,
+    JudgedVideo,
+    MatchedVideo,
+)
+from stepscope.eval.metrics.measures import Measure
 from stepscope.eval.metrics.replies.repetition import normalize_text
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD, spoken_texts
 
-MatchOutcome = Literal["matched", "mismatched", "redundant"]
-FailureKind = Literal[
-    "missed",
-    "redundant",
-    "wrong text",
-    "early or late",
-    "wrong update",
-    "missed update",
-    "wrong state",
-    "repeats itself",
-]
-FAILURE_KINDS: Final[tuple[FailureKind, ...]] = get_args(FailureKind)
-"""In the order of the tables."""
 LATE_S = 1.0
 WORST_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedTurn:
-    """A response or an update of the model, with its reference turn."""
-
-    role: Literal["assistant", "update"]
-    frame_index: int
-    text: str
-    outcome: MatchOutcome
-    """Matched, mismatched (paired in time with a different content), or redundant (without a reference)."""
-    reference: int | None = None
-    """Position of the reference in ``Sample.turns``; None if redundant."""
-    delay_s: float | None = None
-    """Time of the frame minus that of the reference's frame; negative is early. 0 inside a reply span; after it, the
-    time since its end."""
-    semantic_score: float | None = None
-    """Similarity of the two texts, in [0, 1]; responses only."""
-    cost: float | None = None
-    """Matching cost; responses only."""
-    grade: int | None = None
-    """Grade of the replies of its reply span so far, 0 wrong to 2 right; None outside the spans."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A failure of a turn, or of the state in consecutive frames."""
-
-    kind: FailureKind
-    frame_index: int
-    """Frame of the prediction, or of the reference if there is no prediction."""
-    end_frame: int
-    """First frame after the failure; only a wrong state is longer than one frame."""
-    turn: int | None = None
-    """Position in ``JudgedVideo.turns``; None if there is no prediction."""
-    reference: int | None = None
-    """Position in ``Sample.turns``; None if there is no reference."""
-    step_ids: tuple[str, ...] = ()
-    """Steps with a wrong state; only for a wrong state."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedVideo:
-    """All responses and updates of one video with their outcomes, by frame, and all failures."""
-
-    turns: tuple[JudgedTurn, ...]
-    """At one frame updates before the response."""
-    failures: tuple[Failure, ...]
-    """By time; at one time updates, responses, states, and the model before the reference."""
 
 
 def judge(

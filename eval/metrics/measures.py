@@ -7,41 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from stepscope.engine.records import FrameOutput
-from stepscope.eval.data.samples import Sample
-from stepscope.eval.matching.grading import Grade
-from stepscope.eval.matching.turns import Encode, Match
-from stepscope.eval.matching.updates import UpdateMatch
 from stepscope.eval.metrics.counts import C
-
-if TYPE_CHECKING:  # these modules register measures themselves
-    from stepscope.eval.metrics.failures import JudgedVideo
-    from stepscope.eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.metrics.matched_video import MatchedVideo
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchedVideo:
-    """Everything of one video that a measure may count; see ``eval.metrics.score.analyze_video``."""
-
-    sample: Sample
-    outputs: Sequence[FrameOutput]
-    match: Match
-    """Responses matched with those of the reference."""
-    updates: UpdateMatch
-    """Updates paired with those of the reference."""
-    judged: "JudgedVideo"
-    """Every turn with its outcome, and all failures."""
-    live: "LiveCounts | None"
-    wall_s: float | None
-    has_states: bool
-    encode: Encode
-    """Texts to embeddings ``[N, D]``."""
-    grade: Grade
-    """Grades replies against gold answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

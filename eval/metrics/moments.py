@@ -13,7 +13,7 @@ from stepscope.engine.decisions.policies import Signal
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Turn
-from stepscope.eval.metrics.failures import Failure, JudgedVideo
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 
 NEAR: Final = 0.1
 """Greatest distance of a probability below its threshold at a near miss."""

@@ -18,8 +18,9 @@ from stepscope.eval.matching.updates import pair_updates
 from stepscope.eval.metrics.counts import Counts, Pool, mean
 from stepscope.eval.metrics.decisions import DecisionCounts
 from stepscope.eval.metrics.dialogue_state import StepStates, count_step_states
-from stepscope.eval.metrics.failures import FailureCounts, JudgedVideo, add_grades, judge
-from stepscope.eval.metrics.measures import MatchedVideo, add_fields, find_measures
+from stepscope.eval.metrics.failures import FailureCounts, add_grades, judge
+from stepscope.eval.metrics.matched_video import JudgedVideo, LiveCounts, MatchedVideo
+from stepscope.eval.metrics.measures import add_fields, find_measures
 from stepscope.eval.metrics.moments import VideoMoment
 from stepscope.eval.metrics.replies.reply_spans import grade_responses
 from stepscope.eval.metrics.replies.turn_taking import (
@@ -35,7 +36,6 @@ from stepscope.eval.metrics.replies.turn_taking import (
 from stepscope.eval.metrics.signals import count_signals
 from stepscope.eval.metrics.system import SystemCounts
 from stepscope.eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
-from stepscope.eval.metrics.videollm_online import LiveCounts
 
 ScoreTexts = Callable[[TextCounts], dict[str, float]]
 MEASURES: Final = find_measures()

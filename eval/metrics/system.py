@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass, field
 
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo
+from stepscope.eval.metrics.measures import Measure
 from stepscope.eval.metrics.values import Values
 
 

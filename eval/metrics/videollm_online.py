@@ -8,19 +8,12 @@ speak is d frames early (positive) or late (negative). **Source**: ``stream_eval
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import Field
 
 from stepscope.engine.config import check_threshold
-from stepscope.engine.io.json_records import Amount
 from stepscope.engine.plurals import format_count
-from stepscope.eval.metrics.counts import Counts, mean, ratio
+from stepscope.eval.metrics.counts import mean, ratio
+from stepscope.eval.metrics.matched_video import LIVE_SCORES, LiveCounts
 from stepscope.eval.metrics.measures import Measure
-
-SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
-"""The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
-_Numbers = Annotated[tuple[Amount, ...], Field(min_length=len(SCORES), max_length=len(SCORES))]
 
 
 @dataclass(frozen=True, slots=True)  # not keyword-only: the public interface has positional fields
@@ -53,16 +46,6 @@ class LiveTurn:
         return next((index for index, correct in enumerate(self.token_correct) if not correct), len(self.token_correct))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCounts(Counts):
-    """The scores of one or many conversations, in the order of ``SCORES``."""
-
-    sums: _Numbers = (0.0,) * len(SCORES)
-    """Sum of each score over the conversations in which it is defined."""
-    num_defined: _Numbers = (0.0,) * len(SCORES)
-    """Conversations in which each score is defined."""
-
-
 def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, float]:
     """Score one conversation: means over its turns; nan if no turn has data.
 
@@ -92,7 +75,7 @@ def count_live(turns: Sequence[LiveTurn], *, fps: float, threshold: float) -> Li
     """Return the scores of one conversation as counts: a split's score is the mean over its conversations."""
     scores = live_metrics(turns, threshold=threshold)
     scores["time_diff_s"] = scores["frame_diff"] / fps
-    values = [scores[name] for name in SCORES]
+    values = [scores[name] for name in LIVE_SCORES]
     return LiveCounts(
         sums=tuple(0.0 if math.isnan(value) else value for value in values),
         num_defined=tuple(float(not math.isnan(value)) for value in values),
@@ -101,7 +84,9 @@ def count_live(turns: Sequence[LiveTurn], *, fps: float, threshold: float) -> Li
 
 def summarize_live(counts: LiveCounts) -> dict[str, float]:
     """Return the mean of each score, ``live_*``, over the conversations in which it is defined; nan if in none."""
-    return {f"live_{name}": ratio(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
+    return {
+        f"live_{name}": ratio(*both) for name, *both in zip(LIVE_SCORES, counts.sums, counts.num_defined, strict=True)
+    }
 
 
 MEASURES = (

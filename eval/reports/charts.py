@@ -15,7 +15,7 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.eval.metrics.counts import Pool, ratio
 from stepscope.eval.metrics.decisions import DecisionCounts, summarize_decisions
 from stepscope.eval.metrics.dialogue_state import StepStates
-from stepscope.eval.metrics.failures import FAILURE_KINDS
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts
 from stepscope.eval.metrics.signals import is_probability, total_counts
 from stepscope.eval.metrics.values import Values

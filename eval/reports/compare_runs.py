@@ -16,7 +16,8 @@ from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.bootstrap import NO_INTERVAL
 from stepscope.eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
-from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
+from stepscope.eval.metrics.failures import failure_score
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
 from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
 from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns

@@ -15,7 +15,8 @@ import numpy as np
 from stepscope.eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, find_intervals
 from stepscope.eval.metrics.counts import C, Pool
 from stepscope.eval.metrics.definitions import BEST_VALUES, compute_loss
-from stepscope.eval.metrics.failures import JudgedVideo, is_correct
+from stepscope.eval.metrics.failures import is_correct
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.values import Numbers
 
 WrongIn = Literal["both", "only A", "only B", "neither"]

@@ -27,7 +27,7 @@ from stepscope.engine.io.files import write_json
 from stepscope.engine.io.json_records import Amount, Count, short_repr
 from stepscope.engine.records import FrameOutput, GapReason, read_outputs, write_outputs
 from stepscope.eval.data.samples import InvalidSample, Sample
-from stepscope.eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")

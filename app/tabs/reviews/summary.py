@@ -22,7 +22,7 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.runs.folder import RunFolder
 
 UNDEFINED: Final = "\N{EN DASH}"

@@ -20,7 +20,8 @@ from stepscope.engine.records import FrameOutput
 from stepscope.engine.stream import StreamEvent, StreamRequest
 from stepscope.engine.streamer import Streamer
 from stepscope.eval.data.samples import Sample, build_task, describe_early_end
-from stepscope.eval.metrics.videollm_online import LiveCounts, count_live
+from stepscope.eval.metrics.matched_video import LiveCounts
+from stepscope.eval.metrics.videollm_online import count_live
 from stepscope.eval.runs.folder import VideoRecord, digest_sample
 from stepscope.eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
 from stepscope.eval.runs.streaming.shared_clock import SharedClock

@@ -4,7 +4,7 @@ from stepscope.app.reviews.events import VideoEvents, name_events, reference_eve
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import TurnName, name_turns
 from stepscope.eval.data.samples import Turn
-from stepscope.eval.metrics.failures import Failure, JudgedVideo
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 from tests.support.data.records import make_output
 from tests.support.data.strategies import BOAT
 

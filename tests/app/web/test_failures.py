@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.app.web.failures import pack_failure
 from stepscope.eval.data.samples import Turn
-from stepscope.eval.metrics.failures import Failure, JudgedTurn, JudgedVideo
+from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 from tests.support.reviews.played import judge, make_run
 
 

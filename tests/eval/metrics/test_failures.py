@@ -5,7 +5,8 @@ import numpy as np
 from stepscope.engine.records import FrameOutput, Step
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.turns import find_match
-from stepscope.eval.metrics.failures import FAILURE_KINDS, Failure, JudgedVideo, worst_frame
+from stepscope.eval.metrics.failures import worst_frame
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS, Failure, JudgedVideo
 from stepscope.eval.metrics.replies.turn_taking import match_window
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
 from tests.support.data.records import make_output, make_sample

@@ -15,7 +15,7 @@ NEW_METRIC = """
 from dataclasses import dataclass
 
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.measures import MatchedVideo, Measure
+from stepscope.eval.metrics.measures import Measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ import pytest
 
 from stepscope.engine.loading import load_model
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
+from stepscope.eval.metrics.failures import failure_score
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.compare_runs import compare_runs
 from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample

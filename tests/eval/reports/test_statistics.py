@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.failures import JudgedTurn, JudgedVideo, MatchOutcome
+from stepscope.eval.metrics.matched_video import JudgedTurn, JudgedVideo, MatchOutcome
 from stepscope.eval.reports.statistics import Difference, compare_scores, compare_turns
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.metrics.videollm_online import LiveCounts
+from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.runs import folder as folder_module
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
 from stepscope.eval.runs.live_recording import SESSION_NAME

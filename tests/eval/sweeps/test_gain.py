@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stepscope.eval.metrics.failures import FAILURE_KINDS, FailureCounts
+from stepscope.eval.metrics.failures import FailureCounts
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoCounts
 from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, find_best
 from stepscope.eval.sweeps.folder import SweptVideo

@@ -17,7 +17,7 @@ from stepscope.engine.records import Step, UserTurn
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.data.writers import write_samples
-from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters

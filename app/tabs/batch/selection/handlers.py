@@ -26,7 +26,8 @@ from stepscope.engine.io.files import write_json
 from stepscope.engine.io.json_records import read_record
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
-from stepscope.eval.metrics.failures import FAILURE_KINDS, failure_score
+from stepscope.eval.metrics.failures import failure_score
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.reports.search import Marks

@@ -15,7 +15,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import fill_legality, initial_state
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.annotations.corrections import name_turns
-from stepscope.eval.metrics.failures import JudgedVideo
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn

@@ -5,7 +5,7 @@ references (``Sample``, ``Turn``) are defined in ``eval`` and never share a reco
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -170,11 +170,10 @@ def unknown_output(index: int, *, fps: float, dst_state: Mapping[str, str]) -> F
 _NAMES = tuple(FrameOutput.__dataclass_fields__)
 
 
-def check_probs(output: FrameOutput, *, has_decisions: bool) -> FrameOutput:
+def check_probs(output: FrameOutput, *, decides_at: Callable[[int], bool]) -> FrameOutput:
     """Return the output unchanged. Raises ``EngineError`` if a probability is nan at a frame that has decisions."""
-    if not has_decisions:
-        return output
-    if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
+    is_unknown = math.isnan(output.speak_prob) or math.isnan(output.update_prob)
+    if is_unknown and decides_at(output.frame_index):
         raise EngineError(
             f"frame {output.frame_index} has the probability nan: the weights are damaged, or the dtype has too little "
             "range; choose a different checkpoint or dtype"

@@ -130,7 +130,7 @@ class ActiveStream:
                     yield StreamEvent(video_id=self.video.video_id, text_progress=message)
                 if isinstance(message, FrameOutput):
                     if self.video.checks_probs:
-                        check_probs(message, has_decisions=self._config.decides_at(message.frame_index))
+                        check_probs(message, decides_at=self._config.decides_at)
                     yield StreamEvent(video_id=self.video.video_id, output=self._add_times(message))
         except StopIteration:
             if self._controller is None or not self.video.is_traced:

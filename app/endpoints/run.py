@@ -4,6 +4,7 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Final
 
 from gradio.data_classes import FileData
@@ -44,7 +45,7 @@ def run_video(
     plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, max_duration_s=context.max_duration_s)
     shown = time.monotonic()
     with closing(context.stream(plan, warnings.append)) as stream:
-        for output in map(check_probs, stream):
+        for output in map(partial(check_probs, decides_at=run.config.decides_at), stream):
             outputs.append(output)
             if time.monotonic() - shown >= PROGRESS_S:
                 shown = time.monotonic()

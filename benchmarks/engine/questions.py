@@ -32,9 +32,7 @@ def main() -> None:
         FrameFeatures(index=n, time_s=n / 2, features=torch.randn(checkpoint.model.feature_shape, generator=random))
         for n in range(32)
     ]
-    runner = Runner(
-        checkpoint.model, config, features=frames, readout_spec=make_readout_spec(checkpoint, config.policy)
-    )
+    runner = Runner(checkpoint.model, config, features=frames, readout_spec=make_readout_spec(checkpoint, config))
     runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=len(frames)))
     prompt = tuple(torch.randint(10, 600, (CONTEXT,), generator=random).tolist())
     runner.forward(ForwardRequest(num_cached=0, inputs=prompt, frames=range(1)))

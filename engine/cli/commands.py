@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,8 +46,7 @@ def run(options: RunOptions) -> None:
         frames = encode(checkpoint, read_frames(options.video, fps=config.fps, device=device))
         expected = round(probe(options.video).duration_s * config.fps)
     outputs = _progress(Streamer(checkpoint, config).run(frames, task), expected)
-    checked = (check_probs(one, has_decisions=config.decides_at(one.frame_index)) for one in outputs)
-    count = write_outputs(options.out, checked)
+    count = write_outputs(options.out, map(partial(check_probs, decides_at=config.decides_at), outputs))
     print(f"{format_count(count, 'frame')} written to {options.out}")
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
         print(f"warning: the user turn at {turn.time_s:g} s is after the end of the video; skipped", file=sys.stderr)

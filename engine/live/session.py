@@ -247,8 +247,7 @@ class LiveSession:
                 if self.on_text is not None:
                     self.on_text(self.text_progress)
             if event.output is not None:
-                has_decisions = self.config.decides_at(event.output.frame_index)
-                self._add(check_probs(event.output, has_decisions=has_decisions), frames)
+                self._add(check_probs(event.output, decides_at=self.config.decides_at), frames)
 
     def _add(self, output: FrameOutput, frames: ModelFrames) -> None:
         """Count a decided frame, and report its output under the index of its instant."""

@@ -18,7 +18,7 @@ def search_runs(options: SearchOptions) -> int:
     if options.out is not None:
         write_csv(options.out, found.to_dict("records"), columns=list(found))  # type: ignore[arg-type]
     rows = [[_cell(value) for value in row] for row in found[list(HEADS)].head(options.limit).itertuples(index=False)]
-    sys.stdout.write(format_table(HEADS, rows, [], latex=False) if rows else "")
+    sys.stdout.write(format_table(HEADS, rows, latex=False) if rows else "")
     shown = f"; the first {len(rows)} are shown" if len(rows) < len(found) else ""
     videos = format_count(found[["run", "video_id"]].drop_duplicates().shape[0], "video")
     print(f"{format_count(len(found), 'moment')} in {videos}{shown}", file=sys.stderr)

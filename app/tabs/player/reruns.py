@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -80,7 +81,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
         again, recording, steps = _start(context, live, run, requested)
         outputs: list[FrameOutput] = []
         with closing(steps):
-            for output in map(check_probs, steps):
+            for output in map(partial(check_probs, decides_at=again.config.decides_at), steps):
                 if not _is_current(live, requested):
                     break
                 outputs.append(output)

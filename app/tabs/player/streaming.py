@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import gradio as gr
 
@@ -193,7 +194,7 @@ def _show_progress(
     began, pace, is_first = time.perf_counter(), Pace(STATUS_INTERVAL_S), True
     try:
         with closing(outputs):
-            for output in map(check_probs, outputs):
+            for output in map(partial(check_probs, decides_at=run.config.decides_at), outputs):
                 if live.is_cancelled:
                     break
                 increments.add(output)

@@ -42,7 +42,11 @@ def draw_branches(
     """Return the labels of sequences; a branch of a frame without its turn counts with probability ``negative_rate``."""
     drawn = (torch.rand(len(sequence.branches), generator=random).tolist() for sequence in sequences)
     kept = [
-        [branch for branch, number in zip(sequence.branches, numbers, strict=True) if branch.is_turn or number < negative_rate]
+        [
+            branch
+            for branch, number in zip(sequence.branches, numbers, strict=True)
+            if branch.is_turn or number < negative_rate
+        ]
         for sequence, numbers in zip(sequences, drawn, strict=True)
     ]
     return BranchLabels(sequences=sequences, branches=kept)
@@ -75,7 +79,13 @@ class _TrainingAttention:
                 key = torch.cat([context[0][:, : part.seen], key], 1)
                 value = torch.cat([context[1][:, : part.seen], value], 1)
             found = scaled_dot_product_attention(
-                query[None], key[None], value[None], part.mask, is_causal=part.mask is None, scale=scale, enable_gqa=True
+                query[None],
+                key[None],
+                value[None],
+                part.mask,
+                is_causal=part.mask is None,
+                scale=scale,
+                enable_gqa=True,
             )
             attended.append(found[0].transpose(0, 1).flatten(1))
         return torch.cat(attended)
@@ -121,7 +131,11 @@ def sum_branch_losses(
 
 def _list_pieces(sequence: TrainingSequence, frames: Tensor) -> list[int | Tensor]:
     """Return the tokens of a sequence, with one piece for all tokens of a frame."""
-    per_frame, pieces, first = frames.shape[1], list[int | Tensor](), min(f for f in sequence.frames if f != IGNORE_INDEX)
+    per_frame, pieces, first = (
+        frames.shape[1],
+        list[int | Tensor](),
+        min(f for f in sequence.frames if f != IGNORE_INDEX),
+    )
     for token, at in zip(sequence.ids, sequence.frames, strict=True):
         if at == IGNORE_INDEX:
             pieces.append(token)

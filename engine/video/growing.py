@@ -31,8 +31,9 @@ def open_growing_encoder(path: Path, *, height: int, width: int, fps: Fraction) 
             stream = add_h264(
                 container, height=height, width=width, fps=fps, crf=23, preset="veryfast", options=_AT_ONCE
             )
-            yield Encoder(container, stream)
-            container.mux(stream.encode(None))
+            encoder = Encoder(container, stream)
+            yield encoder
+            encoder.finish()
     except (av.error.FFmpegError, OSError) as error:
         reason = reason_of(error)
         raise VideoError(f"{path}: cannot be written ({reason}); check the folder and its free space") from error

@@ -8,7 +8,7 @@ import itertools
 import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +17,8 @@ from tempfile import TemporaryDirectory
 import av
 import cv2
 import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
 from av.codec.context import Flags
 from av.container import OutputContainer
 from av.video.frame import PictureType, VideoFrame
@@ -26,6 +28,7 @@ from av.video.stream import VideoStream
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import atomic_write
 from stepscope.engine.video.reader import check_start, decode_pictures, ends_before_error
+from stepscope.engine.video.sound import RATE, read_sound
 from stepscope.engine.video.track import EPSILON_S, Track, find_track
 
 CLOCK = 90_000
@@ -39,8 +42,15 @@ MAX_WIDTH = 1280
 class Encoder:
     """Encodes images with given times into a stream of an open container."""
 
-    def __init__(self, container: OutputContainer, stream: VideoStream) -> None:
+    def __init__(
+        self, container: OutputContainer, stream: VideoStream, *, sound: Iterator[AudioFrame] | None = None
+    ) -> None:
         self._container, self._stream, self._key_s = container, stream, -math.inf
+        self._sound = sound if sound is not None else iter(())
+        self._next_sound = next(self._sound, None)
+        self._sound_stream: AudioStream | None = None
+        if self._next_sound is not None:
+            self._sound_stream = container.add_stream("aac", rate=RATE, layout="stereo")
 
     def write(self, image: np.ndarray, *, time_s: float | Fraction, until_s: float | Fraction) -> None:
         """Encode one image, uint8 [H, W, 3] RGB, displayed from ``time_s`` to ``until_s`` seconds."""
@@ -54,11 +64,33 @@ class Encoder:
         if until_s - self._key_s > KEY_EVERY_S:
             frame.pict_type, self._key_s = PictureType.I, float(time_s)
         self._container.mux(self._stream.encode(frame))
+        self._write_sound(float(until_s))
+
+    def finish(self) -> None:
+        """Write what the encoders still hold."""
+        self._container.mux(self._stream.encode(None))
+        if self._sound_stream is not None:
+            self._container.mux(self._sound_stream.encode(None))
+
+    def _write_sound(self, until_s: float) -> None:
+        """Encode the sound up to a time, between the pictures, as a browser reads them."""
+        while self._sound_stream is not None and self._next_sound is not None and self._next_sound.time < until_s:
+            self._container.mux(self._sound_stream.encode(self._next_sound))
+            self._next_sound = next(self._sound, None)
 
 
 @contextmanager
-def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int, preset: str) -> Iterator[Encoder]:
-    """Open an encoder whose file replaces ``path`` when the block ends without an exception."""
+def open_encoder(
+    path: Path,
+    *,
+    height: int,
+    width: int,
+    fps: Fraction,
+    crf: int,
+    preset: str,
+    sound: Iterator[AudioFrame] | None = None,
+) -> Iterator[Encoder]:
+    """Open an encoder whose file replaces ``path`` when the block ends without an exception; ``sound`` is its sound."""
     if height < 2 or width < 2 or height % 2 or width % 2:
         raise ValueError(f"height and width must be even for H.264 yuv420p, not {height} x {width}")
     try:
@@ -67,8 +99,9 @@ def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int
             part = Path(folder, "video.mp4")  # FFmpeg opens it a second time, by name, to move the index to the front
             with av.open(f"file:{part}", "w", format="mp4", options={"movflags": "+faststart"}) as container:
                 stream = add_h264(container, height=height, width=width, fps=fps, crf=crf, preset=preset)
-                yield Encoder(container, stream)
-                container.mux(stream.encode(None))
+                encoder = Encoder(container, stream, sound=sound)
+                yield encoder
+                encoder.finish()
             with part.open("rb") as encoded, atomic_write(path, binary=True) as file:
                 shutil.copyfileobj(encoded, file)
     except (av.error.FFmpegError, OSError) as error:
@@ -124,7 +157,7 @@ def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | F
 def convert_for_browser(
     source: str | Path, target: str | Path, *, start_s: float = 0.0, duration_s: float = math.inf
 ) -> None:
-    """Re-encode any readable video as an H.264 mp4 with the same pictures at their true times, without audio.
+    """Re-encode any readable video as an H.264 mp4 with the same pictures and sound at their true times.
 
     Pictures are upright, with square pixels, at most 1280 pixels wide, and of even sizes. The output has ``duration_s``
     seconds from ``start_s`` on at most; a picture on display at a cut is kept up to the cut. A damaged source is
@@ -140,7 +173,13 @@ def convert_for_browser(
     def is_later(time_s: float, until_s: float) -> bool:
         return until_s > start_s + EPSILON_S and round(time_s * CLOCK) > round(written_s * CLOCK)
 
-    with open_encoder(Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast") as encoder:
+    sound = read_sound(track, start_s=start_s)
+    with (
+        closing(sound),
+        open_encoder(
+            Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast", sound=sound
+        ) as encoder,
+    ):
         for picture in decode_pictures(track, select=is_later, stop_s=start_s + duration_s):
             is_wider = width > picture.image.shape[1] + 1  # pixels that are not square
             interpolation = cv2.INTER_LINEAR if is_wider else cv2.INTER_AREA

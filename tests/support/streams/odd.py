@@ -145,8 +145,8 @@ def delay_and_cut(path: Path, *, delay_s: int, length_s: int) -> None:
     path.write_bytes(content)
 
 
-def add_sound(path: Path, source: Path, *, length_s: int) -> Path:
-    """Copy a video and add silence from the start on."""
+def add_sound(path: Path, source: Path, *, length_s: int, loud_s: tuple[float, float] = (0, 0)) -> Path:
+    """Copy a video and add sound: silence, and a tone of half the full scale from one time to another."""
     with av.open(str(source)) as old, av.open(str(path), "w") as new:
         stream = new.add_stream_from_template(old.streams.video[0])
         sound = new.add_stream("aac" if path.suffix == ".mp4" else "libopus", rate=48_000, layout="mono")
@@ -155,7 +155,10 @@ def add_sound(path: Path, source: Path, *, length_s: int) -> Path:
                 packet.stream = stream
                 new.mux(packet)
         for number in range(length_s * 50):
-            frame = AudioFrame.from_ndarray(np.zeros((1, 960), np.float32), format="fltp", layout="mono")
+            times_s = (960 * number + np.arange(960)) / 48_000
+            is_loud = (loud_s[0] <= times_s) & (times_s < loud_s[1])
+            tone = np.where(is_loud, np.sin(times_s * 2 * np.pi * 440) / 2, 0)[None]
+            frame = AudioFrame.from_ndarray(tone.astype(np.float32), format="fltp", layout="mono")
             frame.sample_rate, frame.pts = 48_000, 960 * number
             new.mux(sound.encode(frame))
         new.mux(sound.encode(None))

@@ -1,0 +1,77 @@
+"""The sound of a video, on the clock of its pictures: for copies that a browser plays, and as a waveform.
+
+Only the first sound of a file counts, as browsers play it. Sound that cannot be decoded ends; the pictures do not.
+"""
+
+from collections.abc import Generator
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import av
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.resampler import AudioResampler
+from numpy.typing import NDArray
+
+from stepscope.engine.video.packets import seconds_of
+from stepscope.engine.video.track import Track, find_track, open_container
+
+RATE: Final = 44_100
+"""Samples per second of a copy."""
+_JITTER_S: Final = 0.01
+"""Distance of a frame of sound from the end of the one before that is no gap."""
+_PEAK_RATE: Final = 8_000
+"""Samples per second from which peaks are measured."""
+PEAKS_PER_S: Final = 50
+MAX_PEAKS: Final = 60_000
+"""Greatest number of peaks of a video; a longer one than 20 minutes has fewer a second."""
+
+
+def read_sound(
+    track: Track, *, start_s: float = 0.0, rate: int = RATE, layout: str = "stereo"
+) -> Generator[AudioFrame]:
+    """Yield the sound of a video from ``start_s`` on, in order, as frames of floats; none without sound.
+
+    ``frame.time`` is in seconds after ``start_s``, on the clock of the pictures. Sound before it, and sound whose clock
+    jumps back, is left out.
+    """
+    with open_container(track.path) as container:
+        stream = next(iter(container.streams.audio), None)
+        if stream is None:
+            return
+        resampler, next_s, at = AudioResampler(format="fltp", layout=layout, rate=rate), 0.0, 0
+        with suppress(av.error.FFmpegError):
+            for frame in container.decode(stream):
+                time_s = seconds_of(frame.pts, stream) - track.zero_s - start_s
+                if frame.pts is None or time_s < next_s - _JITTER_S:
+                    continue
+                if time_s > next_s + _JITTER_S:  # a gap
+                    at = round(time_s * rate)
+                next_s = time_s + frame.samples / frame.sample_rate
+                frame.pts = None
+                for part in resampler.resample(frame):
+                    part.pts, part.time_base = at, Fraction(1, rate)
+                    at += part.samples
+                    yield part
+
+
+def measure_peaks(path: Path) -> tuple[float, NDArray[np.uint8]]:
+    """Return the peaks per second of a video's sound, and the peaks, in [0, 255] of full scale; none without sound.
+
+    Raises ``VideoError`` if the video cannot be read.
+    """
+    track = find_track(path)
+    peaks = np.zeros(0, np.uint8)
+    per_s = min(PEAKS_PER_S, MAX_PEAKS / max(track.duration_s or 0.0, 1.0))
+    for frame in read_sound(track, rate=_PEAK_RATE, layout="mono"):
+        levels = np.abs(frame.to_ndarray()[0])
+        at = ((frame.pts + np.arange(len(levels))) * (per_s / _PEAK_RATE)).astype(int)
+        if at[-1] >= MAX_PEAKS:
+            break
+        if at[-1] >= len(peaks):
+            peaks = np.concatenate([peaks, np.zeros(at[-1] + 1024 - len(peaks), np.uint8)])
+        np.maximum.at(peaks, at, np.minimum(255, np.ceil(levels * 255)).astype(np.uint8))
+    last = np.flatnonzero(peaks)
+    return per_s, peaks[: last[-1] + 1] if len(last) else peaks[:0]

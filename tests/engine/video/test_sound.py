@@ -1,0 +1,54 @@
+"""The sound of a video in copies for a browser, and as a waveform."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepscope.engine.video.reader import probe
+from stepscope.engine.video.sound import PEAKS_PER_S, measure_peaks
+from stepscope.engine.video.writer import convert_for_browser
+from tests.support.streams.odd import add_sound
+from tests.support.streams.videos import write_plain
+
+
+@pytest.fixture(scope="module")
+def loud(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write 8 s of video in Matroska, with a tone from 3.0 to 4.5 s."""
+    folder = tmp_path_factory.mktemp("loud")
+    source = write_plain(folder / "silent.mkv", width=96, height=64, num_pictures=16)
+    return add_sound(folder / "loud.mkv", source, length_s=8, loud_s=(3.0, 4.5))
+
+
+def loud_span(path: Path) -> tuple[float, float, float]:
+    """Return begin, end and level of what is louder than a tenth of the full scale."""
+    per_s, peaks = measure_peaks(path)
+    at = np.flatnonzero(peaks > 25)
+    return at[0] / per_s, (at[-1] + 1) / per_s, float(np.median(peaks[at])) / 255
+
+
+def test_the_waveform_has_the_tone_at_its_time(loud: Path) -> None:
+    assert loud_span(loud) == pytest.approx((3.0, 4.5, 0.5), abs=0.03)
+
+
+@pytest.mark.parametrize(("start_s", "duration_s"), [(0.0, 8.0), (2.0, 8.0), (3.5, 2.0)])
+def test_a_copy_keeps_the_sound_at_its_time(loud: Path, tmp_path: Path, start_s: float, duration_s: float) -> None:
+    copy = tmp_path / "copy.mp4"
+    convert_for_browser(loud, copy, start_s=start_s, duration_s=duration_s)
+    assert loud_span(copy) == pytest.approx((max(0.0, 3.0 - start_s), 4.5 - start_s, 0.5), abs=0.06)
+    assert probe(copy).duration_s == pytest.approx(min(8.0 - start_s, duration_s), abs=0.1), "that of its pictures"
+
+
+def test_a_video_without_sound_has_no_waveform(loud: Path, tmp_path: Path) -> None:
+    silent = loud.with_name("silent.mkv")
+    assert measure_peaks(silent) == (PEAKS_PER_S, pytest.approx([]))
+    convert_for_browser(silent, tmp_path / "copy.mp4")
+    assert len(measure_peaks(tmp_path / "copy.mp4")[1]) == 0
+
+
+def test_damaged_sound_ends_and_the_pictures_do_not(loud: Path, tmp_path: Path) -> None:
+    content = bytearray(loud.read_bytes())
+    content[len(content) // 3 : len(content) // 3 + 400] = bytes(400)
+    (tmp_path / "damaged.mkv").write_bytes(content)
+    convert_for_browser(tmp_path / "damaged.mkv", tmp_path / "copy.mp4")
+    assert probe(tmp_path / "copy.mp4").duration_s > 2

@@ -192,6 +192,7 @@ def _make_stage(context: AppContext, reviews: ReviewContext) -> tuple[Any, RunVi
             elem_id="player",
             streams=context.streams,
             review=review,
+            hear=context.copies.measure_sound,
             config=context.config,
             model_digest=context.checkpoint.digest,
         )

@@ -12,16 +12,18 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from filelock import BaseFileLock, FileLock, Timeout
 
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import atomic_write, digest_file
 from stepscope.engine.video.reader import probe
+from stepscope.engine.video.sound import measure_peaks
 from stepscope.engine.video.writer import convert_for_browser
 
 FOLDER_VARIABLE = "GRADIO_TEMP_DIR"
@@ -156,6 +158,22 @@ class DisplayCopies:
             ) from error
         return copy
 
+    def measure_sound(self, name: Any) -> tuple[float, bytes] | None:
+        """Return the peaks per second of a served video's sound, and the peaks; None for any other name.
+
+        ``name`` is the path by which the browser loads the video, from the page or from an upload.
+        """
+        if not isinstance(name, str) or not name.endswith((".mp4", ".webm")):
+            return None
+        try:
+            path = Path(name).resolve(strict=True)
+            roots = [root.resolve() for root in (self._folder, self._served) if root is not None]
+            if not any(path.is_relative_to(root) for root in roots):
+                return None
+            return _measure_sound(path, path.stat().st_mtime_ns)
+        except (OSError, ValueError, VideoError):
+            return None  # the waveform is missing, and nothing else
+
     @contextmanager
     def _begin_copy(self) -> Iterator[None]:
         with self._lock:
@@ -179,6 +197,12 @@ def find_downloadable(path: Path, *, private: Iterable[Path] = ()) -> Path | Non
     except OSError:
         return None  # missing or unreadable
     return found
+
+
+@lru_cache(maxsize=32)
+def _measure_sound(path: Path, _changed_ns: int) -> tuple[float, bytes]:
+    per_s, peaks = measure_peaks(path)
+    return per_s, peaks.tobytes()
 
 
 def _identity(path: Path) -> str | None:

@@ -4,6 +4,7 @@ The template is constant, and the value is a JSON string that only the script re
 and of file names are never part of a template.
 """
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +35,7 @@ def make_player(
     elem_id: str,
     streams: ActiveStreams,
     review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
+    hear: Callable[[Any], tuple[float, bytes] | None] | None = None,
     hint: str | None = None,
     config: StreamConfig = _DEFAULTS,
     model_digest: str = "",
@@ -45,6 +47,8 @@ def make_player(
         elem_id: Element id of the player.
         streams: The active streams, from which the script fetches new frames.
         review: Handles review requests of the script (``app.tabs.reviews.api``); None disables reviewing.
+        hear: Returns the peaks per second of the sound of a served video, and the peaks in bytes, by its path; None for
+            a player without a waveform.
         hint: Text before the first run, of a second player on the page; it leaves the page's address, the tour and
             exact runs to the first one.
         config: The settings of the page's runs: the sliders of its policy are shown before the first run, and the
@@ -70,6 +74,11 @@ def make_player(
     def follow(position: dict[str, Any]) -> str | None:
         return streams.since(position.get("stream"), position.get("first"))
 
+    def listen(asked: dict[str, Any]) -> dict[str, Any] | None:
+        assert hear is not None
+        found = hear(asked.get("name"))
+        return found and {"per_s": found[0], "peaks": base64.b64encode(found[1]).decode()}
+
     settings = {
         "video_id": video_id,
         "can_review": review is not None,
@@ -87,7 +96,7 @@ def make_player(
         html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
         js_on_load=MODULES.make_script("main.js", events=EVENTS, settings=settings),
         apply_default_css=False,
-        server_functions=[follow, *([ask] if review else [])],
+        server_functions=[follow, *([ask] if review else []), *([listen] if hear else [])],
         elem_id=elem_id,
         padding=False,
     )

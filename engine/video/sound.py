@@ -67,7 +67,7 @@ def measure_peaks(path: Path) -> tuple[float, NDArray[np.uint8]]:
     per_s = min(PEAKS_PER_S, MAX_PEAKS / max(track.duration_s or 0.0, 1.0))
     for frame in read_sound(track, rate=_PEAK_RATE, layout="mono"):
         levels = np.abs(frame.to_ndarray()[0])
-        at = ((frame.pts + np.arange(len(levels))) * (per_s / _PEAK_RATE)).astype(int)
+        at = (((frame.pts or 0) + np.arange(len(levels))) * (per_s / _PEAK_RATE)).astype(int)
         if at[-1] >= MAX_PEAKS:
             break
         if at[-1] >= len(peaks):

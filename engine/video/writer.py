@@ -74,7 +74,9 @@ class Encoder:
 
     def _write_sound(self, until_s: float) -> None:
         """Encode the sound up to a time, between the pictures, as a browser reads them."""
-        while self._sound_stream is not None and self._next_sound is not None and self._next_sound.time < until_s:
+        while (
+            self._sound_stream is not None and self._next_sound is not None and (self._next_sound.time or 0.0) < until_s
+        ):
             self._container.mux(self._sound_stream.encode(self._next_sound))
             self._next_sound = next(self._sound, None)
 

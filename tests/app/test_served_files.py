@@ -17,10 +17,13 @@ import pytest
 
 from stepscope.app.core.display_copies import DisplayCopies, serving_folder
 from stepscope.engine.errors import VideoError
+from stepscope.engine.video.writer import convert_for_browser
 from stepscope.eval.reports.tables import write_columns
 from tests.support.data.batches import copies
 from tests.support.pages.browser import serve
 from tests.support.pages.page_http import PageClient
+from tests.support.streams.odd import add_sound
+from tests.support.streams.videos import write_plain
 
 SECRET = "the password is tower"
 
@@ -225,3 +228,21 @@ def test_the_folders_of_killed_servers_are_removed_at_the_next_start(
     servers[1].kill()
     for server in servers:
         server.communicate()
+
+
+def test_only_a_served_video_is_listened_to(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "copies", tmp_path / "elsewhere"
+    for path in (folder, elsewhere):
+        path.mkdir()
+    silent = write_plain(elsewhere / "silent.mkv", width=96, height=64, num_pictures=8)
+    copies, found = DisplayCopies(folder), folder / "loud.mp4"
+    convert_for_browser(add_sound(elsewhere / "loud.mkv", silent, length_s=4, loud_s=(1, 2)), found)
+    heard = copies.measure_sound(str(found))
+    assert heard is not None
+    assert max(heard[1]) > 100
+    shutil.copyfile(found, elsewhere / "loud.mp4")
+    (folder / "link.mp4").symlink_to(elsewhere / "loud.mp4")
+    (folder / "text.mp4").write_text("no video")
+    for name in (elsewhere / "loud.mp4", folder / "link.mp4", folder / "../elsewhere/loud.mp4", folder / "text.mp4",
+                 folder / "gone.mp4", "\0.mp4", None, 3, []):  # fmt: skip
+        assert copies.measure_sound(str(name) if isinstance(name, Path) else name) is None

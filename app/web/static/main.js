@@ -1,5 +1,6 @@
 // Creates a player: its parts, their listeners, and the server's first value.
 
+import { updateSound } from "./playback/sound.js";
 import { mountAddress, openTabsOfAddress, receive } from "./address.js";
 import { layout, paint, requestPaint, setView, updateCounts } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
@@ -68,7 +69,10 @@ export function createPlayer(host) {
     onMove: player.moveThreshold,
     whenIdle: () => player.video.firstPicture(PICTURE_FIRST_MS), // plotly.js keeps the page busy for half a second
   });
-  player.video = new VideoPlayer(`#${settings.video_id} video`, () => requestTick(player));
+  player.video = new VideoPlayer(`#${settings.video_id} video`, () => {
+    requestTick(player);
+    updateSound(player);
+  });
   player.transcript = new Transcript(player.find("rows"), settings.verdicts, (row) => goToRow(player, row));
   player.receiver = new Receiver({
     ask: (stream, first) => withTimeout(player.server.follow({ stream, first })),

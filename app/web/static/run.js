@@ -1,6 +1,7 @@
 // Shows a run, the increments of a streaming run, or no run.
 
 import { drawHit } from "./playback/hits.js";
+import { updateSound } from "./playback/sound.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText } from "./state/data.js";
@@ -62,6 +63,7 @@ export function showRun(player, next) {
   drawKinds(player);
   drawHit(player);
   drawProvenance(player);
+  updateSound(player);
   layout(player);
   if (
     player.review.wantsCorrected &&

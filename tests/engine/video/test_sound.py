@@ -41,7 +41,8 @@ def test_a_copy_keeps_the_sound_at_its_time(loud: Path, tmp_path: Path, start_s:
 
 def test_a_video_without_sound_has_no_waveform(loud: Path, tmp_path: Path) -> None:
     silent = loud.with_name("silent.mkv")
-    assert measure_peaks(silent) == (PEAKS_PER_S, pytest.approx([]))
+    per_s, peaks = measure_peaks(silent)
+    assert (per_s, len(peaks)) == (PEAKS_PER_S, 0)
     convert_for_browser(silent, tmp_path / "copy.mp4")
     assert len(measure_peaks(tmp_path / "copy.mp4")[1]) == 0
 

@@ -6,6 +6,7 @@ import { corrected } from "./corrected.js";
 import { judged } from "./judged.js";
 import { defineLane } from "./lane.js";
 import { links } from "./links.js";
+import { sound } from "./sound.js";
 import { states } from "./states.js";
 import { steps } from "./steps.js";
 import { traces } from "./traces.js";
@@ -19,4 +20,17 @@ const heading = defineLane({
   paintLabel: ({ pen, width }, row) => pen.fillText(fitText(pen, row.label, width - 20), 4, row.top + row.height / 2),
 });
 
-export const LANES = [heading, user, reference, corrected, links, assistant, judged, states, steps, traces, cache];
+export const LANES = [
+  heading,
+  sound,
+  user,
+  reference,
+  corrected,
+  links,
+  assistant,
+  judged,
+  states,
+  steps,
+  traces,
+  cache,
+];

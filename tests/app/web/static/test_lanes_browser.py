@@ -85,6 +85,26 @@ def without_frames(packed: dict[str, Any]) -> dict[str, Any]:
     return packed | dict.fromkeys(("times", "speak", "update", "cache", "latency"), "") | {"turns": []}
 
 
+def test_a_waveform_is_drawn_at_its_time_and_a_silent_video_has_none(page: Page) -> None:
+    body = """
+        const run = show(packed[0]), drawn = [];
+        const bare = timeline.rows.map(({ kind }) => kind).includes("sound");
+        const peaks = Uint8Array.from({ length: 150 }, (_, n) => (n >= 50 && n < 100 ? 255 : 0));
+        run.sound = { per_s: 50, peaks, times: Float64Array.from(peaks, (_, n) => n / 50) };
+        timeline.resize(arg.width, timeline.arrange(run));
+        const row = timeline.rows.find(({ kind }) => kind === "sound");
+        timeline.pen.fillRect = (x, y, width, tall) => {
+            if (tall > 10 && y >= row.top && y + tall <= row.top + row.height) drawn.push(timeline.time(x));
+        };
+        timeline.paint(shown);
+        const said = [0.5, 1.5].map((time) => timeline.describe(timeline.x(time), row.top + 4));
+        return [bare, Math.min(...drawn), Math.max(...drawn), said];"""
+    bare, first_s, last_s, said = on_timeline(page, body, with_steps(1))
+    assert not bare
+    assert (first_s, last_s) == pytest.approx((1.0, 2.0), abs=0.05)
+    assert said == ["0:00.5  sound, silence", "0:01.5  sound, 0 dB"]
+
+
 def test_a_lane_of_the_table_is_arranged_painted_and_found(page: Page) -> None:
     body = """
         const height = (run) => timeline.arrange(run), painted = [], own = defineLane({

@@ -1,0 +1,32 @@
+// The lane of the waveform of the video's sound.
+
+import { clockText } from "../state/data.js";
+import { visitColumns } from "../timeline/envelope.js";
+import { defineLane } from "./lane.js";
+
+const FULL = 255;
+
+export const sound = defineLane({
+  kind: "sound",
+  height: 24,
+  appliesTo: (run, isSecond) => !isSecond && Boolean(run.sound?.peaks.length),
+  rows: () => [{ label: "sound" }],
+  paint: (timeline, { run, top, height }) => {
+    const { pen, view, colours } = timeline,
+      { peaks, per_s } = run.sound,
+      first = Math.max(0, Math.floor(view.start * per_s)),
+      last = Math.min(peaks.length - 1, Math.ceil(view.end * per_s)),
+      width = Math.max(1, timeline.inner / ((view.end - view.start) * per_s));
+    if (last < first) return;
+    pen.fillStyle = colours.ink;
+    visitColumns(timeline, run.sound, "peaks", first, last, (x, _, high) => {
+      const tall = Math.max(1, (high / FULL) * (height - 2));
+      pen.fillRect(x, top + (height - tall) / 2, width, tall);
+    });
+  },
+  describe: (timeline, { run }, x) => {
+    const time = timeline.time(x),
+      peak = run.sound.peaks[Math.floor(time * run.sound.per_s)] ?? 0;
+    return `${clockText(time)}  sound, ${peak ? `${(20 * Math.log10(peak / FULL)).toFixed(0)} dB` : "silence"}`;
+  },
+});

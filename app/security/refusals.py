@@ -18,7 +18,8 @@ def client_address(scope: Scope) -> str:
 
 def find_network(address: str) -> str:
     """Return the first 64 bits of an IPv6 address, since one client has all addresses with them; others as they are."""
-    host = address.partition("%")[0]
-    if ":" not in host or (IPv6Address(host).ipv4_mapped is not None):
+    try:
+        found = IPv6Address(address.partition("%")[0])
+    except ValueError:  # also what a proxy passes on that is no address
         return address
-    return str(ip_network((host, 64), strict=False))
+    return address if found.ipv4_mapped else str(ip_network((found.packed, 64), strict=False))

@@ -141,6 +141,7 @@ def test_a_body_that_is_no_http_leaves_no_traceback(port: int, caplog: pytest.Lo
         ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
         ("fe80::1%eth0", "fe80::/64"),
         ("::ffff:203.0.113.7", "::ffff:203.0.113.7"),
+        ("1::2::3", "1::2::3"),
         ("testclient", "testclient"),
     ],
 )

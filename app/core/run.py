@@ -13,7 +13,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_turn
 from stepscope.engine.io.files import replace_surrogates, strip_text
 from stepscope.engine.records import FrameOutput
-from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.grading import NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode
 from stepscope.eval.metrics.matched_video import LiveCounts
@@ -46,12 +46,16 @@ def check_task_text(*texts: str) -> None:
 
 
 def write_task(task: Task) -> TaskText:
-    """Return a task as text that parses to the same task."""
+    """Return a task as text that parses to the same task, but for ends of lines in its texts, which become blanks."""
     return TaskText(
-        goal=task.goal,
-        steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
-        user_turns="\n".join(map(format_user_turn, task.user_turns)),
+        goal=_join_lines(task.goal),
+        steps="\n".join(_join_lines(f"{step.id}: {step.name}") for step in task.steps),
+        user_turns="\n".join(_join_lines(format_user_turn(turn)) for turn in task.user_turns),
     )
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.splitlines())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +163,16 @@ def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
 
 
 def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: str | None) -> Task:
-    """Return the task in the boxes; None counts as empty. Raises ``ValueError`` with the invalid line."""
+    """Return the task in the boxes, or that of the clip if they are unchanged; None counts as empty.
+
+    Raises ``ValueError`` with the invalid line.
+    """
     goal, steps, user_turns = (replace_surrogates(text or "") for text in (goal, steps, user_turns))
     check_task_text(goal, steps, user_turns)
+    if clip.sample is not None:
+        own = build_task(clip.sample)
+        if TaskText(goal=goal, steps=steps, user_turns=user_turns) == write_task(own):
+            return own
     parsed = parse_steps(steps)
     turns = tuple(parse_user_turn(line) for line in user_turns.splitlines() if strip_text(line))
     for turn in turns:

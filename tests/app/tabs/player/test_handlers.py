@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import socket
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import gradio as gr
@@ -13,14 +13,15 @@ import pytest
 from stepscope.app.__main__ import main
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import read_task
+from stepscope.app.core.run import read_task, write_task
 from stepscope.app.core.videos import MAX_UPLOAD_BYTES, Clip, read_bundled_videos
 from stepscope.app.opening import clips
 from stepscope.app.tabs.player import handlers
 from stepscope.app.tabs.player.uploads import video as page_uploads
 from stepscope.app.web.views import UNCHANGED, show_clip
+from stepscope.engine.records import Step
 from stepscope.engine.video.reader import probe
-from stepscope.eval.data.samples import Turn
+from stepscope.eval.data.samples import Turn, build_task
 from tests.conftest import Uploads
 from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.paths import REAL_VIDEOS
@@ -284,6 +285,18 @@ def test_a_box_that_a_call_leaves_out_is_empty(context: AppContext) -> None:
     task = read_task(clip, goal=None, steps="S1: build", user_turns=None)
     assert (task.goal, task.user_turns) == ("", ())
     assert read_task(clip, goal=None, steps=None, user_turns=None).steps == ()
+
+
+def test_texts_of_several_lines_take_one_line_of_the_boxes_and_change_nothing(context: AppContext) -> None:
+    clip = context.bundled_videos.clips[0]
+    assert clip.sample is not None
+    turn = Turn(time_s=1, role="user", text="What\r\nis\u2028next?")
+    sample = replace(clip.sample, goal="a\nb", steps=(Step(id="S1", name="c\rd"),), turns=(turn,), initial_state={})
+    boxes = asdict(write_task(build_task(sample)))
+    assert boxes == {"goal": "a b", "steps": "S1: c d", "user_turns": "1: What is next?"}
+    assert read_task(replace(clip, sample=sample), **boxes) == build_task(sample)
+    edited = read_task(replace(clip, sample=sample), **boxes | {"goal": "e"})
+    assert (edited.goal, edited.steps[0].name, edited.user_turns[0].text) == ("e", "c d", "What is next?")
 
 
 def test_half_a_surrogate_pair_in_the_task_becomes_a_question_mark(context: AppContext) -> None:

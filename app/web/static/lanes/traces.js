@@ -14,8 +14,7 @@ import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
 const HIT_PX = 9,
   MANY = 4,
-  LOW_ROW = 48,
-  MARKS_ROW = 32; // more rows than MANY are lower, and so is one of marks alone
+  LOW_ROW = 48; // more rows than MANY are lower, and so is one of marks alone
 
 export const traces = defineLane({
   kind: "trace",
@@ -51,12 +50,9 @@ export const traces = defineLane({
       return void pen.fillText(signal.canMove && !isFigure ? "no threshold: drag one" : "", 4, lines[2]);
     }
     const { hits, alarms, misses } = counts[name];
-    if (!run.has_reference)
-      return void pen.fillText(countText(hits.length, "decision"), 4, lines[1] + (hasScale(row) ? 0 : 8));
-    const signs = `● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`; // the legend above has the words
-    if (!hasScale(row)) return void pen.fillText(signs, 4, lines[1] + 8);
-    pen.fillText("decisions only", 4, lines[1]);
-    pen.fillText(signs, 4, lines[2]);
+    if (!run.has_reference) return void pen.fillText(countText(hits.length, "decision"), 4, lines[1]);
+    pen.fillText("decisions only", 4, lines[1]); // the legend above has the words of the signs
+    pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[2]);
   },
   signs: (timeline, row, settings) => [
     ...marksOf(row.run)
@@ -94,8 +90,7 @@ function paintDashes(pen, x, y) {
 }
 
 function heightOf(signal, numRows) {
-  if (!hasScale({ signal })) return { height: MARKS_ROW };
-  return numRows > MANY ? { height: LOW_ROW } : {};
+  return numRows > MANY || !hasScale({ signal }) ? { height: LOW_ROW } : {};
 }
 
 function labelOf(row, thresholds) {

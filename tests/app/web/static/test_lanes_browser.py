@@ -313,8 +313,8 @@ def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:
         });"""
     found = on_timeline(page, body, with_steps(0), bare, timed)
     assert found[0][0] == [["trace", 56], ["trace", 56], ["cache", 24]]
-    assert found[1] == [[["trace", 32]], [True, True]], "marks alone, in one line"
-    assert found[2][0] == [["trace", 32], ["cache", 24]]
+    assert found[1] == [[["trace", 48]], [True, True]], "marks alone, in the middle"
+    assert found[2][0] == [["trace", 48], ["cache", 24]]
 
 
 def test_a_latency_of_every_second_frame_is_one_line(page: Page) -> None:

@@ -136,7 +136,7 @@ def test_a_run_without_probabilities_and_cache_has_marks_alone(page: Page, run: 
     unknown: dict[str, Any] = {"speak_prob": math.nan, "update_prob": math.nan, "latency_ms": math.nan}
     bare = replace(run, outputs=tuple(replace(one, refreshed=False, cache_tokens=0, **unknown) for one in run.outputs))
     words = texts(draw(page, pack(bare)))
-    assert {"decision in time", "no decision"} <= set(words)
+    assert {"decision in time", "no decision", "decisions only"} <= set(words)
     assert {"cache", "latency", "threshold"}.isdisjoint(words)
     assert {"cache", "latency"}.isdisjoint(row["lane"] for row in rows(page, pack(bare)))
 

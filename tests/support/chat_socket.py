@@ -11,7 +11,6 @@ from stepscope.app.security.hosts import HostRules
 from stepscope.app.tabs.chat.routes import chat_routes
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import ChatService
-from stepscope.engine.chat.worker import ChatWorker
 
 ASK: list[dict[str, Any]] = [{"role": "user", "content": "What is next?"}]
 
@@ -55,7 +54,7 @@ def generate(socket: Any, **values: Any) -> tuple[str, dict[str, Any]]:
     return text, message
 
 
-def wait_until_free(pool: WorkerPool[ChatWorker], *, within_s: float = 3) -> None:
+def wait_until_free(pool: WorkerPool[Any], *, within_s: float = 3) -> None:
     """Wait until the worker is free, and check that nothing is locked."""
     until = time.monotonic() + within_s
     while not (pool.status.workers[0].is_idle and pool.status.num_queued == 0):

@@ -25,7 +25,7 @@ def sample(*turns: tuple[float, str, str]) -> Sample:
         video_id="truck",
         video_path=Path("truck.mp4"),
         steps=STEPS,
-        turns=tuple(Turn(time_s=time_s, role=role, text=text) for time_s, role, text in turns),
+        turns=tuple(Turn(time_s=time_s, role=role, text=text) for time_s, role, text in turns),  # type: ignore[arg-type]
     )
 
 

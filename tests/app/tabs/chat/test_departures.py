@@ -57,13 +57,15 @@ class Served:
 @pytest.fixture(scope="module")
 def served(context: AppContext) -> Iterator[Served]:
     finished = make_live(context)
+    assert finished.run is not None
+    run, recording = finished.run, finished.recording
     workers = [SlowWorker(context.checkpoint)]
     context = replace(context, config=StreamConfig(max_new_tokens=200), chat_workers=workers)
     with gr.Blocks() as page:
         live = gr.State(None)
         opener = gr.Button(elem_id="open")
         make_ask_panel(context, live=live, video=gr.Textbox(), user_turns=gr.Textbox())
-        opener.click(lambda: LiveRun.finished(finished.run, recording=finished.recording), None, live)
+        opener.click(lambda: LiveRun.finished(run, recording=recording), None, live)
     port = free_port()
     page.launch(server_port=port, prevent_thread_lock=True, quiet=True, ssr_mode=False, enable_monitoring=False)
     with closing(page):

@@ -1,30 +1,13 @@
 """A page whose thresholds are moved, and the wait until it is idle."""
 
-import json
 import re
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page
 
-from tests.support.data.batches import make_worker_config, run_to_end
-from tests.support.pages.browser import STATUS, serve
+from tests.support.pages.browser import STATUS
 
 HEADS = ("speak", "update")
-
-
-@contextmanager
-def serve_two_runs(tiny_folder: Path, demo_manifest: Path, runs: Path) -> Iterator[str]:
-    """Serve a page with a run of its own checkpoint and a run of a different one."""
-    run_to_end(demo_manifest, make_worker_config(tiny_folder), runs / "own", devices="cpu:1")
-    shutil.copytree(runs / "own", runs / "foreign")
-    settings = json.loads((runs / "foreign" / "run.json").read_text(encoding="utf-8"))
-    (runs / "foreign" / "run.json").write_text(json.dumps({**settings, "model_digest": "another"}), encoding="utf-8")
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as url:
-        yield url
 
 
 def choose(page: Page, box: str, option: str) -> None:

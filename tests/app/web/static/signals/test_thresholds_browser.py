@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.conftest import Uploads
+from tests.support.data.batches import make_worker_config, run_to_end
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
     enter_task,
@@ -18,18 +19,21 @@ from tests.support.pages.browser import (
     open_page,
     rows,
     run,
+    serve,
     upload,
     wait_for_status,
 )
 from tests.support.pages.signals import point
-from tests.support.pages.thresholds import HEADS, choose, drag_slider, serve_two_runs, sliders, wait_for_rest
+from tests.support.pages.thresholds import HEADS, choose, drag_slider, sliders, wait_for_rest
 
 pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
 def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve_two_runs(tiny_folder, demo_manifest, tmp_path_factory.mktemp("runs")) as url:
+    runs = tmp_path_factory.mktemp("runs")
+    run_to_end(demo_manifest, make_worker_config(tiny_folder), runs / "own", devices="cpu:1")
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as url:
         yield url
 
 

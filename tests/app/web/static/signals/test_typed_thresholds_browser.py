@@ -1,29 +1,21 @@
 """Thresholds that are typed: all digits, commas, and refusals."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.pages.browser import NEEDS_CHROMIUM, STATUS, forget, open_page, run, wait_for_status
 from tests.support.pages.signals import point
-from tests.support.pages.thresholds import HEADS, drag_slider, serve_two_runs, wait_for_rest
+from tests.support.pages.thresholds import HEADS, drag_slider, wait_for_rest
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve_two_runs(tiny_folder, demo_manifest, tmp_path_factory.mktemp("runs")) as url:
-        yield url
-
-
 @pytest.fixture
-def page(window: Page, address: str) -> Page:
-    forget(window, address)
-    open_page(window, address)
+def page(window: Page, tiny_page: str) -> Page:
+    forget(window, tiny_page)
+    open_page(window, tiny_page)
     return window
 
 
@@ -39,11 +31,9 @@ def retype(page: Page, box: str, text: str) -> None:
     page.keyboard.type(text)
 
 
-def test_a_threshold_is_shown_with_all_its_digits_and_only_a_hand_rounds_it(
-    browser: Browser, address: str, tmp_path: Path
-) -> None:
+def test_a_threshold_is_shown_with_all_its_digits_and_only_a_hand_rounds_it(browser: Browser, tiny_page: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(f"{address}/?video=truck-1&run=x&speak=0.725&update=0.6125001")
+    page.goto(f"{tiny_page}/?video=truck-1&run=x&speak=0.725&update=0.6125001")
     wait_for_status(page, "^(⚠ )?Done")
     wait_for_rest(page, {"speak": 0.725, "update": 0.6125001})
     assert ranges(page) == {"speak": "0.725", "update": "0.6125001"}

@@ -17,6 +17,11 @@ COMMANDS = {
         "stepscope.engine.cli.options:EncodeOptions",
         "stepscope.engine.cli.commands:encode_video",
     ),
+    "presets": Command(
+        "list the settings of published assistants",
+        "stepscope.engine.cli.presets:PresetsOptions",
+        "stepscope.engine.cli.presets:print_presets",
+    ),
     "bench": Command(
         "measure the streaming speed",
         "stepscope.engine.cli.options:BenchOptions",

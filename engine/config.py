@@ -6,11 +6,9 @@ Thresholds are used exactly as set. Lengths are in tokens unless the name says o
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import yaml
 
 from stepscope.engine.decisions.policies import (
     POLICIES,
@@ -23,7 +21,6 @@ from stepscope.engine.decisions.policies import (
     find_policy,
 )
 from stepscope.engine.decisions.states import list_states
-from stepscope.engine.io.files import read_text
 
 IllegalUpdates = Literal["apply", "refuse"]
 GraphSetting = Literal["auto", "on", "off"]
@@ -254,32 +251,3 @@ class Thresholds:
 def _require(is_valid: bool, name: str, value: object, rule: str) -> None:
     if not is_valid:
         raise ValueError(f"{name} must be {rule}; got {value!r}")
-
-
-class _NoAliasLoader(yaml.SafeLoader):
-    """Refuses aliases, with which a short file can define an exponentially large mapping."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it repeats a value by an alias; write the value out")
-        return super().compose_node(parent, index)
-
-
-def read_config(path: Path | None, **overrides: Any) -> StreamConfig:
-    """Read a YAML or JSON mapping of ``StreamConfig`` fields, empty without a file; ``overrides`` win.
-
-    Raises ``ValueError`` naming the file if it is not such a mapping.
-    """
-    if path is None:
-        return StreamConfig(**overrides)
-    try:
-        values = yaml.load(read_text(path), Loader=_NoAliasLoader) or {}
-    except RecursionError:
-        raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
-    known = {field.name for field in fields(StreamConfig)}
-    if not isinstance(values, dict) or not set(values) <= known:
-        unknown = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
-        raise ValueError(f"{path} must map settings of StreamConfig to values; found {unknown}")
-    return StreamConfig(**{**values, **overrides})

@@ -40,6 +40,9 @@ class PageOptions(DeviceOptions, QuantizedOptions):
     """Hide the verdicts and corrections of each reviewer from all other reviewers."""
     auth: Path | None = None
     """File of permitted users, one name:password per line."""
+    preset: str = ""
+    """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
+    other options win."""
     config: Path | None = None
     """YAML or JSON file of stream settings, the defaults of new runs; its frame rate is not used, since each video has
     its own."""

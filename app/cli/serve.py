@@ -59,7 +59,8 @@ from stepscope.engine.chat.pool import MAX_QUEUED_QUESTIONS
 from stepscope.engine.chat.service import AnsweringWorker
 from stepscope.engine.chat.worker import WorkerOptions
 from stepscope.engine.cli.options import BUNDLED_RUN
-from stepscope.engine.config import StreamConfig, read_config
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.config_files import read_config
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.files.bundled import bundled_name
@@ -98,7 +99,7 @@ def serve(options: PageOptions) -> None:
     rules = HostRules.from_options(
         options.host, options.allowed_host, is_proxied=bool(options.root_path or root_path or options.trusted_proxy)
     )
-    config = read_config(options.config, fps=StreamConfig().fps)
+    config = read_config(options.config, preset=options.preset, fps=StreamConfig().fps)
     users = read_users(options.auth) if options.auth else None
     store_location = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
     print(f"Loading {options.checkpoint} and the page.", flush=True)

@@ -42,6 +42,7 @@ STEPSCOPE = Group(
             "stepscope.app.figures.options:FigureOptions",
             "stepscope.app.cli.figure:draw",
         ),
+        "presets": ENGINE["presets"],
         "bench": ENGINE["bench"],
         **{name: EVALUATION[name] for name in ("schema", "metrics")},
     },

@@ -79,6 +79,9 @@ class RunOptions(DecodingOptions, ModelOptions):
     """A question, written like a user turn; the assistant answers it at this frame, also below the speak threshold."""
     features: Path | None = None
     """Feature file of the video, to skip encoding."""
+    preset: str = ""
+    """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
+    other options win."""
     config: Path | None = None
     """YAML or JSON file of stream settings; options override it."""
     stream: OmitArgPrefixes[StreamConfig] = field(default_factory=StreamConfig)

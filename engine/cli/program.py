@@ -20,7 +20,8 @@ from tqdm import tqdm
 from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName
 
 from stepscope.engine.cli.interrupts import exit_code, handle_interrupts
-from stepscope.engine.config import read_config, read_threshold
+from stepscope.engine.config import read_threshold
+from stepscope.engine.config_files import FRAME_PIXELS, read_config, read_preset
 from stepscope.engine.errors import EngineError
 from stepscope.engine.imports import collection_paused, import_uncollected
 
@@ -76,7 +77,7 @@ def run_program(program: Command | Group, arguments: Sequence[str] | None = None
 def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     """Return the options that the arguments give.
 
-    Stream settings in a field ``stream`` come from the file of ``--config`` unless an argument gives them.
+    Stream settings in a field ``stream`` come from ``--config`` and ``--preset`` unless an argument gives them.
 
     Raises:
         ValueError: A threshold is wrong, or the file of ``--config`` is.
@@ -159,15 +160,27 @@ def _normalise(arguments: Sequence[str]) -> list[str]:
 
 
 def _read_defaults(options: Any, words: Sequence[str]) -> Any:
-    """Return the options with the stream settings of ``--config``, where required ones are missing, or none."""
-    paths = [value for option, value in pairwise(words) if option == "--config"]
-    paths += [word.partition("=")[2] for word in words if word.startswith("--config=")]
+    """Return the options with the settings of ``--config`` and ``--preset``, where required ones are missing.
+
+    Without such settings, return none.
+    """
     of_options = {field.name: field for field in fields(options)}
-    if not paths or "stream" not in of_options:
+    paths, presets = (_find_values(words, option) for option in ("--config", "--preset"))
+    preset = presets[-1] if presets else ""
+    settings = read_preset(preset)
+    given = {FRAME_PIXELS: settings[FRAME_PIXELS]} if {FRAME_PIXELS} <= settings.keys() & of_options else {}
+    if "stream" in of_options and (paths or preset):
+        given["stream"] = read_config(Path(paths[-1]) if paths else None, preset=preset)
+    if not given:
         return tyro.MISSING_NONPROP
     required = {
         name: tyro.MISSING
         for name, field in of_options.items()
         if field.default is MISSING and field.default_factory is MISSING
     }
-    return options(**required, stream=read_config(Path(paths[-1])))
+    return options(**{**required, **given})
+
+
+def _find_values(words: Sequence[str], option: str) -> list[str]:
+    found = [value for name, value in pairwise(words) if name == option]
+    return found + [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]

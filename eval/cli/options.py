@@ -8,7 +8,8 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from stepscope.engine.cli.options import DecodingOptions, ModelOptions, QuantizedOptions
 from stepscope.engine.cli.program import Options
-from stepscope.engine.config import ContextStrategy, StreamConfig, read_config
+from stepscope.engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.config_files import read_config
 from stepscope.engine.decisions.signals import SignalPolicy
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, ZeroCost
 from stepscope.eval.reports.table_formats import TableFormat
@@ -38,6 +39,9 @@ class StreamOptions(DecodingOptions, QuantizedOptions):
     must be the record's video_id, video_uid or frames_file."""
     features: Path | None = None
     """Folder to keep frame embeddings in (float16), so that the next run need not encode the videos."""
+    preset: str = ""
+    """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
+    other options win."""
     config: Path | None = None
     """YAML or JSON file of stream settings; its frame rate is not used, since each video has its own."""
     answer_user_turns: bool = False
@@ -55,7 +59,7 @@ class StreamOptions(DecodingOptions, QuantizedOptions):
             "answer_user_turns": self.answer_user_turns or None,
         }
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-        return read_config(self.config, fps=StreamConfig().fps, **given)
+        return read_config(self.config, preset=self.preset, fps=StreamConfig().fps, **given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +303,9 @@ class LiveCommandOptions(ModelOptions):
     """Maximum lag of a frame that counts as decided in time, in seconds."""
     stall_s: float = 30.0
     """Maximum time without a picture, in seconds; a lost connection is tried again meanwhile."""
+    preset: str = ""
+    """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
+    other options win."""
     config: Path | None = None
     """YAML or JSON file of stream settings; options override it."""
     stream: OmitArgPrefixes[StreamConfig] = field(default_factory=StreamConfig)

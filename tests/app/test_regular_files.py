@@ -16,7 +16,7 @@ from pathlib import Path
 from stepscope.app.exports.elan_edits import _parse
 from stepscope.app.security.identity import read_users
 from stepscope.engine.cli.commands import read_steps
-from stepscope.engine.config import read_config
+from stepscope.engine.config_files import read_config
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import digest_file, read_text
 from stepscope.engine.model.features.arrow_features import open_arrow

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.engine.config import StreamConfig, read_config
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.config_files import read_config
 from stepscope.engine.errors import FeatureError
 from stepscope.engine.io.files import atomic_write
 from stepscope.engine.model.checkpoint import Checkpoint

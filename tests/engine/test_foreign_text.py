@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.engine.cli.commands import read_steps
-from stepscope.engine.config import read_config
+from stepscope.engine.config_files import read_config
 from stepscope.engine.dialogue import parse_steps, parse_time, parse_user_turn
 from stepscope.engine.io.files import EncodingError, decode_text, load_json, read_text
 from stepscope.engine.records import Step, UserTurn, numbered_lines

@@ -11,6 +11,7 @@ from stepscope.app.cli.stepscope import STEPSCOPE, main
 from stepscope.engine.cli.options import RunOptions
 from stepscope.engine.cli.program import Group, parse
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.config_files import PRESETS
 
 WORDS = ["video.mp4", "--out", "out.jsonl"]
 LEAVES = [
@@ -47,6 +48,28 @@ def test_settings_come_from_the_command_then_the_file_then_the_defaults(words: l
     assert changed.user == ("1: a", "2: b")
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_each_preset_is_settings_that_a_file_of_ones_own_and_options_change(
+    name: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["presets", name]) == 0
+    (own := tmp_path / "own.yaml").write_text(capsys.readouterr().out)
+    shipped = read("--preset", name).stream
+    assert read("--preset", str(own)).stream == shipped
+    assert shipped.decision_policy != "heads"
+    assert read("--preset", name, "--config", file).stream == replace(
+        shipped, speak_threshold=0.3, max_seq_len=150, reserved_seq_len=90, max_new_tokens=8, do_sample=True
+    )
+    assert read("--preset", name, "--speak-threshold", "0.9").stream == replace(shipped, speak_threshold=0.9)
+
+
+def test_the_presets_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["presets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(PRESETS)
+    assert "streamo     Streamo (Qwen2.5-VL): one frame and one state per second." in lines
+
+
 def test_a_flag_that_the_file_switches_on_can_be_given_and_switched_off(file: str) -> None:
     assert read("--config", file, "--do-sample").stream.do_sample
     assert not read("--config", file, "--no-do-sample").stream.do_sample
@@ -61,6 +84,8 @@ def test_a_flag_that_the_file_switches_on_can_be_given_and_switched_off(file: st
         (["fly"], "error: fly is not a command; choose from demo, run, "),
         (["export", "fly"], "error: fly is not a command; choose from write, traces, split, import, agreement, see "),
         (["run", *WORDS, "--config", "none.yaml"], "error: none.yaml cannot be read as YAML: "),
+        (["run", *WORDS, "--preset", "none"], "error: there is no preset none; choose from aura, joyai, livecc, "),
+        (["presets", "none"], "error: there is no preset none; choose from aura, joyai, livecc, "),
         (["run", *WORDS, "--speak-threshold", "high"], "error: "),
     ],
 )

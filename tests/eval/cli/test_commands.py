@@ -31,11 +31,19 @@ def split(demo_manifest: Path, tmp_path: Path) -> Path:
 def test_a_run_has_the_settings_of_the_file_and_the_thresholds_of_the_command(
     config: Path, split: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
-    options = ["--checkpoint", str(tiny_folder), "--config", str(config), "--devices", "cpu:1"]
+    (own := tmp_path / "own.yaml").write_text("frame_text: at {start:g}\nspeak_threshold: 0.1\nseed: 1\n")
+    options = ["--checkpoint", str(tiny_folder), "--config", str(config), "--preset", str(own), "--devices", "cpu:1"]
     out = tmp_path / "run"
     assert main(["eval", str(split), "--out", str(out), *options, "--speak-threshold", "0,4"]) == 0
     written = json.loads((out / "run.json").read_text())["config"]
-    wanted = {"speak_threshold": 0.4, "update_threshold": 0.8, "max_new_tokens": 8, "seed": 7, "fps": 2}
+    wanted = {
+        "speak_threshold": 0.4,
+        "update_threshold": 0.8,
+        "max_new_tokens": 8,
+        "seed": 7,
+        "fps": 2,
+        "frame_text": "at {start:g}",
+    }
     assert written["lookahead"] == 64
     assert {name: written[name] for name in wanted} == wanted
 

@@ -161,6 +161,7 @@ def _named_signals(run: Run) -> list[Packed]:
             "high": spec.high,
             "threshold": spec.threshold,
             "decides": spec.decides,
+            "missing": spec.missing,
             "policy": spec.rule.pack(),
             "values": values,
         }

@@ -35,6 +35,8 @@ class SignalSpec:
     """The value that triggers its decision; None without one."""
     decides: Decision | None = None
     """The decision that is made from it; None for a signal that is only shown."""
+    missing: str = ""
+    """Why a run may have no value of it, which an empty lane shows."""
     policy: SignalPolicy = "above"
     """How values become decisions; engine/decisions/policies.toml describes the choices."""
 

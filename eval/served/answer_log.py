@@ -6,12 +6,12 @@ answers first, and asks for the rest.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.io.files import append_whole, load_json, open_file, to_json
-from stepscope.engine.io.json_records import Amount, Count, parse_record, reading
+from stepscope.engine.io.json_records import Amount, Count, FiniteOrNan, parse_record, reading
 from stepscope.engine.plurals import format_count
 from stepscope.eval.runs.folder import output_path
 
@@ -26,6 +26,10 @@ class KeptAnswer:
     frame_index: Count
     text: str
     latency_ms: Amount
+    signals: Mapping[str, FiniteOrNan] = field(default_factory=dict)
+    """Probabilities that the server gave; one that is missing is unknown."""
+    updates: tuple[str, ...] = ()
+    """Updates of the steps that follow from its answers to questions."""
 
 
 class AnswerLog:

@@ -16,10 +16,13 @@ import httpx
 
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import load_json, replace_surrogates, to_json
+from stepscope.eval.served.probabilities import TOP_LOGPROBS, TokenProbs, read_token_probs
 
 KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
 """Environment variables of the key, in order of preference."""
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_REFUSED_STATUSES: Final = frozenset({400, 422, 501})
+"""Statuses of a server that does not take a part of the request."""
 _JSON: Final = {"Content-Type": "application/json"}
 _STREAMS: Final = ("ws", "wss")
 _MAX_WAIT_S: Final = 60.0
@@ -33,6 +36,10 @@ MAX_CHARS: Final = 100_000
 
 class ServedModelError(EngineError):
     """A served model cannot be reached, or gives no valid answer."""
+
+
+class _RefusedError(ServedModelError):
+    """A request is refused for its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +127,15 @@ def backoff_s(attempt: int) -> float:
     return min(2.0**attempt, _MAX_WAIT_S)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """An answer of a served model."""
+
+    text: str
+    tokens: tuple[TokenProbs, ...] = ()
+    """Its tokens with their probabilities; none if they are not asked for, or the server gives none."""
+
+
 @dataclass(slots=True)
 class ChatClient:
     """Sends chats to an endpoint, with retries and a limit of requests; use it in a ``with`` block."""
@@ -127,6 +143,7 @@ class ChatClient:
     endpoint: Endpoint
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    _has_logprobs: bool = field(default=True, init=False)
     _pace: RequestPace = field(init=False)
     _http: httpx.AsyncClient = field(init=False)
     _runner: asyncio.Runner = field(init=False)
@@ -146,9 +163,26 @@ class ChatClient:
         with self._runner as runner:
             runner.run(self._http.aclose())
 
-    def complete(self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int) -> str:
-        """Return the answer to a chat. Raises ``ServedModelError`` if there is none after all retries."""
-        body = {"model": self.endpoint.model, "messages": messages, "max_tokens": max_tokens, "temperature": 0}
+    def complete(
+        self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int, needs_logprobs: bool = False
+    ) -> Completion:
+        """Return the answer to a chat, with the probabilities of its tokens if they are needed and the server has any.
+
+        A server that refuses ``logprobs`` is asked again without them. Raises ``ServedModelError`` if there is no
+        answer after all retries.
+        """
+        body: dict[str, Any] = {"model": self.endpoint.model, "messages": messages, "max_tokens": max_tokens}
+        body["temperature"] = 0
+        if needs_logprobs and self._has_logprobs:
+            try:
+                return self._complete({**body, "logprobs": True, "top_logprobs": TOP_LOGPROBS})
+            except _RefusedError:
+                answer = self._complete(body)
+                self._has_logprobs = False  # only now: another reason would have refused this one too
+                return answer
+        return self._complete(body)
+
+    def _complete(self, body: Mapping[str, Any]) -> Completion:
         problem = ""
         for attempt in range(self.endpoint.num_retries + 1):
             self._pace.wait_for_turn()
@@ -163,6 +197,8 @@ class ChatClient:
                 if response.is_success:
                     return _read_answer(response)
                 problem = hide_key(f"status {response.status_code}: {response.text}")
+                if response.status_code in _REFUSED_STATUSES:
+                    raise _RefusedError(f"{self.endpoint.url} gives no answer: {problem}")
                 if response.status_code not in RETRIED_STATUSES:
                     break
                 wait_s = _read_retry_after(response, default_s=wait_s)
@@ -219,16 +255,17 @@ def _until(date: str) -> float:
     return parsedate_to_datetime(date).timestamp() - time.time()
 
 
-def _read_answer(response: httpx.Response) -> str:
+def _read_answer(response: httpx.Response) -> Completion:
     try:
-        content = load_json(response.content.decode())["choices"][0]["message"]["content"]
+        choice = load_json(response.content.decode())["choices"][0]
+        content = choice["message"]["content"]
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise ServedModelError(
             f"the endpoint answers in a form without choices[0].message.content: {hide_key(response.text)}"
         ) from error
     if not isinstance(content, str | None):
         raise ServedModelError("the endpoint answers with a content that is no text")
-    return read_text_answer(content or "")
+    return Completion(text=read_text_answer(content or ""), tokens=read_token_probs(choice))
 
 
 def read_text_answer(text: str) -> str:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from stepscope.engine.cli.commands import find_decoder, read_steps
 from stepscope.engine.cli.commands import run as run_checkpoint
 from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.states import SILENCE, list_states
 from stepscope.engine.dialogue import parse_user_turn
 from stepscope.engine.io.files import read_text, strip_text
 from stepscope.engine.plurals import format_count
@@ -50,7 +51,14 @@ def run_video(options: RunVideoOptions) -> int | None:
     name = options.video.stem if sample is None else sample.video_id
     with (
         frames,
-        RunRecorder(options.out, model=options.model, settings=settings, split=options.split) as run,
+        RunRecorder(
+            options.out,
+            model=options.model,
+            settings=settings,
+            signals=served.describe_signals(),
+            split=options.split,
+            has_states=served.asks and not served.endpoint.is_stream,
+        ) as run,
         open_answers(options.out, name, origin, resume=options.resume) as answers,
     ):
         if options.resume and run.is_finished(name):
@@ -95,6 +103,8 @@ def _settings(served: Served, options: RunVideoOptions) -> dict[str, Any]:
         "max_tokens": served.max_tokens,
         "is_real_time": served.is_real_time,
     }
+    if served.asks:
+        settings["asks"] = {"update_threshold": served.config.update_threshold}
     if options.hardware_decoding != "off":
         settings["hardware_decoding"] = options.hardware_decoding
     return settings
@@ -109,6 +119,15 @@ def _served(options: RunVideoOptions) -> Served:
             template = read_text(options.prompt)
         except (OSError, ValueError) as error:
             raise ValueError(f"the prompt {options.prompt} cannot be read as text: {error}") from error
+    config = options.stream
+    states = list_states(config.policy, config.states)
+    prompt = Prompt(
+        template=template,
+        silence=states.get(SILENCE, Prompt().silence).strip(),
+        num_pictures=options.pictures,
+        system=config.system_prompt,
+        states=states,
+    )
     return Served(
         endpoint=Endpoint(
             url=options.endpoint,
@@ -117,8 +136,9 @@ def _served(options: RunVideoOptions) -> Served:
             num_retries=options.retries,
             requests_per_minute=options.requests_per_minute,
         ),
-        prompt=Prompt(template=template, num_pictures=options.pictures),
-        max_tokens=options.stream.max_new_tokens,
+        prompt=prompt,
+        max_tokens=config.max_new_tokens,
+        config=config,
         is_real_time=options.real_time,
     )
 

@@ -44,7 +44,7 @@ class EndpointJudge:
         key = _key(self._client.endpoint.url, self._client.endpoint.model, reply)
         if key not in self._grades:
             messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": _write(reply)}]
-            answer = self._client.complete(messages, max_tokens=_MAX_TOKENS)
+            answer = self._client.complete(messages, max_tokens=_MAX_TOKENS).text
             numbers = _NUMBER.findall(answer)
             if not numbers:
                 raise ServedModelError(f"the judge {self.name} answers without a grade from 1 to 3: {answer[:80]!r}")

@@ -2,15 +2,19 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.states import RESPONSE
 
-DEFAULT_PROMPT: Final = (
+CONTEXT: Final = (
     "You watch a live video and help the user with this task: {goal}\nSteps:\n{steps}\n"
     "You said so far:\n{history}\nThe last picture is at {time} s. {user}\n"
-    "If the user needs to know something now, answer with one short message. Otherwise answer exactly {silence}."
+)
+DEFAULT_PROMPT: Final = (
+    CONTEXT + "If the user needs to know something now, answer with one short message. "
+    "Otherwise answer exactly {silence}."
 )
 _FIELDS: Final = ("goal", "steps", "history", "time", "user", "silence")
 _MAX_HISTORY: Final = 50
@@ -26,6 +30,10 @@ class Prompt:
     """The answer that means silence; so does an empty one."""
     num_pictures: int = 4
     """Latest pictures of a request, at least 1."""
+    system: str = ""
+    """System prompt; empty for none."""
+    states: Mapping[str, str] = field(default_factory=dict)
+    """Texts with which an answer begins, by the state of the assistant; none for a model without."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` for a template with another field, or without a picture."""
@@ -43,6 +51,14 @@ class Prompt:
         """Whether an answer means silence."""
         return answer.strip().strip(".!\"'").casefold() in ("", self.silence.casefold())
 
+    def read(self, answer: str) -> tuple[str, str | None]:
+        """Return the state of the assistant that an answer means, and its message, if any."""
+        text = answer.strip()
+        for name, opening in self.states.items():
+            if text.startswith(opening.strip()):
+                return name, (text.removeprefix(opening.strip()).strip() or None) if name == RESPONSE else None
+        return ("silent", None) if self.is_silence(text) else ("respond", text)
+
     def fill(self, task: Task, *, time_s: float, user: Sequence[str], history: Sequence[str]) -> str:
         """Return the text of one frame: the template with the task, the user's new words and the latest history."""
         return self.template.format(
@@ -55,13 +71,14 @@ class Prompt:
         )
 
 
-def make_messages(text: str, pictures: Sequence[bytes]) -> list[Mapping[str, Any]]:
-    """Return a chat of one message: JPEG pictures, then the text."""
+def make_messages(text: str, pictures: Sequence[bytes], *, system: str = "") -> list[Mapping[str, Any]]:
+    """Return a chat of one message: JPEG pictures, then the text; a system prompt may precede it."""
     parts = [
         {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{to_base64(picture)}"}}
         for picture in pictures
     ]
-    return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
+    first: list[Mapping[str, Any]] = [{"role": "system", "content": system}] if system else []
+    return [*first, {"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
 
 
 def to_base64(data: bytes) -> str:

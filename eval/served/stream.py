@@ -1,20 +1,31 @@
 """Streams a video to a served model, frame by frame, and records its answers as a run."""
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, Protocol
 
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.questions import SPEAK_QUESTION, list_update_questions
 from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.video.reader import Frame
 from stepscope.engine.video.stills import encode_jpeg
 from stepscope.eval.recorder import VideoRecorder
 from stepscope.eval.served.answer_log import AnswerLog, KeptAnswer
-from stepscope.eval.served.chat import ChatClient, Endpoint
-from stepscope.eval.served.prompts import Prompt, make_messages
-from stepscope.eval.served.video_chat import open_video_chat
+from stepscope.eval.served.chat import ChatClient, Completion, Endpoint
+from stepscope.eval.served.probabilities import read_silence_prob, read_yes_prob
+from stepscope.eval.served.prompts import CONTEXT, Prompt, make_messages
+from stepscope.eval.served.video_chat import VideoChat, open_video_chat
+
+NOT_SILENT: Final = "not_silent_prob"
+YES_SPEAK: Final = "yes_speak_prob"
+YES_UPDATE: Final = "yes_update_prob"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +39,26 @@ class Served:
     """Longest answer of a polled model, in tokens."""
     max_side: int = 512
     """Longest side of a picture that is sent, in pixels."""
+    config: StreamConfig = field(default_factory=StreamConfig)
+    """Its policy ``answer`` asks questions, and its thresholds are those of the signals."""
     is_real_time: bool = False
     """Whether frames are sent at their times; a frame that is late by its length or more is left out."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the model is asked questions at each frame."""
+        return self.config.policy.source == "answer"
+
+    def describe_signals(self) -> tuple[SignalSpec, ...]:
+        """Return the signals of a recording; they have no values where the server gives no probabilities."""
+        missing = "vLLM-Omni's stream has no logprobs" if self.endpoint.is_stream else "the server gives no logprobs"
+        speak = partial(SignalSpec, decides="speak", threshold=self.config.speak_threshold, missing=missing)
+        update = partial(SignalSpec, decides="update", threshold=self.config.update_threshold, missing=missing)
+        asked = (
+            speak(name=YES_SPEAK, label="P(yes) to speak"),
+            update(name=YES_UPDATE, label="P(yes) of steps"),
+        )
+        return (speak(name=NOT_SILENT, label="1 - P(silence)"), *(asked if self.asks else ()))
 
 
 class Model(Protocol):
@@ -38,22 +67,52 @@ class Model(Protocol):
     def see(self, picture: bytes, *, time_s: float) -> None:
         """Show a picture, without a question."""
 
-    def ask(self, text: str) -> str:
+    def ask(self, text: str) -> Completion:
         """Return the answer to a text about the pictures so far."""
+
+    def ask_yes(self, question: str) -> float:
+        """Return the probability of yes to a question about the pictures so far; nan if it is unknown."""
 
 
 class _PolledModel:
     """An endpoint that gets the latest pictures with each text."""
 
     def __init__(self, client: ChatClient, served: Served) -> None:
-        self._client, self._max_tokens = client, served.max_tokens
+        self._client, self._max_tokens, self._system = client, served.max_tokens, served.prompt.system
+        self._gives_probs = False
         self._pictures: deque[bytes] = deque(maxlen=served.prompt.num_pictures)
 
     def see(self, picture: bytes, *, time_s: float) -> None:
         self._pictures.append(picture)
 
-    def ask(self, text: str) -> str:
-        return self._client.complete(make_messages(text, tuple(self._pictures)), max_tokens=self._max_tokens)
+    def ask(self, text: str) -> Completion:
+        return self._complete(text, self._max_tokens)
+
+    def ask_yes(self, question: str) -> float:
+        # one request more per question: only for a server that has shown to give probabilities
+        return read_yes_prob(self._complete(question, 1).tokens) if self._gives_probs else math.nan
+
+    def _complete(self, text: str, max_tokens: int) -> Completion:
+        messages = make_messages(text, tuple(self._pictures), system=self._system)
+        answer = self._client.complete(messages, max_tokens=max_tokens, needs_logprobs=True)
+        self._gives_probs = self._gives_probs or bool(answer.tokens)
+        return answer
+
+
+class _StreamedModel:
+    """A session of vLLM-Omni, which gives no probabilities."""
+
+    def __init__(self, chat: VideoChat, system: str) -> None:
+        self._chat, self._system = chat, system
+
+    def see(self, picture: bytes, *, time_s: float) -> None:
+        self._chat.see(picture, time_s=time_s)
+
+    def ask(self, text: str) -> Completion:
+        return Completion(text=self._chat.ask(f"{self._system}\n{text}" if self._system else text))
+
+    def ask_yes(self, question: str) -> float:
+        return math.nan
 
 
 @contextmanager
@@ -61,7 +120,7 @@ def open_model(served: Served) -> Iterator[Model]:
     """Open a model for one video. Raises ``ServedModelError`` if it cannot be reached."""
     if served.endpoint.is_stream:
         with open_video_chat(served.endpoint) as chat:
-            yield chat
+            yield _StreamedModel(chat, served.prompt.system)
         return
     with ChatClient(served.endpoint) as client:
         yield _PolledModel(client, served)
@@ -84,6 +143,7 @@ def stream_video(
     without a question, and is asked about the rest. Raises ``ServedModelError``.
     """
     history, num_late, asked = list[str](), 0, 0
+    state = initial_state(task.steps, task.initial_state)
     turns = sorted(task.user_turns, key=lambda turn: turn.time_s)
     with open_model(served) as model:
         started_s = None
@@ -105,12 +165,45 @@ def stream_video(
             before_s = clock()
             model.see(picture, time_s=time_s)
             if kept is None:
-                text = model.ask(served.prompt.fill(task, time_s=time_s, user=due, history=history))
-                kept = KeptAnswer(frame_index=frame.index, text=text, latency_ms=1000 * (clock() - before_s))
+                fill = partial(Prompt.fill, task=task, time_s=time_s, user=due, history=history)
+                answer = model.ask(fill(served.prompt))
+                signals = {NOT_SILENT: 1 - read_silence_prob(answer.tokens, served.prompt.silence)}
+                updates: tuple[str, ...] = ()
+                if served.asks:
+                    about = fill(replace(served.prompt, template=CONTEXT))
+                    of_questions, updates = _ask_questions(model, served.config, about, task, state)
+                    signals |= of_questions
+                known = {name: value for name, value in signals.items() if not math.isnan(value)}
+                latency_ms = 1000 * (clock() - before_s)
+                kept = KeptAnswer(
+                    frame_index=frame.index, text=answer.text, latency_ms=latency_ms, signals=known, updates=updates
+                )
                 answers.add(kept)
-            is_silent, text = served.prompt.is_silence(kept.text), kept.text.strip()
+            of_model, response = served.prompt.read(kept.text)
             history += [f"user: {words}" for words in due]
-            history += [] if is_silent else [f"{time_s:g} s: {text}"]
-            state, response = ("silent", None) if is_silent else ("respond", text)
-            video.frame(time_s, response=response, state=state, latency_ms=kept.latency_ms)
+            history += [] if response is None else [f"{time_s:g} s: {response}"]
+            for text in kept.updates:
+                state = dict(apply_update(state, text).state)
+            video.frame(
+                time_s,
+                response=response,
+                state=of_model,
+                latency_ms=kept.latency_ms,
+                signals=kept.signals,
+                updates=kept.updates,
+            )
     return num_late
+
+
+def _ask_questions(
+    model: Model, config: StreamConfig, about: str, task: Task, state: Mapping[str, str]
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Ask whether to speak, and about the steps; return P(yes) by signal, and the updates above their threshold."""
+    questions = list_update_questions(task.steps, state)
+    speak = model.ask_yes(about + SPEAK_QUESTION)
+    probs = [model.ask_yes(about + question.text) for question in questions]
+    known = [prob for prob in probs if not math.isnan(prob)]
+    asked = sorted(zip(probs, questions, strict=True), key=lambda pair: -pair[0])
+    updates = [question.update for prob, question in asked if prob > config.update_threshold]
+    signals = {YES_SPEAK: speak, YES_UPDATE: max(known, default=math.nan)}
+    return signals, tuple(updates[: config.max_updates_per_frame])

@@ -45,7 +45,7 @@ def serving(send: Send) -> Iterator[str]:
 
 def ask(send: Send, *, timeout_s: float = 30) -> str:
     with serving(send) as url, ChatClient(Endpoint(url=url, model="m", timeout_s=timeout_s, num_retries=0)) as client:
-        return client.complete([], max_tokens=8)
+        return client.complete([], max_tokens=8).text
 
 
 def answer(content: bytes, *, status: int = 200, **headers: str) -> Send:

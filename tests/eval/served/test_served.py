@@ -147,7 +147,7 @@ def test_passing_failures_are_retried_after_the_time_that_the_server_wants() -> 
         serve_chat(ModelServer(answers=["Yes."], failures=failures)) as server,
         ChatClient(Endpoint(url=server.url, model="m"), sleep=waits.append) as client,
     ):
-        assert client.complete([], max_tokens=5) == "Yes."
+        assert client.complete([], max_tokens=5).text == "Yes."
     assert waits == [7.0, 2.0]
 
 

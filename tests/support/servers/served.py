@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -27,6 +27,10 @@ class ModelServer:
     raw: str | None = None
     """Body of every answer, instead of a valid one."""
 
+    logprobs: Callable[[str], list[dict[str, Any]]] | None = None
+    """The tokens of an answer with their logprobs, for requests that ask for them."""
+    refuses_logprobs: bool = False
+
     def next_answer(self) -> str:
         return self.answers.pop(0) if self.answers else "SILENT"
 
@@ -41,7 +45,16 @@ def serve_chat(server: ModelServer) -> Iterator[ModelServer]:
             server.requests.append({"path": self.path, **json.loads(body)})
             server.keys.append(self.headers.get("Authorization"))
             status, headers = server.failures.pop(0) if server.failures else (200, {})
-            content = {"choices": [{"message": {"content": server.next_answer()}}]} if status == 200 else {"error": "x"}
+            asked = server.requests[-1]
+            if asked.get("logprobs") and server.refuses_logprobs:
+                status = 400
+            content: dict[str, Any] = {"error": "x"}
+            if status == 200:
+                answer = server.next_answer()
+                choice: dict[str, Any] = {"message": {"content": answer}}
+                if server.logprobs and asked.get("logprobs"):
+                    choice["logprobs"] = {"content": server.logprobs(answer)[: asked["max_tokens"]]}
+                content = {"choices": [choice]}
             text = (json.dumps(content) if server.raw is None else server.raw).encode()
             self.send_response(status)
             for name, value in {"Content-Length": str(len(text)), **headers}.items():

@@ -3,7 +3,7 @@
 
 import { clockText, countText, frameAt, thresholdWords, timeOf } from "../state/data.js";
 import { conditionText, hasSignal } from "../state/policy.js";
-import { visibleSignals } from "../state/signals.js";
+import { hasValues, visibleSignals } from "../state/signals.js";
 import { colourOf, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
 import { ROLES } from "../signals/hover_text.js";
@@ -53,6 +53,11 @@ export const traces = defineLane({
     if (!run.has_reference) return void pen.fillText(countText(hits.length, "decision"), 4, lines[1]);
     pen.fillText("decisions only", 4, lines[1]); // the legend above has the words of the signs
     pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[2]);
+  },
+  paint: ({ pen, colours, gutter, inner }, { run, name, signal, top, height }) => {
+    if (!signal.missing || !run.times.length || hasValues(run, name)) return;
+    pen.fillStyle = colours.ink;
+    pen.fillText(fitText(pen, `no values: ${signal.missing}`, inner - 16), gutter + 8, top + height / 2);
   },
   signs: (timeline, row, settings) => [
     ...marksOf(row.run)

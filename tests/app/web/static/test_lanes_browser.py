@@ -241,6 +241,7 @@ def test_named_signals_have_rows_counts_and_a_band_of_states(page: Page) -> None
         named("a <b>", [0.1, 0.9, 0.2, 0.1, 0.6, 0.1]),
         named("sum", [0.25] * 6, policy="running-sum", threshold=0.6),
         named("shown only", [40.0] * 6, high=100, threshold=None, decides=None),
+        named("empty", [math.nan] * 6, missing="the server gives no logprobs"),
     ]
     states = [[0, "silent"], [2, "respond"], [3, None], [4, "my <i>own</i>"]]
     packed = with_steps(1, **unknown, named=signals, assistant_states=states)
@@ -251,10 +252,13 @@ def test_named_signals_have_rows_counts_and_a_band_of_states(page: Page) -> None
         const kinds = timeline.rows.map(({ kind }) => kind);
         const traces = timeline.rows.filter(({ kind }) => kind === "trace");
         const labels = traces.map(({ label }) => label);
-        return [labels, kinds.includes("state"), [...hits, ...alarms], [...whole["signal-1 level"]]];
+        const texts = [], pen = { fillText: (text) => texts.push(text), measureText: () => ({ width: 1 }) };
+        for (const row of traces) row.lane.paint({ pen, colours: {}, gutter: 9, inner: 900 }, row);
+        return [texts, labels, kinds.includes("state"), [...hits, ...alarms], [...whole["signal-1 level"]]];
     """
-    labels, has_states, decided, levels = on_timeline(page, body, packed)
-    assert labels == ["a <b>", "sum", "shown only"], "unknown probabilities give way to the signals"
+    texts, labels, has_states, decided, levels = on_timeline(page, body, packed)
+    assert texts == ["no values: the server gives no logprobs"]
+    assert labels == ["a <b>", "sum", "shown only", "empty"], "unknown probabilities give way to the signals"
     assert has_states
     assert sorted(decided) == [1, 4]
     assert levels == [0.25, 0.5, 0.75, 0.25, 0.5, 0.75], "a trigger above 0.6 starts the sum again"

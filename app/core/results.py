@@ -14,6 +14,7 @@ from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
 from stepscope.eval.metrics.definitions import GROUPS, Metric, find_metric
 from stepscope.eval.metrics.signals import PREFIXES
+from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.reports.table_files import Row
 from stepscope.eval.runs.folder import UNSCORED
 from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE
@@ -121,8 +122,10 @@ def round_score(value: float) -> float | None:
 
 
 def draw_corpus(metrics: Mapping[str, Any]) -> str:
-    """Return the scores of a split as an HTML table: value, 95 % interval, and the definition as a hint."""
-    return render("scores", groups=score_groups(metrics)) if metrics.get("scores") else ""
+    """Return the scores of a split as an HTML table: their basis, values, 95 % intervals, and definitions as hints."""
+    if not metrics.get("scores"):
+        return ""
+    return render("scores", groups=score_groups(metrics), basis=describe_scoring(metrics))
 
 
 def score_groups(metrics: Mapping[str, Any]) -> list[ScoreGroup]:

@@ -14,7 +14,7 @@ from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_
 from stepscope.engine.io.files import replace_surrogates, strip_text
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.matching.grading import NamedJudge
+from stepscope.eval.matching.grading import COSINE_JUDGE, NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode
 from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
@@ -98,6 +98,11 @@ class Run:
     def has_states(self) -> bool:
         """Whether the states of the steps in the outputs are the system's own."""
         return has_states(self.settings) and self.config.policy.has_updates
+
+    @property
+    def scoring_settings(self) -> dict[str, Any]:
+        """The settings and the judge of its scores, named as in ``metrics.json``."""
+        return {**asdict(self.scoring), "judge": self.judge.name if self.judge else COSINE_JUDGE}
 
     @property
     def thresholds(self) -> Thresholds:

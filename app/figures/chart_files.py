@@ -1,10 +1,12 @@
 """The charts that the command ``figure`` draws: of a run folder, of a sweep folder, and of two run folders."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import plotly.graph_objects as go
 
+from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SCORE_DISTRIBUTIONS, SWEEP_CHARTS
 from stepscope.app.figures.charts.sweep_curves import SweepData
 from stepscope.app.figures.charts.videos import COMPARED_SCORES, VIDEO_SCORES, scatter, score_distributions
@@ -104,4 +106,4 @@ def _draw_comparison(options: FigureOptions) -> go.Figure:
     encoder = load_object("stepscope.eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder)
     scores = score_both(a.path, b.path, split, scoring, metric, encode=encoder.encode)
     names = a.path.resolve().name, b.path.resolve().name
-    return score_distributions(scores, metric, options.theme, names=names)
+    return add_basis(score_distributions(scores, metric, options.theme, names=names), asdict(scoring))

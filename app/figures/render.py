@@ -68,19 +68,20 @@ def for_file(figure: go.Figure) -> go.Figure:
     made = go.Figure(figure)
     layout = figure.layout
     theme: Theme = "dark" if layout.template.layout.font.color == TEXT_COLOURS["dark"] else "light"
-    _wrap_subtitle(made)
+    _add_notes(made)
     return made.update_layout(font_family=FONT, paper_bgcolor=layout.paper_bgcolor or BACKGROUNDS[theme])
 
 
-def _wrap_subtitle(figure: go.Figure) -> None:
-    """Break the note below the title of a narrow figure, and make room for its lines."""
+def _add_notes(figure: go.Figure) -> None:
+    """Show the note and the basis of the scores below the title, in lines that fit, and make room for them."""
     layout = figure.layout
     size = layout.title.subtitle.font.size or layout.template.layout.font.size
-    note = layout.title.subtitle.text
-    if not note or not layout.width:
+    note = from_markup(layout.title.subtitle.text or "")
+    parts = [part for part in (note, (layout.meta or {}).get("basis", "")) if part]
+    if not parts or not layout.width:
         return
     room = layout.width - (layout.margin.l or 0) - (layout.margin.r or 0)
-    lines = wrap_text(from_markup(note), room, size, max_lines=_MAX_NOTE_LINES)
+    lines = [line for part in parts for line in wrap_text(part, room, size, max_lines=_MAX_NOTE_LINES)]
     more = LINE * size * (len(lines) - 1)
     figure.update_layout(
         title_subtitle_text="<br>".join(map(to_markup, lines)),

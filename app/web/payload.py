@@ -26,7 +26,6 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.io.files import to_json
 from stepscope.engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
 from stepscope.eval.data.samples import Sample, Turn
-from stepscope.eval.matching.grading import COSINE_JUDGE
 from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import JudgedTurn, JudgedVideo
 from stepscope.eval.runs.folder import read_signal_specs
@@ -133,7 +132,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "is_copied": run.clip.sample is not None and run.clip.sample.is_copied,
         "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
         "is_judged": judged is not None,
-        "judge": run.judge.name if run.judge is not None else COSINE_JUDGE,
+        "judge": run.scoring_settings["judge"],
         "expected_frames": run.clip.num_frames,
         "expected": _expected(sample, len(outputs)) if sample else None,
         "tolerance_s": LATE_S,

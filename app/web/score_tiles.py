@@ -39,9 +39,11 @@ class Tile:
     """The definition of the metric."""
 
 
-def render_scores(analysis: VideoAnalysis | None) -> str:
-    """Return the scores of a run as HTML; an empty string without a reference."""
-    return "" if analysis is None else render("score_tiles", tiles=make_tiles(score_counts(analysis.counts)))
+def render_scores(analysis: VideoAnalysis | None, basis: str) -> str:
+    """Return the scores of a run as HTML, with their basis; an empty string without a reference."""
+    if analysis is None:
+        return ""
+    return render("score_tiles", tiles=make_tiles(score_counts(analysis.counts)), basis=basis)
 
 
 def make_tiles(scores: Mapping[str, float | None]) -> list[Tile]:

@@ -26,6 +26,7 @@ from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.annotations.corrections import TurnName, name_turns
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.turns import Encode
+from stepscope.eval.reports.scoring import describe_scoring
 
 
 class ClipView(NamedTuple):
@@ -187,7 +188,7 @@ def show_run(
             is_opening=is_opening,
             hit=hit,
         ),
-        scores=render_scores(analysis),
+        scores=render_scores(analysis, describe_scoring(run.scoring_settings)),
     )
 
 

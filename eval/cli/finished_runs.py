@@ -25,7 +25,7 @@ from stepscope.eval.reports.protocol_table import (
     format_protocol_differences,
     tabulate_protocol_differences,
 )
-from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring, score_run, write_tables
+from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring, read_run_scoring, score_run, write_tables
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.reports.tables import format_differences, tabulate_differences
 from stepscope.eval.runs.folder import RunFolder, relative_split
@@ -176,7 +176,7 @@ def _with_remark(run: Path) -> str:
 def _print_comparison(found: Comparison, options: CompareOptions, scoring: ScoreSettings) -> None:
     a, b = map(_with_remark, (options.run_a, options.run_b))
     print(f"A is {a}, B is {b}; {format_count(len(found.videos), 'video')}")
-    print(f"both scored as A: text encoder {scoring.text_encoder}, zero_cost {scoring.zero_cost}\n")
+    print(f"both scored as A: {describe_scoring(asdict(scoring))}\n")
     print(format_differences(found.differences))
     if found.times_problem:
         print(f"\ntimes are not compared: {found.times_problem}")

@@ -10,7 +10,7 @@ from stepscope.engine.config import format_thresholds
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import ScoreOptions
 from stepscope.eval.matching.text_encoder import TextEncoder
-from stepscope.eval.reports.scoring import ScoredRun, ScoreSettings, write_tables
+from stepscope.eval.reports.scoring import ScoredRun, ScoreSettings, describe_scoring, write_tables
 from stepscope.eval.reports.tables import format_scores
 from stepscope.eval.runs.folder import RunFolder, read_policy
 from stepscope.eval.runs.traces import read_provenance
@@ -58,7 +58,7 @@ def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
 
 
 def _format_origin(settings: Mapping[str, Any]) -> str:
-    scoring = f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}"
+    scoring = describe_scoring(settings)
     if "imported" in settings:
         return f"imported from {format_count(len(settings['imported']), 'file')}\n{scoring}"
     config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from typing import Any, Final
 from stepscope.engine.io.files import escape_formula
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Sample, Split
-from stepscope.eval.matching.grading import COSINE_JUDGE, CosineBands
+from stepscope.eval.matching.grading import CosineBands
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
 from stepscope.eval.metrics.counts import Counts, Pool
@@ -28,7 +28,7 @@ from stepscope.eval.protocols.registry import PROTOCOLS
 from stepscope.eval.protocols.rules import Rule, RuleCounts, parse_rule
 from stepscope.eval.reports.baselines import ABOUT as BASELINES
 from stepscope.eval.reports.entries import Entries, Entry, open_entries
-from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
+from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring, make_analyzer
 from stepscope.eval.reports.statistics import compare_scores
 from stepscope.eval.reports.table_formats import TableFormat, escape_latex, format_latex_rows, format_notes
 from stepscope.eval.runs.folder import RunFolder
@@ -73,6 +73,8 @@ class Leaderboard:
     """Remark on each run in which a user asked; see ``Provenance.asked_label``."""
     left_out: Mapping[str, tuple[str, ...]]
     """Videos that are not finished in all runs, each with the runs that have not finished it."""
+    basis: str
+    """Judge, text encoder and settings of all scores; see ``describe_scoring``."""
     notes: tuple[str, ...] = ()
     """Sentences on the baselines and on the rules of the protocols."""
 
@@ -137,7 +139,8 @@ def build_leaderboard(
         remarks={name: label for name, label in remarks.items() if label},
         num_videos=len(entries.samples),
         left_out=entries.left_out,
-        notes=_list_notes(rules, entries, settings),
+        basis=describe_scoring(asdict(settings)),
+        notes=_list_notes(rules, entries),
     )
 
 
@@ -158,11 +161,9 @@ def make_metric(rule: Rule) -> Metric:
     )
 
 
-def _list_notes(rules: Mapping[str, Rule], entries: Entries, settings: ScoreSettings) -> tuple[str, ...]:
+def _list_notes(rules: Mapping[str, Rule], entries: Entries) -> tuple[str, ...]:
     has_baselines = any(entry.is_baseline for entry in entries.rows.values())
     notes = [BASELINES] if has_baselines else []
-    if rules:
-        notes.append(f"Contents are judged by {COSINE_JUDGE} of the text encoder {settings.text_encoder}.")
     for rule in rules.values():
         reasons = {entry.explain_undefined(rule, entries.samples) for entry in entries.rows.values()} - {""}
         notes.append(" ".join([rule.describe(), *(f"Undefined (-): {reason}." for reason in sorted(reasons))]))
@@ -299,16 +300,15 @@ def _to_csv(board: Leaderboard) -> str:
     box = io.StringIO()
     writer = csv.writer(box, lineterminator="\n")
     parts = ("", "_low", "_high", "_best")
-    basis = ["basis"] if board.notes else []
-    writer.writerow(["run", *(f"{metric.name}{part}" for metric in board.metrics for part in parts), "remark", *basis])
+    writer.writerow(["run", *(f"{metric.name}{part}" for metric in board.metrics for part in parts), "remark", "basis"])
     for name, cells in board.rows.items():
         values = [
             text
             for cell in cells
             for text in (*map(_number, (cell.value, cell.interval.low, cell.interval.high)), int(cell.is_best))
         ]
-        row = [escape_formula(name), *values, board.remarks.get(name, "")]
-        writer.writerow([*row, " ".join(board.notes)] if basis else row)
+        basis = " ".join([f"{board.basis}.", *board.notes])
+        writer.writerow([escape_formula(name), *values, board.remarks.get(name, ""), basis])
     return box.getvalue()
 
 
@@ -331,7 +331,7 @@ def _to_latex(board: Leaderboard) -> str:
 def _note(board: Leaderboard, mark: str) -> str:
     return (
         f"{format_count(board.num_videos, 'video')}, micro average, 95 % intervals by bootstrap over videos; {mark}: "
-        f"better than every other run, paired permutation test, p <= {MAX_P_VALUE:g}."
+        f"better than every other run, paired permutation test, p <= {MAX_P_VALUE:g}; {board.basis}."
     )
 
 

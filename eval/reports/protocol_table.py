@@ -15,6 +15,7 @@ from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.protocols.rules import Rule, RuleCounts, read_video
 from stepscope.eval.reports.baselines import ABOUT as BASELINES
 from stepscope.eval.reports.entries import open_entries
+from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.reports.statistics import Difference, compare_scores
 from stepscope.eval.reports.table_formats import format_notes, format_table
 
@@ -79,10 +80,8 @@ class ProtocolTable:
     @property
     def basis(self) -> str:
         """The videos, judge and encoder of all numbers, in one line."""
-        return (
-            f"{format_count(self.num_videos, 'video')}, 95 % intervals by bootstrap over videos; contents are judged "
-            f"by {self.judge}, text encoder {self.text_encoder}."
-        )
+        scoring = describe_scoring({"judge": self.judge, "text_encoder": self.text_encoder})
+        return f"{format_count(self.num_videos, 'video')}, 95 % intervals by bootstrap over videos; {scoring}."
 
     def list_defined(self) -> list[tuple[Rule, list[ProtocolRow]]]:
         """Return each rule that has defined scores, with these."""

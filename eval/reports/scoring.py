@@ -20,6 +20,7 @@ from stepscope.eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.moments import VideoMoment, list_moments
+from stepscope.eval.metrics.replies.turn_taking import find_match_window
 from stepscope.eval.metrics.score import (
     ScoreTexts,
     VideoAnalysis,
@@ -49,6 +50,22 @@ class ScoreSettings:
 def read_score_settings(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
     """Return the score settings of a ``run.json``; missing ones, and the encoder, are taken from ``default``."""
     return replace(default, **{name: settings[name] for name in ("dataset", "zero_cost") if name in settings})
+
+
+def describe_scoring(settings: Mapping[str, Any]) -> str:
+    """Return the basis of all scores of a table in one line, from settings named as in ``metrics.json``.
+
+    Example: ``contents judged by cosine bands 0.5/0.8, text encoder all-MiniLM-L6-v2, match window -2.5 to 2.5 s,
+    zero-cost matches: keep``. The scores of a protocol do not use the last two.
+    """
+    parts = [
+        f"contents judged by {settings.get('judge') or COSINE_JUDGE}",
+        f"text encoder {settings.get('text_encoder') or 'unknown'}",
+    ]
+    if "zero_cost" in settings:
+        left_s, right_s = find_match_window(str(settings.get("dataset") or ""))
+        parts += [f"match window {left_s:g} to {right_s:g} s", f"zero-cost matches: {settings['zero_cost']}"]
+    return ", ".join(parts)
 
 
 def read_run_scoring(run: RunFolder) -> ScoreSettings:

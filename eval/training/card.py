@@ -18,6 +18,8 @@ class CardScores:
     """The validation scores of a card."""
 
     split: str
+    basis: str
+    """Judge and settings of the scores; see ``describe_scoring``."""
     trained: Report
     before: Mapping[str, float]
     """Scores that the checkpoint had before training; empty if they are unknown."""
@@ -82,8 +84,8 @@ def write_card(
 def _score_lines(scores: CardScores) -> list[str]:
     lines = [
         f"Streamed freely over `{_plain(scores.split)}`, {format_count(scores.trained.num_videos, 'video')}; 95 % "
-        "intervals by "
-        "bootstrap over videos. The best step was chosen on the same videos, so these scores are slightly optimistic.",
+        f"intervals by bootstrap over videos; {_plain(scores.basis)}. The best step was chosen on the same videos, "
+        "so these scores are slightly optimistic.",
         "",
         "| score | trained | 95 % interval | before | always silent |",
         "|---|---|---|---|---|",

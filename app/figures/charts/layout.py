@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from stepscope.app.figures.template import BACKGROUNDS, colours, template
 from stepscope.app.figures.text import clean_text, to_markup
 from stepscope.app.style.colours import Theme
+from stepscope.eval.reports.scoring import describe_scoring
 
 HEIGHT_PX: Final = 340
 SMALL_PX: Final = 11
@@ -91,6 +92,11 @@ def make_chart(
             **layout,
         },
     )
+
+
+def add_basis(figure: go.Figure, settings: Mapping[str, Any]) -> go.Figure:
+    """Add the judge, text encoder and settings of the scores of a chart, which files of it show below its note."""
+    return figure.update_layout(meta={**(figure.layout.meta or {}), "basis": clean_text(describe_scoring(settings))})
 
 
 def make_empty_chart(theme: Theme, reason: str) -> go.Figure:

@@ -7,6 +7,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from stepscope.app.figures.charts import decisions, failures, sweep_curves, sweeps, timing, training, videos
+from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.style.colours import Theme
 from stepscope.eval.reports.results import Results
 from stepscope.eval.training.results import TrainingResults
@@ -20,8 +21,9 @@ class Chart:
     build: Callable[[Results, Theme], go.Figure]
 
     def draw(self, results: Results, theme: Theme) -> go.Figure:
-        """Return the chart with its title; ``layout.meta["summary"]`` has its main numbers in words."""
-        return self.build(results, theme).update_layout(title_text=self.title)
+        """Return the chart with its title; ``layout.meta`` has its numbers in words, and the basis of its scores."""
+        figure = self.build(results, theme).update_layout(title_text=self.title)
+        return add_basis(figure, results.metrics) if results.metrics else figure
 
 
 CHARTS: Final[Mapping[str, Chart]] = {

@@ -78,7 +78,7 @@ def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> Dra
     if analysis is None:
         raise ValueError(f"{CHARTS[name].title} needs a reference to score against; this video has none")
     results = Results(
-        metrics={"scores": score_counts(analysis.counts), "config": asdict(run.config)},
+        metrics={"scores": score_counts(analysis.counts), "config": asdict(run.config), **run.scoring_settings},
         charts=build_chart_data([analysis]) | chart_signals(specs, [analysis]),
     )
     figure = CHARTS[name].draw(results, _read_theme(event))

@@ -50,13 +50,18 @@ class TurnCounts(Counts):
     """Sum of the absolute time differences of the matched pairs, in seconds."""
 
 
+def find_match_window(dataset: str) -> tuple[float, float]:
+    """Return the published window (left, right) of a dataset in seconds."""
+    return next(window for name, window in MATCH_WINDOWS_S.items() if name in dataset.lower())
+
+
 def match_window(dataset: str, *, fps: float) -> tuple[int, int]:
     """Return the published window (left, right) of a dataset in frames, ``int(seconds * fps)``.
 
     **Source**: ``get_match_time_window`` in ``mmassist/eval/eval_utils.py``.
     """
     _check_fps(fps)
-    left_s, right_s = next(window for name, window in MATCH_WINDOWS_S.items() if name in dataset.lower())
+    left_s, right_s = find_match_window(dataset)
     return int(left_s * fps), int(right_s * fps)
 
 

@@ -15,9 +15,9 @@ HOSTILE = "\"><img src=x onerror='window.hacked=1'>&{{1+1}}"
 
 
 def test_hostile_text_is_escaped_in_every_place() -> None:
-    html = render("score_tiles", tiles=[SimpleNamespace(label=HOSTILE, figure=HOSTILE, hint=HOSTILE)])
+    html = render("score_tiles", tiles=[SimpleNamespace(label=HOSTILE, figure=HOSTILE, hint=HOSTILE)], basis=HOSTILE)
     escaped = "&#34;&gt;&lt;img src=x onerror=&#39;window.hacked=1&#39;&gt;&amp;{{1+1}}"
-    assert html.count(escaped) == 6
+    assert html.count(escaped) == 7
     assert "<img" not in html
 
 

@@ -171,7 +171,7 @@ def test_a_leaderboard_has_columns_of_protocols_baselines_and_footnotes(folder: 
     assert not any(cell.is_best for name in board.rows if name not in ("late", "chatty") for cell in board.rows[name])
     markdown = format_leaderboard(board, "markdown")
     assert "| run | F1 ↑ | streampro-ou ↑ | spot-pnr:k=1 ↑ | pauc ↑ |" in markdown
-    assert "- Contents are judged by cosine bands 0.5/0.8 of the text encoder letters." in markdown
+    assert "contents judged by cosine bands 0.5/0.8, text encoder letters, match window -2.5 to 2.5 s" in markdown
     assert "Undefined (-): the split has no references for replies in spans." in markdown
     latex = format_leaderboard(board, "latex")
     assert "\\par\\footnotesize streampro-ou (f1): window: early\\_s before to late\\_s after the reference, " in latex

@@ -64,6 +64,7 @@ def test_a_split_becomes_a_checkpoint_that_runs_with_a_card_and_curves(
     assert [row["step"] for row in rows] == ["0", "2", "4"]
     card = (out / "README.md").read_text()
     assert "| F1 |" in card
+    assert "contents judged by cosine bands 0.5/0.8, text encoder all-MiniLM-L6-v2, match window" in card
     assert "| learning_rate | 0.0001 |" in card
     with (out / "training" / "clips.csv").open() as file:
         clips = list(csv.DictReader(file))

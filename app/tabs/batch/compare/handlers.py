@@ -1,6 +1,7 @@
 """Handlers that compare the shown run, A, with a second run, B."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
+from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
 from stepscope.app.figures.charts.videos import COMPARED_SCORES, score_distributions
 from stepscope.app.formatting import as_sentence
@@ -30,6 +32,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
+from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.traces import read_provenance
 
@@ -121,12 +124,10 @@ def compare_again(
 
 
 def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
-    """Return a note if B was scored with settings that differ from those of A, which are used for both."""
+    """Return the basis of the scores, and a note if B was scored with settings that differ from those of A."""
     a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
-    if a == b:
-        return ""
-    settings = f"dataset {a.dataset or 'none'}, zero_cost {a.zero_cost}"
-    return f" {other} was scored with different settings; here both are scored with {settings}, as {name} was."
+    different = "" if a == b else f" {other} was scored with different settings; here both are scored as {name} was."
+    return f"{different} Scores: {describe_scoring(asdict(a))}."
 
 
 def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in: str) -> list[list[str | float]]:
@@ -150,11 +151,15 @@ def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: st
     )
 
 
-def draw_comparison_chart(compared: ComparedRuns | None, metric: str, name: str, theme: Theme) -> NamedFigure:
+def draw_comparison_chart(
+    batches: BatchContext, compared: ComparedRuns | None, metric: str, name: str, theme: Theme
+) -> NamedFigure:
     """Return the chart ``name`` of compared runs by the score ``metric``. Raises ``ValueError`` without two runs."""
     if compared is None or name not in COMPARISON_CHARTS or metric not in COMPARED_SCORES:
         raise ValueError("there is no chart; choose two runs, A above, B here")
-    return NamedFigure(figure=_draw_scores(compared, metric, theme), run=f"{compared.a}-{compared.b}")
+    scoring = batches.scoring_of(batches.settings_of(compared.a))
+    figure = add_basis(_draw_scores(compared, metric, theme), asdict(scoring))
+    return NamedFigure(figure=figure, run=f"{compared.a}-{compared.b}")
 
 
 def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure:

@@ -17,6 +17,7 @@ from stepscope.app.tabs.batch.table_row import ENDINGS
 from stepscope.app.web.views import status_line
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import Metric, find_metric
+from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.reports.entries import find_finished
 from stepscope.eval.reports.leaderboard import (
     MIN_TESTED_VIDEOS,
@@ -25,6 +26,7 @@ from stepscope.eval.reports.leaderboard import (
     describe_row,
     direction_of,
     format_leaderboard,
+    list_leaderboard_metrics,
     sort_leaderboard,
 )
 from stepscope.eval.reports.table_formats import TableFormat
@@ -97,17 +99,24 @@ def _runs_of_split(batches: BatchContext, name: str | None) -> list[str]:
 
 
 def show_board(
-    context: AppContext, batches: BatchContext, names: Sequence[str], metrics: Sequence[str], sort_by: str
+    context: AppContext,
+    batches: BatchContext,
+    names: Sequence[str],
+    metrics: Sequence[str],
+    sort_by: str,
+    baselines: bool,
 ) -> BoardView:
     """Score the chosen runs with the settings of the first one, and show them in the order of ``sort_by``."""
     try:
-        board = _build(context, batches, names, metrics)
+        board = _build(context, batches, names, metrics, baselines)
     except (ValueError, OSError) as error:
         return BoardView(board=None, said=status_line(as_sentence(error)), table=_table(batches, None))
     return show_order(batches, board, sort_by)._replace(board=board, said=status_line(_describe(board)))
 
 
-def _build(context: AppContext, batches: BatchContext, names: Sequence[str], metrics: Sequence[str]) -> Leaderboard:
+def _build(
+    context: AppContext, batches: BatchContext, names: Sequence[str], metrics: Sequence[str], baselines: bool
+) -> Leaderboard:
     if not names or not set(names) <= set(batches.run_names()):
         raise ValueError("choose runs of one split")
     if not metrics:
@@ -118,7 +127,7 @@ def _build(context: AppContext, batches: BatchContext, names: Sequence[str], met
         raise ValueError("the runs are not of the same split of this page; choose runs of one split")
     runs = {name: batches.folder(name) for name in names}
     scoring = batches.scoring_of(settings[names[0]])
-    return build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode)
+    return build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode, baselines=baselines)
 
 
 def _describe(board: Leaderboard) -> str:
@@ -126,10 +135,11 @@ def _describe(board: Leaderboard) -> str:
     is_few = board.num_videos < MIN_TESTED_VIDEOS
     few = f" At least {MIN_TESTED_VIDEOS} videos are needed to separate two runs." if is_few else ""
     undefined = ", ".join(metric.label for metric in _undefined(board))
+    rules = "".join(f" {note}" for note in board.notes)
     without = f" Undefined in all runs: {undefined}." if undefined else ""
     return (
         f"{format_count(board.num_videos, 'video')}, 95 % intervals; ★ where a paired test separates the best run "
-        f"from every other run.{omitted}{few}{without} Click a row to open the run."
+        f"from every other run; {board.basis}.{omitted}{few}{without}{rules} Click a row to open the run."
     )
 
 
@@ -167,6 +177,8 @@ def _undefined(board: Leaderboard) -> list[Metric]:
 def _origin(batches: BatchContext, name: str) -> str:
     """Return where a run comes from: imported results, a recorded model, or a run of a checkpoint."""
     settings = batches.settings_of(name)
+    if not settings:
+        return "baseline"
     if "imported" in settings:
         missing = settings.get("missing")
         return f"imported: {', '.join(missing)}" if isinstance(missing, Mapping) else "imported"
@@ -192,6 +204,7 @@ def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | No
     return path
 
 
-def metric_choices(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pairs of label and name."""
-    return [(find_metric(name).label, name) for name in names]
+def metric_choices() -> list[tuple[str, str]]:
+    """Return the scores as pairs of label and name; the main score of a protocol is labelled by its name."""
+    scores = [(find_metric(name).label, name) for name in list_leaderboard_metrics()]
+    return [*scores, *((f"protocol {name}", name) for name in PROTOCOLS)]

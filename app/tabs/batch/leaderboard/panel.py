@@ -11,7 +11,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.leaderboard import handlers as boards
 from stepscope.app.tabs.batch.leaderboard.handlers import BoardChoices, BoardView, OpenedRun
 from stepscope.app.tabs.batch.table_row import make_table_row, wire_table_row
-from stepscope.eval.reports.leaderboard import DEFAULT_METRICS, list_leaderboard_metrics
+from stepscope.eval.reports.leaderboard import DEFAULT_METRICS
 from stepscope.eval.reports.table_formats import TableFormat
 
 
@@ -21,6 +21,8 @@ class LeaderboardPanel(NamedTuple):
     runs: Any
     metrics: Any
     sort_by: Any
+    baselines: Any
+    """Whether rows that need no model are shown, such as always silent."""
     downloads: dict[TableFormat, Any]
     offered: Any
     """State: the split whose runs are offered."""
@@ -29,13 +31,19 @@ class LeaderboardPanel(NamedTuple):
 
 def make_leaderboard_panel() -> LeaderboardPanel:
     """Lay out the leaderboard."""
-    choices = boards.metric_choices(list_leaderboard_metrics())
+    choices = boards.metric_choices()
     with gr.Row():
         runs = gr.Dropdown(
             [], label="Runs of the split", multiselect=True, interactive=True, scale=3, elem_id="board_runs"
         )
         metrics = gr.Dropdown(
-            choices, value=list(DEFAULT_METRICS), label="Scores", multiselect=True, scale=4, elem_id="board_metrics"
+            choices,
+            value=list(DEFAULT_METRICS),
+            label="Scores, also of protocols, such as spot-pnr:k=1",
+            multiselect=True,
+            allow_custom_value=True,
+            scale=4,
+            elem_id="board_metrics",
         )
     with gr.Row(elem_id="board_order"):
         sort_by = gr.Dropdown(
@@ -43,10 +51,12 @@ def make_leaderboard_panel() -> LeaderboardPanel:
             value=DEFAULT_METRICS[0],
             label="Best first by",
             interactive=True,
+            allow_custom_value=True,
             scale=0,
             min_width=280,
             elem_id="board_sort",
         )
+        baselines = gr.Checkbox(label="Baselines", scale=0, min_width=140, elem_id="board_baselines")
         downloads = make_table_row("board")
     said = make_status_line("board_said")
     table = gr.Dataframe(
@@ -59,7 +69,13 @@ def make_leaderboard_panel() -> LeaderboardPanel:
     )
     view = BoardView(board=gr.State(None), said=said, table=table)
     return LeaderboardPanel(
-        runs=runs, metrics=metrics, sort_by=sort_by, downloads=downloads, offered=gr.State(None), view=view
+        runs=runs,
+        metrics=metrics,
+        sort_by=sort_by,
+        baselines=baselines,
+        downloads=downloads,
+        offered=gr.State(None),
+        view=view,
     )
 
 
@@ -76,7 +92,7 @@ def wire_leaderboard_panel(
         views: The tabs of the shown run.
         here: The ``gr.Tab`` of the leaderboard; when it is opened, the runs are listed and scored again.
     """
-    view, chosen = panel.view, [panel.runs, panel.metrics, panel.sort_by]
+    view, chosen = panel.view, [panel.runs, panel.metrics, panel.sort_by, panel.baselines]
     listed = wire(
         here.select,
         partial(boards.list_runs, batches),
@@ -86,7 +102,7 @@ def wire_leaderboard_panel(
     )
     scoring: dict[str, Any] = {"concurrency_limit": 2, "api_visibility": "private", "trigger_mode": "always_last"}
     scoring |= {"show_progress": "minimal", "show_progress_on": view.said}
-    for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input])):
+    for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input, panel.baselines.input])):
         wire(event, partial(boards.show_board, context, batches), chosen, view, **scoring)
     wire(panel.sort_by.input, partial(boards.show_order, batches), [view.board, panel.sort_by], view, **LATEST)
     wire_table_row(panel.downloads, boards.write_board, [view.board, panel.sort_by])

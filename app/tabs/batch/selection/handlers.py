@@ -6,7 +6,7 @@ A saved selection, a *slice*, belongs to a split and is stored beside the run fo
 import hashlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +29,7 @@ from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.results import read_results
-from stepscope.eval.reports.scoring import score_run
+from stepscope.eval.reports.scoring import describe_scoring, score_run
 from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row
 
@@ -196,8 +196,9 @@ def score_chosen(
     videos = format_count(len(split.entries), "video")
     heading = f"{prefix}{scored.report.num_videos} of {videos} of {name}, scored separately"
     intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
+    basis = describe_scoring({**asdict(batches.scoring_of(settings)), "judge": scored.judge})
     groups = score_groups({"scores": scored.report.scores, "intervals": intervals})
-    yield render("slice_scores", heading=heading, groups=groups)
+    yield render("slice_scores", heading=heading, groups=groups, basis=basis)
 
 
 def offer(batches: BatchContext, name: str | None) -> SelectionChoices:

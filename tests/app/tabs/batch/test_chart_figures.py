@@ -27,6 +27,7 @@ from stepscope.eval.reports.compare_runs import ComparedVideo
 from stepscope.eval.reports.results import Results
 from stepscope.eval.reports.table_files import Row
 from stepscope.eval.sweeps.grid import Grid, GridScores
+from tests.support.data.batches import SCORING
 
 LOOK = {"x": "F1", "y": "dst_f1", "name": "videos", "width": "85mm", "theme": "light", "file_format": "json"}
 GRID = Grid(speak=(0.25, 0.75), update=(0.1, 0.5))
@@ -39,7 +40,12 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
     rows: list[Row] = [{"video_id": "<b>a</b>", "F1": 0.25, "dst_f1": 0.75, "missing_rate": 0.5}]
     scored = Results(rows=rows, metrics={"scores": {}})
     monkeypatch.setattr(charts, "read_results", lambda folder: scored if folder.name == "first" else Results())
-    return SimpleNamespace(folder=Path("runs").joinpath, run_names=lambda: ["first", "second"])
+    return SimpleNamespace(
+        folder=Path("runs").joinpath,
+        run_names=lambda: ["first", "second"],
+        settings_of=lambda name: {},
+        scoring_of=lambda settings: SCORING,
+    )
 
 
 def read(views: Any) -> tuple[FigureView, str]:
@@ -104,13 +110,17 @@ def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monke
     assert view.status.value.startswith("⚠ a preview has no score dst_f1")
 
 
-def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video() -> None:
+def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video(batches: Any) -> None:
     videos = [ComparedVideo(video_id=name, scores=({"F1": 0.5}, {"F1": 0.25}), turns=()) for name in ("<i>v</i>", "w")]
     compared = ComparedRuns("first", "second", videos)
-    view, content = read(write_chart(draw_comparison_chart, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
+    draw = partial(draw_comparison_chart, batches)
+    view, content = read(write_chart(draw, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
     assert Path(view.download).name == "first-second-score_distributions.csv"
     assert content.count("<i>v</i>; A 0.500, B 0.250") == 2
-    view, _ = read(write_chart(draw_comparison_chart, None, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
+    view, content = read(write_chart(draw, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "json"))
+    subtitle = json.loads(content)["layout"]["title"]["subtitle"]["text"].replace("<br>", " ")
+    assert "contents judged by cosine bands 0.5/0.8, text encoder letters, match window" in subtitle
+    view, _ = read(write_chart(draw, None, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
     assert view.status.value == "⚠ there is no chart; choose two runs, A above, B here."
 
 

@@ -52,7 +52,8 @@ def page(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> BatchCo
         for number in range(7)
     ]
     (folder / "mmduet.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    import_into(batches.runs / "imported", [folder / "mmduet.jsonl"], batches.splits["kettles"], {})
+    scoring = {"text_encoder": "letters"}
+    import_into(batches.runs / "imported", [folder / "mmduet.jsonl"], batches.splits["kettles"], scoring)
     return batches
 
 
@@ -61,8 +62,15 @@ def context() -> AppContext:
     return cast(AppContext, SimpleNamespace(encode=count_letters))
 
 
-def show(context: AppContext, page: BatchContext, *names: str, metrics: Any = METRICS, by: str = "F1") -> Any:
-    return boards.show_board(context, page, names, metrics, by)
+def show(
+    context: AppContext,
+    page: BatchContext,
+    *names: str,
+    metrics: Any = METRICS,
+    by: str = "F1",
+    baselines: bool = False,
+) -> Any:
+    return boards.show_board(context, page, names, metrics, by, baselines)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +90,18 @@ def test_two_models_are_in_one_table_and_the_separated_best_is_marked(view: Any)
     assert second[:2] == ["imported", "imported: MMDuet"]
     assert second[4] == "25.000 [25.000, 25.000]", "a reply before the span counts as silence"
     assert view.said.value.startswith("7 videos, 95 % intervals; ★ where a paired test separates")
+
+
+def test_protocols_are_columns_and_baselines_are_rows_on_request(context: AppContext, page: BatchContext) -> None:
+    chosen = ["F1", "streampro-ou", "spot-pnr:k=1"]
+    view = show(context, page, "recorded", metrics=chosen, by="spot-pnr:k=1", baselines=True)
+    assert view.table["headers"][2:] == ["Response F1 ↑", "streampro-ou ↑", "spot-pnr:k=1 ↑"]
+    rows = {row[0]: row for row in view.table["data"]}
+    assert rows["recorded"][4] == "1.000 [1.000, 1.000]"
+    assert rows["always silent"][1:] == ["baseline", *["0.000 [0.000, 0.000]"] * 3]
+    assert "contents judged by cosine bands 0.5/0.8, text encoder letters, match window -2.5" in view.said.value
+    assert "spot-pnr:k=1 (f1): window: T = 1 within offset_s of the start" in view.said.value
+    assert {"streampro-ou", "egoproactive"} <= {name for _, name in boards.metric_choices()}
 
 
 def test_the_order_follows_a_score_and_its_direction(page: BatchContext, view: Any) -> None:

@@ -110,7 +110,9 @@ def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(
 ) -> None:
     view = comparing.compare(context, batches, "published", "usual", "both", "F1")
     assert (
-        "usual was scored with different settings; here both are scored with dataset none, zero_cost drop" in view.said
+        "usual was scored with different settings; here both are scored as published was. "
+        "Scores: contents judged by cosine bands 0.5/0.8, text encoder letters, "
+        "match window -2.5 to 2.5 s, zero-cost matches: drop" in view.said
     )
     (row,) = batches.compare("published", "usual", encode=count_letters).videos
     assert row.scores[0]["F1"] == row.scores[1]["F1"] < 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from stepscope.app.formatting import format_clock
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import digest_file
+from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.reader import find_cut, find_damage, find_still, probe
 from stepscope.engine.video.track import EPSILON_S
@@ -174,7 +175,11 @@ def find_split_clip(splits: Mapping[str, Split], split: str, video_id: str) -> C
 
 
 def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = "") -> Clip:
-    """Return the clip of a sample at ``path``, with its task and reference."""
+    """Return the clip of a sample at ``path``, with its task and reference; download a missing file of the Hub.
+
+    Raises ``ValueError`` if that fails.
+    """
+    fetch_missing(path)
     return Clip(
         name=sample.video_id,
         path=path,

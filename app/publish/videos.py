@@ -1,12 +1,13 @@
 """The videos of a published player."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.videos import Clip
 from stepscope.app.publish.options import VideoFiles
+from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Sample
 
@@ -14,8 +15,11 @@ MAX_NAMED = 3
 """Maximum number of missing videos that an error names."""
 
 
-def check_videos(samples: Iterable[Sample], files: VideoFiles) -> None:
+def check_videos(samples: Sequence[Sample], files: VideoFiles) -> None:
     """Raise ``ValueError`` if a video that is to be published has no file."""
+    for one in samples if files != "none" else ():
+        if one.video_path is not None:
+            fetch_missing(one.video_path)
     missing = [one.video_id for one in samples if one.video_path is None or not one.video_path.is_file()]
     if missing and files != "none":
         named = ", ".join(missing[:MAX_NAMED]) + (", ..." if len(missing) > MAX_NAMED else "")

@@ -5,15 +5,37 @@ without ``FILE`` the whole repository.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from huggingface_hub import hf_hub_download, snapshot_download
 from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+from stepscope.engine.io.hub_cache import find_hub_file
+
 PREFIX: Final = "hf://"
 _PICKLES: Final = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt"]
 """Never opened, so not downloaded with a folder."""
+
+
+def fetch_missing(path: Path) -> None:
+    """Download a missing file of a repository whose other files are in the cache, such as a video of a split.
+
+    Paths outside the cache are left alone. Raises ``ValueError`` if it cannot be downloaded.
+    """
+    found = None if path.exists() else find_hub_file(path)
+    if found is not None:
+        with _explain(found.address):
+            hf_hub_download(
+                found.repo_id,
+                found.name,
+                repo_type=found.repo_type,
+                revision=found.revision,
+                cache_dir=found.cache,
+                endpoint=os.environ.get("HF_ENDPOINT"),
+            )
 
 
 def fetch(address: str) -> Path:
@@ -25,7 +47,7 @@ def fetch(address: str) -> Path:
         raise ValueError(f"{address} is no address; write hf://datasets/OWNER/NAME/FILE or hf://OWNER/NAME/FILE")
     repo_id, name = "/".join(words[:2]), "/".join(words[2:])
     endpoint = os.environ.get("HF_ENDPOINT")
-    try:
+    with _explain(address):
         if name:
             try:
                 return Path(hf_hub_download(repo_id, name, repo_type=repo_type, endpoint=endpoint))
@@ -37,6 +59,17 @@ def fetch(address: str) -> Path:
         folder = snapshot_download(
             repo_id, repo_type=repo_type, allow_patterns=patterns, ignore_patterns=_PICKLES, endpoint=endpoint
         )
+    path = Path(folder) / name
+    if not path.exists():
+        raise ValueError(f"{address} is not in the repository; it has no such file or folder")
+    return path
+
+
+@contextmanager
+def _explain(address: str) -> Iterator[None]:
+    """Raise ``ValueError`` with one sentence for an error of a download."""
+    try:
+        yield
     except LocalEntryNotFoundError as error:
         raise ValueError(
             f"{address} is not in the cache, and the Hub cannot be reached; check the connection"
@@ -44,7 +77,3 @@ def fetch(address: str) -> Path:
     except (HfHubHTTPError, HFValidationError, EntryNotFoundError, OSError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{address} cannot be downloaded from the Hub: {reason}") from error
-    path = Path(folder) / name
-    if not path.exists():
-        raise ValueError(f"{address} is not in the repository; it has no such file or folder")
-    return path

@@ -1,8 +1,8 @@
-"""Reads references of two benchmarks: EgoProactive and OmniPro, as docs/data-formats.md describes them.
+"""Reads references of EgoProactive, OmniPro and Qualcomm Interactive Cooking; docs/data-formats.md describes them.
 
-Neither form names a frame rate, so a video is sampled at ``FPS``, the default of a stream. **Source**: the data set
+No form names a frame rate, so a video is sampled at ``FPS``, the default of a stream. **Source**: the data set
 facebook/wearable-ai (EgoProactive, arXiv 2606.04970), ``README.md``; OmniPro (16d0cc3), ``metrics/online/scorer.py``
-and ``evaluators/online_evaluator.py``.
+and ``evaluators/online_evaluator.py``; qualcomm/qualcomm-interactive-cooking-dataset (8f33f07), ``README.md``.
 """
 
 import math
@@ -10,6 +10,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from stepscope.engine.records import frame_at
 from stepscope.eval.data.json_fields import Fields, check_number
 from stepscope.eval.data.proactive_videoqa import FPS
 from stepscope.eval.data.samples import Sample, Turn, turn_order
@@ -84,6 +85,30 @@ def read_omnipro(fields: Fields) -> Sample:
     return _make_sample(fields, fields.read_text("id"), fields.read_text("video_path"), "duration", turns)
 
 
+def is_cooking(fields: Fields) -> bool:
+    """Whether a record is a video of Qualcomm Interactive Cooking."""
+    return fields.has_list("output_texts") and fields.has_list("output_timestamps")
+
+
+def read_cooking(fields: Fields) -> Sample:
+    """Read one video: a reference at each message. Raises ``ValueError`` naming the field.
+
+    The form has no length: the video ends with the frame of its last message.
+    """
+    texts, times = fields.record["output_texts"], fields.record["output_timestamps"]
+    if len(texts) != len(times) or not texts:
+        raise fields.error("output_texts", "must have one text for each of output_timestamps, at least one")
+    turns = []
+    for number, (text, time) in enumerate(zip(texts, times, strict=True)):
+        one = Fields(record={"text": text}, path_prefix=f"{fields.path_prefix}output_texts[{number}].")
+        time_s = check_number(f"{fields.path_prefix}output_timestamps[{number}]", time, minimum=0)
+        turns.append(Turn(time_s=time_s, role="assistant", text=one.read_text("text")))
+    num_frames = frame_at(max(turn.time_s for turn in turns), FPS) + 1
+    fields.check_length("output_timestamps", num_frames, FPS)
+    goal = fields.read_text("activity_name", may_be_blank=True) if fields.has("activity_name") else ""
+    return _build_sample(fields.read_text("video_id"), None, num_frames, turns, goal=goal)
+
+
 def _read_clock(fields: Fields, name: str) -> float:
     """Return a time in seconds, given as a number, or as ``01:05`` or ``01:02:05``."""
     value = fields.record.get(name)
@@ -100,9 +125,13 @@ def _read_clock(fields: Fields, name: str) -> float:
 def _make_sample(fields: Fields, video_id: str, path: str, length: str, turns: list[Turn], *, goal: str = "") -> Sample:
     num_frames = math.ceil(fields.read_number(length, minimum=1 / FPS) * FPS - _ROUNDING)
     fields.check_length(length, num_frames, FPS)
+    return _build_sample(video_id, Path(path), num_frames, turns, goal=goal)
+
+
+def _build_sample(video_id: str, path: Path | None, num_frames: int, turns: list[Turn], *, goal: str) -> Sample:
     return Sample(
         video_id=video_id,
-        video_path=Path(path),
+        video_path=path,
         fps=FPS,
         num_frames=num_frames,
         goal=goal,

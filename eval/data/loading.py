@@ -14,7 +14,14 @@ from typing import Any, get_args
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.io.files import digest_file, load_json, load_json_lines, read_text
 from stepscope.engine.records import Step
-from stepscope.eval.data.benchmarks import is_egoproactive, is_omnipro, read_egoproactive, read_omnipro
+from stepscope.eval.data.benchmarks import (
+    is_cooking,
+    is_egoproactive,
+    is_omnipro,
+    read_cooking,
+    read_egoproactive,
+    read_omnipro,
+)
 from stepscope.eval.data.clips import Extent, read_extent
 from stepscope.eval.data.dst_clips import read_clip
 from stepscope.eval.data.json_fields import Fields
@@ -27,12 +34,14 @@ from stepscope.eval.data.video_files import VideoFolder
 _FORMATS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips), with "conversation" and '
     '"metadata" (ProAssist dialogues), with "question_id" and "answer" (ProactiveVideoQA), with "video_intervals" and '
-    '"answers" (EgoProactive), or with "ground_truth" and "duration" (OmniPro)'
+    '"answers" (EgoProactive), with "ground_truth" and "duration" (OmniPro), or with "output_texts" and '
+    '"output_timestamps" (Qualcomm Interactive Cooking)'
 )
 _WHOLE_VIDEOS: tuple[tuple[Callable[[Fields], bool], Callable[[Fields], Sample]], ...] = (
     (is_gold, read_gold),
     (is_egoproactive, read_egoproactive),
     (is_omnipro, read_omnipro),
+    (is_cooking, read_cooking),
 )
 """Published records of whole videos: the test of a form, and its reader."""
 

@@ -24,6 +24,7 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.decisions.states import describe_states
 from stepscope.engine.dialogue import STATES, fill_legality, initial_state
 from stepscope.engine.io.files import write_json
+from stepscope.engine.io.hub_cache import find_hub_file
 from stepscope.engine.io.json_records import Amount, Count, short_repr
 from stepscope.engine.records import FrameOutput, GapReason, read_outputs, write_outputs
 from stepscope.eval.data.samples import InvalidSample, Sample
@@ -269,9 +270,10 @@ def relative_split(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def digest_sample(sample: Sample) -> str:
-    """Return a digest of a sample and the size of its video file, 16 hexadecimal digits."""
+    """Return a digest of a sample and the size of its video file, 16 hexadecimal digits; those of the Hub are fixed."""
     path = sample.video_path
-    size = path.stat().st_size if path is not None and path.exists() else None
+    is_kept = path is not None and path.exists() and find_hub_file(path) is None  # those of the Hub may come later
+    size = path.stat().st_size if path is not None and is_kept else None
     content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -221,7 +221,9 @@ def _write(results: Mapping[str, _Read | str], split: Split, folder: RunFolder, 
             folder.save_video(_record(sample, None, error=result), ())
         else:
             folder.save_video(_record(sample, result.system_output), result.outputs)
-    folder.write_settings({**(folder.settings() or {}), **described})
+    heard = {video_id: one.system_output.audio for video_id, one in results.items() if not isinstance(one, str)}
+    audio = {video_id: list(files) for video_id, files in heard.items() if files}
+    folder.write_settings({**(folder.settings() or {}), **described, **({"audio": audio} if audio else {})})
 
 
 def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -> ImportedVideo:

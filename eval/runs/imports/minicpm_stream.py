@@ -9,8 +9,10 @@ ordered by ``seq``, because threads write them. **Source**: MiniCPM-o-Demo (6a51
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.imports import minicpm
@@ -40,6 +42,7 @@ def _read(content: Fields, sample: Sample) -> SystemOutput:
     if all(event.has("seq") for event in events):
         events = tuple(sorted(events, key=lambda event: event.read_index("seq")))
     chunks: list[dict[str, Any]] = []
+    audio: list[Mapping[str, float | str]] = []
     second = -1
     for event in events:
         message = event.read_object("frame")
@@ -48,11 +51,20 @@ def _read(content: Fields, sample: Sample) -> SystemOutput:
             if message.read_object("input", may_be_missing=True).has("messages"):
                 rule = "must be a second of sound and pictures: a turn-based session has no times in a video"
                 raise message.error("input", rule)
+            _add_audio(audio, second, "user", message.read_object("input", may_be_missing=True))
         elif message.record.get("type") == "response.output.delta" and second >= 0:
             if not chunks or chunks[-1]["index"] != second:
                 chunks.append({"index": second, "result": {"mode": "LISTEN", "text": "", "timing": {}}})
             _add_answer(chunks[-1]["result"], message)
-    return minicpm.read_recording(Fields(record={"chunks": chunks}), sample)
+            _add_audio(audio, second, "assistant", message)
+    return replace(minicpm.read_recording(Fields(record={"chunks": chunks}), sample), audio=audio)
+
+
+def _add_audio(audio: list[Mapping[str, float | str]], second: int, speaker: str, holder: Fields) -> None:
+    """Add the path of the sound of a message; the program writes ``@blob/0000.wav`` for a file beside it."""
+    path = holder.record.get("audio")
+    if isinstance(path, str) and path.startswith("@"):
+        audio.append({"time_s": float(second), "from": speaker, "path": replace_surrogates(path[1:])})
 
 
 def _add_answer(result: dict[str, Any], message: Fields) -> None:

@@ -52,6 +52,11 @@ def recognize(path: Path, value: object) -> tuple[Result, ResultForm]:
         form = next((form for form in FORMS if form.matches(result.fields)), None)
         if form is not None:
             return result, form
+        if "streamingharness" in value:
+            raise ValueError(
+                "is an answer of JoyAI-VL's server, which holds no time in a video; give the answers of each second, "
+                "in the form of Streamo or JoyAI-VL"
+            )
     raise ValueError(f"is of no known form; give a result of {', '.join(form.name for form in FORMS)}")
 
 

@@ -28,6 +28,8 @@ class SystemOutput:
     states: Mapping[int, str] = field(default_factory=dict)
     """State labels of the assistant."""
     cache_tokens: Mapping[int, int] = field(default_factory=dict)
+    audio: Sequence[Mapping[str, float | str]] = ()
+    """Files of sound that the file names: ``time_s``, ``from`` (user or assistant) and ``path``, as it is written."""
     num_entries: int = 0
     """Entries of the file, if it has one for each frame, also for silent ones."""
 

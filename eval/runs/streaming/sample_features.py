@@ -6,6 +6,7 @@ from pathlib import Path
 
 from stepscope.engine.config import HardwareDecoding
 from stepscope.engine.errors import EngineError, VideoError
+from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import (
     FEATURE_SUFFIXES,
@@ -92,6 +93,11 @@ def find_features(
     ``.arrow``. Raises ``VideoError`` if it has neither, or a video that cannot be read.
     """
     video = sample.video_path
+    if video is not None:
+        try:
+            fetch_missing(video)
+        except ValueError as error:
+            raise VideoError(str(error)) from error
     if folder is not None and (video is None or not video.is_file()):
         for suffix in FEATURE_SUFFIXES:
             given = folder / f"{sample.video_id}{suffix}"

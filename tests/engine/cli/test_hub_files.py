@@ -6,13 +6,20 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import cast
 from urllib.parse import unquote, urlparse
 
 import pytest
 
 from stepscope.app.cli.stepscope import main
+from stepscope.app.core.videos import find_split_clip
+from stepscope.engine.errors import VideoError
 from stepscope.engine.io.hub_files import fetch
+from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.runs.folder import digest_sample
+from stepscope.eval.runs.streaming.sample_features import find_features
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters
 
@@ -115,6 +122,28 @@ def test_a_folder_and_a_whole_repository_are_downloaded(hub: type[Hub]) -> None:
     assert hub.requests
 
 
+def test_the_video_of_a_split_is_downloaded_when_it_is_opened(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> None:
+    split = read_split(fetch("hf://datasets/own/demo/split.json"))
+    first, second, *_ = split.samples
+    assert first.video_path is not None
+    (hub.folder / first.video_path.name).write_bytes((DEMO / first.video_path.name).read_bytes())
+    digest = digest_sample(first)
+    assert not [one for one in hub.requests if one.endswith(".mp4")], "reading a split downloads no video"
+    clip = find_split_clip({"split": split}, "split", first.video_id)
+    assert clip.path.read_bytes() == (DEMO / first.video_path.name).read_bytes()
+    assert digest_sample(first) == digest, "a run stays that of its video"
+    num_requests = len(hub.requests)
+    assert find_split_clip({"split": split}, "split", first.video_id) == clip
+    assert len(hub.requests) == num_requests
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert second.video_path is not None
+    message = f"hf://datasets/own/demo/{second.video_path.name} is not in the cache, and the Hub cannot be reached"
+    with pytest.raises(ValueError, match=message):
+        find_split_clip({"split": split}, "split", second.video_id)
+    with pytest.raises(VideoError, match=message):
+        find_features(cast(Checkpoint, None), second, folder=None)
+
+
 @pytest.mark.usefixtures("hub")
 @pytest.mark.parametrize(
     ("address", "message"),
@@ -140,6 +169,8 @@ def test_commands_take_runs_and_splits_of_the_hub(
     monkeypatch.setattr("stepscope.eval.cli.protocols.import_encoder", lambda _: encoder)
     command = ["protocols", "hf://datasets/own/demo/run", "--split=hf://datasets/own/demo/split.json"]
     assert main([*command, "--protocol", "qevd-tf"]) == 0
-    assert "| qevd-tf | max_distance_s 1.5 | f1 | 0.975 " in capfd.readouterr().out
+    shown = capfd.readouterr().out
+    assert "| qevd-tf: max_distance_s 1.5 | precision | recall | f1 |" in shown
+    assert " 0.975 [" in shown
     assert main(["protocols", "hf://own/none/run"]) == 2
     assert capfd.readouterr().err.startswith("error: hf://own/none/run cannot be downloaded from the Hub: ")

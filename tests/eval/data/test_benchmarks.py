@@ -10,7 +10,7 @@ from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into
-from tests.support.data.published import EGOPROACTIVE, OMNIPRO, write
+from tests.support.data.published import COOKING, EGOPROACTIVE, OMNIPRO, write
 
 
 def turns_of(path: Path) -> list[tuple[float, float | None, str, str]]:
@@ -43,9 +43,25 @@ def test_a_trigger_of_omnipro_is_a_reference_with_the_text_of_its_task(tmp_path:
     assert (sample.video_id, sample.num_frames) == ("en_1", 180)
 
 
+def test_a_message_of_interactive_cooking_is_a_reference(tmp_path: Path) -> None:
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "1_7.mp4").touch()
+    (sample,) = read_samples(write(tmp_path, [COOKING]), videos=tmp_path / "videos")
+    assert [(turn.time_s, turn.role, turn.text) for turn in sample.turns] == [
+        (0.0, "assistant", "Crack an egg."),
+        (12.5, "assistant", "Well done."),
+        (13.0, "assistant", "Microwave it."),
+    ]
+    assert (sample.video_id, sample.goal, sample.num_frames) == ("1_7", "Microwave Egg Sandwich", 27)
+    assert sample.video_path == tmp_path / "videos" / "1_7.mp4"
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
+        ({**COOKING, "output_timestamps": [1.0]}, "output_texts must have one text for each of output_timestamps"),
+        ({**COOKING, "output_texts": ["a", "b", 3]}, r"output_texts\[2\].text must be text"),
+        ({**COOKING, "output_timestamps": [0, 1, "x"]}, r"output_timestamps\[2\] must be a number"),
         ({**EGOPROACTIVE, "answers": ["Stop"]}, r"answers\[0\].answer must begin with \$interrupt\$ or \$silent\$"),
         ({**EGOPROACTIVE, "duration_in_sec": None}, "duration_in_sec is missing"),
         ({**OMNIPRO, "question_time": "soon"}, "question_time must be seconds, or minutes and seconds such as 01:05"),

@@ -78,6 +78,15 @@ EGOPROACTIVE: dict[str, Any] = {
     "dialog": [[], [], []],
 }
 """A record of the form that the data set of EgoProactive documents."""
+COOKING: dict[str, Any] = {
+    "video_id": "1_7",
+    "activity_name": "Microwave Egg Sandwich",
+    "output_texts": ["Crack an egg.", "Well done.", "Microwave it."],
+    "output_timestamps": [0.0, 12.5, 13.0],
+    "output_types": ["instruction", "feedback", "instruction"],
+    "output_actions": ["", "cracks an egg", ""],
+    "remaining_plan": [["Microwave it."], ["Microwave it."], []],
+}
 OMNIPRO: dict[str, Any] = {
     "id": "en_1",
     "task": "event_narration",

@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into, read_result
 from tests.support.data.strategies import BOAT
+from tests.support.paths import ROOT
 
 KETTLE = replace(BOAT, video_id="kettle", video_path=Path("kettle.mp4"), fps=1.0, num_frames=10, turns=())
 STATES = ["</Silence>", "</Silence>", "</Standby>", "</Standby>", "</Response> The kettle boils."]
@@ -143,6 +145,27 @@ def test_the_stream_of_a_newer_recorder_has_a_second_per_push(tmp_path: Path) ->
         assert outputs[0].latency_ms == 250.0
         assert outputs[0].cache_tokens == 100
         assert outputs[3].signals == {"n_tokens": 4}
+
+
+def test_the_paths_of_the_sound_of_a_session_are_kept_in_the_run(tmp_path: Path) -> None:
+    (tmp_path / "kettle").mkdir()
+    path = tmp_path / "kettle" / "stream.jsonl"
+    spoken = {"kind": "audio", "audio": "@blob/3.wav", "metrics": {"n_tokens": 4}}
+    path.write_text(to_lines(stream_of([[{"kind": "listen"}], [{"kind": "text", "text": "Now."}, spoken]])))
+    import_into(tmp_path / "run", [path], read_split(ROOT / "tests" / "data" / "imports" / "gold.json"), {})
+    assert (RunFolder(tmp_path / "run").settings() or {})["audio"] == {
+        "kettle": [
+            {"time_s": 0.0, "from": "user", "path": "blob/0.wav"},
+            {"time_s": 1.0, "from": "user", "path": "blob/0.wav"},
+            {"time_s": 1.0, "from": "assistant", "path": "blob/3.wav"},
+        ]
+    }
+
+
+def test_an_answer_of_the_server_of_joyai_is_refused_for_its_lack_of_times(tmp_path: Path) -> None:
+    answer = {"streamingharness": {"raw_content": "</Silence>", "timing": {"adapter_total_ms": 120.0}}}
+    with pytest.raises(ValueError, match="is an answer of JoyAI-VL's server, which holds no time in a video; give"):
+        read(tmp_path, answer)
 
 
 def test_a_turn_based_recording_and_one_without_answers_are_refused_in_one_sentence(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def read_cooking(fields: Fields) -> Sample:
     The form has no length: the video ends with the frame of its last message.
     """
     texts, times = fields.record["output_texts"], fields.record["output_timestamps"]
-    if len(texts) != len(times) or not texts:
+    if not isinstance(texts, list) or not isinstance(times, list) or len(texts) != len(times) or not texts:
         raise fields.error("output_texts", "must have one text for each of output_timestamps, at least one")
     turns = []
     for number, (text, time) in enumerate(zip(texts, times, strict=True)):

@@ -137,7 +137,7 @@ class Speculator:
         questions = self._list_questions(frame)
         needs_token = not self._codec.response_opening
         piece = Image(frame_index=frame)
-        needs_decision = self._config.policy.source != "answer"
+        needs_decision = not questions and self._config.policy.source != "answer"
         return FeedItem(piece=piece, needs_decision=needs_decision, needs_token=needs_token, questions=questions)
 
     def draft_frames(self, first: int, *, opening: tuple[int, ...] | None = None) -> Iterator[FeedItem]:

@@ -17,14 +17,14 @@ from transformers import SmolVLMForConditionalGeneration
 from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.decisions.policies import DecisionPolicy
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.checkpoint_folder import find_base, find_folder, refuse_quantization
+from stepscope.engine.model.checkpoint_folder import find_base, find_folder, is_without_heads, refuse_quantization
 from stepscope.engine.model.devices import resolve_device, resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import read_normalization
 from stepscope.engine.model.files.heads_file import SILENT_TOKEN, find_heads, read_heads, read_trained_policy
 from stepscope.engine.model.files.hub import find_model_folder
 from stepscope.engine.model.files.smolvlm_files import find_silent_id, load_tokenizer, load_vlm
 from stepscope.engine.model.heads import add_heads, add_tokens
-from stepscope.engine.model.hub.layout import POLICY, is_hub_model
+from stepscope.engine.model.hub.layout import read_hub_policy
 from stepscope.engine.model.hub.loading import load_hub_model
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
@@ -87,7 +87,7 @@ class Checkpoint:
         if self.layout is not None:
             return digest_tower(self.layout.tower, self.model.frame_tokens)
         if isinstance(self.model, HubModel):
-            return digest_vision(self.folder, self.model.frame_format)
+            return digest_vision(self.base or self.folder, self.model.frame_format)
         return digest_encoder(self.base or self.folder, self.smolvlm.vlm.config)
 
     @cached_property
@@ -187,7 +187,7 @@ def load_checkpoint(
         if heads is not None:
             raise CheckpointError(f"{folder} is a {find_family(folder).name} checkpoint, which takes no heads file")
         return _load_published(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize)
-    if is_hub_model(folder, has_heads=heads is not None or allow_untrained_heads):
+    if is_without_heads(folder, has_heads=heads is not None or allow_untrained_heads):
         return _load_hub(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize, heads=heads)
     refuse_quantization(folder, quantize)
     base = find_base(folder)
@@ -251,14 +251,16 @@ def _load_hub(
     if heads is not None:
         raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
     refuse_quantization(folder, quantize)
-    model, prompt = load_hub_model(folder, dtype)
+    base = find_base(folder)
+    model, prompt = load_hub_model(base or folder, dtype, adapter=folder if base is not None else None)
     return Checkpoint(
         name=name,
         folder=folder,
         model=model.to(device).eval().requires_grad_(requires_grad=False),
         prompt=prompt,
         normalization=read_normalization(folder),
-        trained_policy=POLICY,
+        trained_policy=read_hub_policy(folder),
+        base=base,
     )
 
 

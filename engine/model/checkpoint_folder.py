@@ -8,9 +8,9 @@ from pathlib import Path
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
-from stepscope.engine.model.files.heads_file import find_heads, read_heads, read_trained_policy
+from stepscope.engine.model.files.heads_file import HEADS_FILE, find_heads, read_heads, read_trained_policy
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
-from stepscope.engine.model.hub.layout import POLICY, is_hub_model
+from stepscope.engine.model.hub.layout import is_hub_model, read_hub_policy
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
 from stepscope.engine.model.published.layout import find_family, is_published, read_layout
 
@@ -21,8 +21,8 @@ def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -
     Raises ``CheckpointError`` if the checkpoint cannot be found.
     """
     folder = find_folder(path_or_id)
-    if is_hub_model(folder, has_heads=heads is not None):
-        return POLICY
+    if is_without_heads(folder, has_heads=heads is not None):
+        return read_hub_policy(folder)
     if not is_published(folder):
         return read_trained_policy(read_heads(find_heads(folder, heads, allow_untrained=True))[1])
     if read_object(folder / "config.json").get("use_binary_decision_head"):
@@ -38,9 +38,15 @@ def identify_model(
     if is_published(folder):
         return identify_layout(read_layout(folder, find_model_folder), quantize=quantize)
     refuse_quantization(folder, quantize)
-    if is_hub_model(folder, has_heads=heads is not None):
-        return identify_folder(folder, heads=None)
+    if is_without_heads(folder, has_heads=heads is not None):
+        return identify_folder(folder, heads=None, base=find_base(folder))
     return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False), base=find_base(folder))
+
+
+def is_without_heads(folder: Path, *, has_heads: bool) -> bool:
+    """Return whether a folder holds an image-text model of the hub, or an adapter of one; see ``is_hub_model``."""
+    has_heads = has_heads or (folder / HEADS_FILE).is_file()
+    return is_hub_model(folder if has_heads else find_base(folder) or folder, has_heads=has_heads)
 
 
 def refuse_quantization(folder: Path, quantize: Quantization) -> None:

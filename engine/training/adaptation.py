@@ -6,20 +6,24 @@ features stay valid.
 """
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.io.files import atomic_write
+from stepscope.engine.io.files import atomic_write, write_json
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.files.heads_file import HEADS_FILE
 from stepscope.engine.model.files.smolvlm_files import load_tokenizer
 from stepscope.engine.model.heads import save_heads
+from stepscope.engine.model.hub.layout import TRAINING_FILE
+from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from stepscope.engine.model.saving import save_inputs, save_model
 from stepscope.engine.training.config import Method
@@ -35,7 +39,7 @@ def choose_method(checkpoint: Checkpoint, method: Method) -> Method:
     """Return ``lora`` for ``auto`` and 500 M parameters or more, ``full`` for ``auto`` and fewer."""
     if method != "auto":
         return method
-    return "lora" if sum(one.numel() for one in checkpoint.smolvlm.parameters()) >= LORA_FROM else "full"
+    return "lora" if sum(one.numel() for one in checkpoint.model.parameters()) >= LORA_FROM else "full"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +59,21 @@ class Adaptation:
     @property
     def num_trained(self) -> int:
         """Number of parameters that training changes."""
-        return sum(one.numel() for one in self.checkpoint.smolvlm.parameters() if one.requires_grad)
+        return sum(one.numel() for one in self.checkpoint.model.parameters() if one.requires_grad)
 
     @property
     def saved_bytes(self) -> int:
         """Upper estimate of the size of the result folder and a saved training state, in bytes."""
-        model = self.checkpoint.smolvlm
+        model = self.checkpoint.model
         result = self.num_trained if self.adapter is not None else sum(one.numel() for one in model.parameters())
         return 4 * (3 * self.num_trained + result)
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint folder that ``load_model`` reads; each file is replaced atomically."""
         checkpoint = self.checkpoint
-        if self.adapter is None:
+        if isinstance(checkpoint.model, HubModel):
+            self._save_hub_model(folder, checkpoint.model)
+        elif self.adapter is None:
             save_model(
                 folder,
                 checkpoint.smolvlm,
@@ -79,6 +85,25 @@ class Adaptation:
             )
         else:
             self._save_adapter(folder, self.adapter)
+
+    def _save_hub_model(self, folder: Path, model: HubModel) -> None:
+        """Write the published layout, and the policy of the training."""
+        from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
+
+        checkpoint = self.checkpoint
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder) as written:
+            if self.adapter is None:
+                model.vlm.save_pretrained(written)
+            else:
+                shutil.copy(checkpoint.folder / "config.json", written)
+            checkpoint.prompt.tokenizer.save_pretrained(written)
+            shutil.copy(checkpoint.folder / "preprocessor_config.json", written)
+            for path in Path(written).iterdir():
+                path.replace(folder / path.name)
+        if self.adapter is not None:
+            save_adapter(folder, self.adapter)
+        write_json(folder / TRAINING_FILE, {"decision_policy": self.decision_policy})
 
     def _save_adapter(self, folder: Path, adapter: "PeftModel") -> None:
         from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
@@ -108,12 +133,14 @@ def prepare(
 ) -> Adaptation:
     """Choose the trained parameters of a model, in place, and return how to save them.
 
-    Raises ``CheckpointError`` for an adapter with a mode other than ``full``, and for a silent token
-    that the tokenizer lacks.
+    Raises ``CheckpointError`` for an adapter with a mode other than ``full``, for a silent token that the tokenizer
+    lacks, and for the mode ``heads`` without heads.
     """
     method = choose_method(checkpoint, method)
     if checkpoint.base is not None and method != "full":
         raise CheckpointError(f"{checkpoint.name} is an adapter already; train its base, or choose --method full")
+    if isinstance(checkpoint.model, HubModel):
+        return _prepare_hub_model(checkpoint, checkpoint.model, method, rank=rank)
     silent_id = checkpoint.silent_id if silent_token is None else _find_silent(checkpoint, silent_token)
     model = checkpoint.smolvlm.float().requires_grad_(requires_grad=False)
     known = load_tokenizer(checkpoint.folder).get_vocab()
@@ -137,6 +164,21 @@ def prepare(
         adapter=adapter,
         new_tokens=new if adapter is not None else (),
     )
+
+
+def _prepare_hub_model(checkpoint: Checkpoint, model: HubModel, method: Method, *, rank: int) -> Adaptation:
+    if method == "heads":
+        raise CheckpointError(f"{checkpoint.name} has no heads to train; choose --method lora or full")
+    model.float().requires_grad_(requires_grad=False)
+    adapter = None
+    if method == "full":
+        model.text_model.requires_grad_(True)
+        model.lm_head.requires_grad_(True)
+    else:
+        from stepscope.engine.model.files.adapters import add_adapter  # noqa: PLC0415 - peft takes seconds to import
+
+        adapter = add_adapter(model.vlm, rank=rank, base=_name_base(checkpoint)).to(model.device)
+    return Adaptation(checkpoint=checkpoint, method=method, silent_id=None, adapter=adapter)
 
 
 def _name_base(checkpoint: Checkpoint) -> str:

@@ -9,12 +9,13 @@ from stepscope.engine.decisions.policies import PolicyName
 
 Method = Literal["auto", "full", "lora", "heads"]
 """Trained parameters; see ``engine.training.adaptation``."""
-Decisions = Literal["heads", "silent-token", "answer"]
+Decisions = Literal["heads", "silent-token", "answer", "state-token"]
 """Trained decisions; see ``engine.training.losses``."""
 POLICY_OF: Final[Mapping[Decisions, PolicyName]] = {
     "heads": "heads",
     "silent-token": "streaming-eos",
     "answer": "answer",
+    "state-token": "state-token",
 }
 """The decision policy that a model is trained for."""
 

@@ -5,7 +5,7 @@
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -119,7 +119,12 @@ def _check_text(value: object, name: str) -> None:
 
 
 def check_contexts(
-    clip: TrainingClip, checkpoint: Checkpoint, *, refresh_at: int | None = None, decisions: Decisions = "heads"
+    clip: TrainingClip,
+    checkpoint: Checkpoint,
+    *,
+    refresh_at: int | None = None,
+    decisions: Decisions = "heads",
+    states: Mapping[str, str] | None = None,
 ) -> list[TrainingSequence]:
     """Return the sequences of a clip's contexts. Raises ``ContextError`` if one is longer than the model allows."""
     limit = checkpoint.model.max_context
@@ -129,6 +134,7 @@ def check_contexts(
         tokens_per_frame=checkpoint.model.tokens_per_frame,
         refresh_at=refresh_at,
         decisions=decisions,
+        states=states,
     )
     longest = max((len(context.ids) for context in contexts), default=0)
     if longest > limit:
@@ -149,6 +155,7 @@ def batches(
     refresh_at: int | None = None,
     first_step: int = 0,
     decisions: Decisions = "heads",
+    states: Mapping[str, str] | None = None,
 ) -> Iterator[Batch]:
     """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
 
@@ -164,7 +171,9 @@ def batches(
     items = [
         (item, first)
         for item in clips
-        for first in _first_frames(check_contexts(item.clip, checkpoint, refresh_at=refresh_at, decisions=decisions))
+        for first in _first_frames(
+            check_contexts(item.clip, checkpoint, refresh_at=refresh_at, decisions=decisions, states=states)
+        )
     ]
     starts = range(0, len(items) - len(items) % batch_size or len(items), batch_size)
     epoch, skipped = divmod(first_step, len(starts))
@@ -186,6 +195,7 @@ def batches(
                     first_frame=first,
                     refresh_at=refresh_at,
                     decisions=decisions,
+                    states=states,
                 )
                 sequences.append(sequence)
                 features.append(item.source.read(first, first + len(sequence.ends)).flatten(0, 1))

@@ -151,14 +151,14 @@ class StreamObjective(_Objective[Labels]):
 
 
 class BranchObjective(_Objective[BranchLabels]):
-    """The losses of ``engine.training.packed``: decisions are answers in branches behind the frames."""
+    """The losses of ``engine.training.packed``: decisions are answers in branches behind the frames, or states."""
 
     def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> BranchLabels:
         return draw_branches(sequences, negative_rate=self.config.negative_rate, random=random)
 
     def _sum_part(self, sequences: Sequence[TrainingSequence], labels: BranchLabels, features: Tensor) -> Losses:
         images = self.model.embed_frames(features.unflatten(0, (-1, self.model.feature_shape[0])))
-        return sum_branch_losses(self.model, labels, images, positive_weight=self.config.positive_weight)
+        return sum_branch_losses(self.model, sequences, labels, images, positive_weight=self.config.positive_weight)
 
     def _count_features(self, sequence: TrainingSequence) -> int:
         return len(sequence.ends) * self.model.feature_shape[0]

@@ -19,37 +19,44 @@ from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingBranch, Tr
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BranchLabels:
-    """The sequences of a batch, and the branches of each that the losses count."""
+    """The labels of a batch that the losses count, by sequence."""
 
-    sequences: Sequence[TrainingSequence]
+    targets: Sequence[Sequence[int]]
+    """The next token to predict at each token; -100 for no target."""
     branches: Sequence[Sequence[TrainingBranch]]
+    speak: Sequence[Sequence[int]]
+    """At a token whose target is that of a state: 1 for a response, 0 for silence; -100 elsewhere."""
 
     def rows(self, rows: slice) -> "BranchLabels":
         """Return the labels of some of the sequences."""
-        return BranchLabels(sequences=self.sequences[rows], branches=self.branches[rows])
+        return BranchLabels(targets=self.targets[rows], branches=self.branches[rows], speak=self.speak[rows])
 
     def count(self, device: torch.device) -> Losses:
         """Return the numbers of labels."""
-        text = sum(target != IGNORE_INDEX for one in self.sequences for target in one.targets)
+        tokens = [
+            speak != IGNORE_INDEX
+            for targets, labels in zip(self.targets, self.speak, strict=True)
+            for target, speak in zip(targets, labels, strict=True)
+            if target != IGNORE_INDEX
+        ]
         signals = [branch.signal for branches in self.branches for branch in branches]
-        counts = (text, signals.count("speak"), signals.count("update"))
+        counts = (tokens.count(False), tokens.count(True) + signals.count("speak"), signals.count("update"))
         return Losses.unpack(torch.tensor(counts, device=device, dtype=torch.float32))
 
 
 def draw_branches(
     sequences: Sequence[TrainingSequence], *, negative_rate: float, random: torch.Generator
 ) -> BranchLabels:
-    """Return the labels of sequences; a branch of a frame without its turn counts with probability ``negative_rate``."""
-    drawn = (torch.rand(len(sequence.branches), generator=random).tolist() for sequence in sequences)
-    kept = [
-        [
-            branch
-            for branch, number in zip(sequence.branches, numbers, strict=True)
-            if branch.is_turn or number < negative_rate
-        ]
-        for sequence, numbers in zip(sequences, drawn, strict=True)
-    ]
-    return BranchLabels(sequences=sequences, branches=kept)
+    """Return the labels of sequences; those of a frame without a turn count with probability ``negative_rate``."""
+    targets, branches = list[list[int]](), list[list[TrainingBranch]]()
+    for sequence in sequences:
+        drawn = torch.rand(len(sequence.branches), generator=random).tolist()
+        pairs = zip(sequence.branches, drawn, strict=True)
+        branches.append([branch for branch, number in pairs if branch.is_turn or number < negative_rate])
+        dropped = (torch.rand(len(sequence.ids), generator=random) >= negative_rate).tolist()
+        labels = zip(sequence.targets, sequence.speak, dropped, strict=True)
+        targets.append([IGNORE_INDEX if speak == 0 and is_dropped else one for one, speak, is_dropped in labels])
+    return BranchLabels(targets=targets, branches=branches, speak=[sequence.speak for sequence in sequences])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +99,20 @@ class _TrainingAttention:
 
 
 def sum_branch_losses(
-    model: VisionLanguageModel, labels: BranchLabels, images: Tensor, *, positive_weight: float
+    model: VisionLanguageModel,
+    sequences: Sequence[TrainingSequence],
+    labels: BranchLabels,
+    images: Tensor,
+    *,
+    positive_weight: float,
 ) -> Losses:
     """Return the sums of the losses of sequences; ``images [M, tokens_per_frame, D]`` are their frames in order."""
     parts, embedded, positions = list[_Part](), list[Tensor](), list[Tensor]()
-    targets, weights = list[int](), list[list[float]]()  # per token; its weight in the loss of text, speak, update
+    targets, weights = list[int](), list[list[float]]()  # per token; its weights in the losses of text, speak, update
+    weight_of = {IGNORE_INDEX: [1.0, 0.0, 0.0], 0: [0.0, 1.0, 0.0], 1: [0.0, positive_weight, 0.0]}
     next_image = 0
-    for sequence, branches in zip(labels.sequences, labels.branches, strict=True):
+    by_sequence = zip(sequences, labels.targets, labels.branches, labels.speak, strict=True)
+    for sequence, own_targets, branches, speak in by_sequence:
         num_frames = len(sequence.ends)
         frames = images[next_image : next_image + num_frames]
         next_image += num_frames
@@ -108,8 +122,8 @@ def sum_branch_losses(
         embedded.append(inputs)
         positions.append(torch.arange(len(inputs), device=model.device) if place is None else place[0])
         parts.append(_Part(length=len(inputs)))
-        targets += sequence.targets
-        weights += [[1.0, 0.0, 0.0]] * len(inputs)
+        targets += own_targets
+        weights += [weight_of[label] for label in speak]
         for branch in branches:
             seen, length = branch.position + 1, len(branch.ids)
             behind = None if place is None else model.place(branch.ids, place[1][branch.position])
@@ -126,16 +140,14 @@ def sum_branch_losses(
         model.text_model, torch.cat(embedded), torch.cat(positions, -1), _TrainingAttention(parts), read_rows=rows
     )
     nll = cross_entropy(model.token_logits(hidden), wanted[rows], reduction="none")
-    return Losses.unpack(nll @ torch.tensor(weights, device=model.device)[rows])
+    weighed = nll[:, None] * torch.tensor(weights, device=model.device)[rows]
+    return Losses.unpack(weighed.sum(0))
 
 
 def _list_pieces(sequence: TrainingSequence, frames: Tensor) -> list[int | Tensor]:
     """Return the tokens of a sequence, with one piece for all tokens of a frame."""
-    per_frame, pieces, first = (
-        frames.shape[1],
-        list[int | Tensor](),
-        min(f for f in sequence.frames if f != IGNORE_INDEX),
-    )
+    per_frame, pieces = frames.shape[1], list[int | Tensor]()
+    first = min(at for at in sequence.frames if at != IGNORE_INDEX)
     for token, at in zip(sequence.ids, sequence.frames, strict=True):
         if at == IGNORE_INDEX:
             pieces.append(token)

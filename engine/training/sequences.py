@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from stepscope.engine.control.questions import SPEAK_QUESTION, list_update_questions
 from stepscope.engine.decisions.policies import Signal
+from stepscope.engine.decisions.states import RESPONSE, SILENCE
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.prompt import Prompt, find_answer_ids
@@ -123,6 +124,17 @@ class TrainingSequence:
             self.targets[-1] = token
             self.append(token)
 
+    def append_state(self, prompt: TrainedPrompt, text: str, *, words: Sequence[int]) -> None:
+        """Append a turn with the text of a state and the words of a response, if any.
+
+        The tokens before those of the state have the label of ``speak``, as their targets decide.
+        """
+        state = prompt.state(text)
+        self.append_turn(prompt.response_opening, (*state, *words), prompt.eos_id)
+        first = len(self.ids) - len(state) - len(words) - 2  # predicts the first token of the state
+        self.speak[first : first + len(state)] = [int(bool(words))] * len(state)
+        self.extend(prompt.stream_opening)
+
 
 def build_sequence(
     clip: TrainingClip,
@@ -132,12 +144,14 @@ def build_sequence(
     first_frame: int = 0,
     refresh_at: int | None = None,
     decisions: Decisions = "heads",
+    states: Mapping[str, str] | None = None,
 ) -> TrainingSequence:
     """Return a clip as tokens with labels, from ``first_frame`` on, with the system prompt of the state there.
 
     The sequence ends after the first frame at which it has ``refresh_at`` tokens or more, where a stream refreshes its
     context (``StreamConfig.refresh_at``); None for the whole rest of the clip. For the ``decisions`` answer, updates
-    are answers to questions in branches, and the context has none.
+    are answers to questions in branches, and the context has none. With ``states``, every frame has a turn that begins
+    with the text of its state, as in streams of the policy state-token.
     """
     sequence, state = TrainingSequence(), clip.state_before(first_frame)
     sequence.extend(prompt.schema(goal=clip.goal, steps=clip.steps, state=state))
@@ -147,7 +161,8 @@ def build_sequence(
         sequence.extend(prompt.user_turns(texts[frame, "user"]))
         for index in range(tokens_per_frame):
             sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
-        sequence.speak[-1] = int(bool(said))  # at the last image token
+        if states is None:
+            sequence.speak[-1] = int(bool(said))  # at the last image token
         if questioner is not None:
             position = len(sequence.ids) - 1
             sequence.branches += questioner.ask(position, clip.steps, state, updates=updates, speaks=bool(said))
@@ -158,9 +173,12 @@ def build_sequence(
             sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
             sequence.append_turn(prompt.update_opening, prompt.words(text), prompt.eos_id)
         sequence.update[-1] = 0  # no further update follows
-        for text in said:
-            sequence.append_turn(prompt.response_opening, prompt.words(text), prompt.eos_id)
-            sequence.extend(prompt.stream_opening)
+        if states is not None:
+            sequence.append_state(prompt, states[RESPONSE if said else SILENCE], words=prompt.words(" ".join(said)))
+        else:
+            for text in said:
+                sequence.append_turn(prompt.response_opening, prompt.words(text), prompt.eos_id)
+                sequence.extend(prompt.stream_opening)
         sequence.ends.append(len(sequence.ids))
         if refresh_at is not None and sequence.ends[-1] >= refresh_at:
             break
@@ -204,6 +222,7 @@ def find_contexts(
     tokens_per_frame: int = 1,
     refresh_at: int | None = None,
     decisions: Decisions = "heads",
+    states: Mapping[str, str] | None = None,
 ) -> list[TrainingSequence]:
     """Return a clip as the sequences of consecutive contexts, as a stream of it refreshes."""
     contexts, first = list[TrainingSequence](), 0
@@ -216,6 +235,7 @@ def find_contexts(
                 first_frame=first,
                 refresh_at=refresh_at,
                 decisions=decisions,
+                states=states,
             )
         )
         first += len(contexts[-1].ends)

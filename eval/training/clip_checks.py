@@ -1,6 +1,6 @@
 """Counts of the clips of a split, from their annotations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.errors import ContextError
@@ -28,12 +28,20 @@ def check_split(split: Split, checkpoint: Checkpoint, *, refresh_at: int) -> Ite
             yield ClipRow(video_id=entry.video_id, problem=str(error), is_used=False)
 
 
-def count_clip(name: str, clip: TrainingClip, checkpoint: Checkpoint, *, fps: float, refresh_at: int) -> ClipRow:
+def count_clip(
+    name: str,
+    clip: TrainingClip,
+    checkpoint: Checkpoint,
+    *,
+    fps: float,
+    refresh_at: int,
+    states: Mapping[str, str] | None = None,
+) -> ClipRow:
     """Return the counts of a clip, whose context is refreshed at ``refresh_at`` tokens.
 
     Raises ``ContextError`` if a context is longer than the model allows.
     """
-    contexts = check_contexts(clip, checkpoint, refresh_at=refresh_at)
+    contexts = check_contexts(clip, checkpoint, refresh_at=refresh_at, states=states)
     of_role = {role: [turn for turn in clip.turns if turn.role == role] for role in ("assistant", "update", "user")}
     updates = [update for turn in of_role["update"] if (update := parse_update(turn.text)) is not None]
     minutes = clip.num_frames / fps / 60

@@ -1,6 +1,6 @@
 """The clips of a training split with their kept features."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,7 +14,7 @@ from stepscope.engine.records import numbered_lines
 from stepscope.engine.training.dataset import EncodedClip, read_clips
 from stepscope.engine.training.processes import ALONE, Processes
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import InvalidSample, Sample, Split, describe_early_end
+from stepscope.eval.data.samples import InvalidSample, Sample, describe_early_end
 from stepscope.eval.runs.streaming.sample_features import keep_features
 from stepscope.eval.runs.streaming.teacher_forcing import make_clip
 from stepscope.eval.runs.worker_messages import WorkerConfig
@@ -58,6 +58,7 @@ def load_training_data(
     videos: Path | None,
     fps: float,
     refresh_at: int,
+    states: Mapping[str, str] | None = None,
     progress: Callable[[Sequence[Sample]], Iterable[Sample]] = lambda samples: samples,
     processes: Processes = ALONE,
 ) -> TrainingData:
@@ -70,20 +71,25 @@ def load_training_data(
         videos: Folder of the videos; see ``read_split``.
         fps: Frame rate of the features of training clips; the samples of a split have their own.
         refresh_at: Tokens at which a context is refreshed.
+        states: The texts of states that the model writes at each frame; None for none.
         progress: Wraps the samples, to show progress.
         processes: The processes that encode together; each opens all features.
     """
     if is_clip_file(path):
         problems = list[str]()
         clips = read_clips(path, checkpoint, fps=fps, on_invalid=problems.append)
-        rows = [count_clip(clip.name, clip.clip, checkpoint, fps=fps, refresh_at=refresh_at) for clip in clips]
+        rows = [
+            count_clip(clip.name, clip.clip, checkpoint, fps=fps, refresh_at=refresh_at, states=states)
+            for clip in clips
+        ]
         rows += [ClipRow(video_id=path.name, problem=problem, is_used=False) for problem in problems]
         return TrainingData(clips=tuple(clips), rows=tuple(rows))
     split = read_split(path, videos=videos)
     if processes.count > 1:
         _encode_share(processes.share(split.samples), checkpoint, worker_config)
         processes.wait()
-    loaded = dict(_load_samples(split, checkpoint, worker_config, refresh_at=refresh_at, progress=progress))
+    samples = progress(split.samples)
+    loaded = dict(_load_samples(samples, checkpoint, worker_config, refresh_at=refresh_at, states=states))
     rows = [
         ClipRow(video_id=entry.video_id, problem=entry.reason, is_used=False)
         if isinstance(entry, InvalidSample)
@@ -102,21 +108,23 @@ def _encode_share(samples: Sequence[Sample], checkpoint: Checkpoint, worker_conf
 
 
 def _load_samples(
-    split: Split,
+    samples: Iterable[Sample],
     checkpoint: Checkpoint,
     worker_config: WorkerConfig,
     *,
     refresh_at: int,
-    progress: Callable[[Sequence[Sample]], Iterable[Sample]],
+    states: Mapping[str, str] | None,
 ) -> Iterator[tuple[str, tuple[EncodedClip | None, ClipRow]]]:
-    for sample in progress(split.samples):
+    for sample in samples:
         try:
             path = keep_features(checkpoint, sample, folder=worker_config.features)
             assert path is not None
             source = open_features(path, checkpoint, fps=sample.fps)
             num_frames = min(sample.num_frames, source.num_frames)
             clip = EncodedClip(name=sample.video_id, clip=make_clip(sample, num_frames=num_frames), source=source)
-            row = count_clip(sample.video_id, clip.clip, checkpoint, fps=sample.fps, refresh_at=refresh_at)
+            row = count_clip(
+                sample.video_id, clip.clip, checkpoint, fps=sample.fps, refresh_at=refresh_at, states=states
+            )
         except (EngineError, ValueError) as error:
             yield sample.video_id, (None, ClipRow(video_id=sample.video_id, problem=str(error), is_used=False))
             continue

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.decisions.states import list_states
 from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.model.checkpoint import load_checkpoint
 from stepscope.engine.model.features.frame_encoder import prefetch
+from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.plurals import format_count
 from stepscope.engine.training.adaptation import prepare
 from stepscope.engine.training.config import POLICY_OF
@@ -90,6 +92,11 @@ class TrainingJob:
         )
         self._base_digest = self._checkpoint.digest
         self._check_context()
+        if isinstance(self._checkpoint.model, HubModel) and options.decisions in ("heads", "silent-token"):
+            raise ValueError(
+                f"{options.checkpoint} has no {options.decisions} to train; use --decisions state-token or answer"
+            )
+        self._states = list_states(self._stream.policy, self._stream.states) or None
         self._adaptation = prepare(
             self._checkpoint,
             options.method,
@@ -115,7 +122,7 @@ class TrainingJob:
 
     def _make_objective(self) -> StreamObjective | BranchObjective:
         checkpoint, options = self._checkpoint, self.options
-        if options.decisions == "answer":
+        if options.decisions in ("answer", "state-token"):
             return BranchObjective(checkpoint.model, options.train)
         return StreamObjective(
             checkpoint.smolvlm,
@@ -147,7 +154,7 @@ class TrainingJob:
         if self._validator is None:
             return found
         sample = self._validator.samples[0]
-        self._checkpoint.smolvlm.eval()
+        self._checkpoint.model.eval()
         start_s = time.perf_counter()
         self._validator.count(sample)
         per_frame_s = (time.perf_counter() - start_s) / sample.num_frames
@@ -214,12 +221,13 @@ class TrainingJob:
             videos=options.videos,
             fps=options.fps,
             refresh_at=self._stream.refresh_at,
+            states=self._states,
             progress=progress,
             processes=self._processes,
         )
         if self._processes.is_main:
             write_clips(options.out / WORK_FOLDER, data.rows)
-        if options.decisions == "silent-token":
+        if not self._stream.policy.has_updates:
             clips = (
                 replace(one, clip=replace(one.clip, turns=tuple(t for t in one.clip.turns if t.role != "update")))
                 for one in data.clips
@@ -241,7 +249,7 @@ class TrainingJob:
             )
 
     def _check_context(self) -> None:
-        limit = self._checkpoint.smolvlm.max_context
+        limit = self._checkpoint.model.max_context
         if self._stream.max_seq_len > limit:
             raise ValueError(f"--max-seq-len {self._stream.max_seq_len} exceeds the model's {limit} positions")
 
@@ -258,7 +266,7 @@ class TrainingJob:
         plain["split_digest"] = digest_file(options.split)[:16]
         plain["val_digest"] = digest_file(options.val)[:16] if options.val is not None else None
         plain["num_clips"] = len(self.data.clips)
-        plain["device_type"] = torch.device(self._checkpoint.smolvlm.device).type
+        plain["device_type"] = torch.device(self._checkpoint.model.device).type
         return plain
 
     def _batches(self, first_step: int) -> Generator[Batch]:
@@ -271,6 +279,7 @@ class TrainingJob:
             refresh_at=self._stream.refresh_at,
             first_step=first_step,
             decisions=options.decisions,
+            states=self._states,
         )
         return prefetch(drawn, depth=2)
 

@@ -43,7 +43,8 @@ class TrainOptions(DeviceOptions):
     lora_rank: int = 16
     """Rank of the adapter, which is scaled by 2."""
     decisions: Decisions = "heads"
-    """Train the two heads, or the streaming-EOS loss of the silent token, without updates."""
+    """Train the two heads; the streaming-EOS loss of the silent token, without updates; the answers to questions about
+    speaking and steps; or the text of a state at each frame, without updates."""
     silent_token: str | None = None
     """The token that means silence (default: that of the heads file)."""
     pooling: Literal["mean", "first", "none"] | None = None

@@ -76,7 +76,7 @@ class Validator:
         config: StreamConfig = replace(self.worker_config.config, fps=sample.fps)
         frames = embed_sample(self.checkpoint, sample, [], folder=self.worker_config.features)
         outputs = Streamer(self.checkpoint, config).run(frames, build_task(sample))
-        return [check_probs(one, has_decisions=config.decides_at(one.frame_index)) for one in outputs]
+        return [check_probs(one, decides_at=config.decides_at) for one in outputs]
 
 
 def _silent(frame: int, fps: float, state: Mapping[str, str]) -> FrameOutput:

@@ -8,23 +8,22 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from torch import Tensor
-from transformers import SmolVLMForConditionalGeneration
+from transformers import PreTrainedModel
 
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_FILE, write_tensors
 
-_TARGETS = r".*text_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
+M = TypeVar("M", bound=PreTrainedModel)
+_TARGETS = r".*(text_model|language_model)\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
 _TOKEN_PART = "token_adapter"
 
 
-def add_adapter(
-    vlm: SmolVLMForConditionalGeneration, *, rank: int, base: str, new_tokens: tuple[int, ...] = ()
-) -> PeftModel:
+def add_adapter(vlm: PreTrainedModel, *, rank: int, base: str, new_tokens: tuple[int, ...] = ()) -> PeftModel:
     """Add a LoRA adapter to all linear layers of the text model, in place; only the adapter requires a gradient.
 
     Args:
@@ -58,14 +57,14 @@ def save_adapter(folder: Path, adapter: PeftModel) -> None:
     config.trainable_token_indices, config.inference_mode = trained, False
 
 
-def merge_adapter(vlm: SmolVLMForConditionalGeneration, folder: Path) -> SmolVLMForConditionalGeneration:
+def merge_adapter(vlm: M, folder: Path) -> M:
     """Return a model with the adapter of a folder merged into its weights. Raises ``CheckpointError``."""
     try:
         with torch.no_grad(), _quiet():
             merged: Any = PeftModel.from_pretrained(vlm, str(folder), use_safetensors=True).merge_and_unload()
     except Exception as error:  # peft raises many types of exception for an invalid adapter
         raise CheckpointError(f"the adapter {folder} does not fit its base: {first_line(error)}") from error
-    model: SmolVLMForConditionalGeneration = merged
+    model: M = merged
     return model
 
 

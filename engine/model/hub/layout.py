@@ -3,11 +3,27 @@
 from pathlib import Path
 from typing import Final
 
+from stepscope.engine.decisions.policies import find_policy
+from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, read_object, read_text
 from stepscope.engine.model.files.heads_file import HEADS_FILE
 
-POLICY: Final = "answer"
+_UNTRAINED_POLICY: Final = "answer"
 """The decision policy of a model without heads."""
+TRAINING_FILE: Final = "stepscope.json"
+"""Names the policy that a model was trained for, as ``decision_policy``."""
+
+
+def read_hub_policy(folder: Path) -> str:
+    """Return the policy that a model was trained for; ``answer`` for one as published.
+
+    Raises ``CheckpointError`` if the folder names an unknown policy.
+    """
+    name = read_object(folder / TRAINING_FILE).get("decision_policy", _UNTRAINED_POLICY)
+    try:
+        return find_policy(name).name
+    except ValueError as error:
+        raise CheckpointError(f"{folder / TRAINING_FILE}: {error}") from error
 
 
 def is_hub_model(folder: Path, *, has_heads: bool = False) -> bool:

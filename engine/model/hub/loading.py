@@ -14,8 +14,11 @@ from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 
 
-def load_hub_model(folder: Path, dtype: torch.dtype) -> tuple[HubModel, HubPrompt]:
-    """Load a model and its prompt. Raises ``CheckpointError`` with one line for a part that cannot be used."""
+def load_hub_model(folder: Path, dtype: torch.dtype, *, adapter: Path | None = None) -> tuple[HubModel, HubPrompt]:
+    """Load a model, with an adapter merged into its weights, and its prompt.
+
+    Raises ``CheckpointError`` with one line for a part that cannot be used.
+    """
     check_type(read_object(folder / "config.json").get("model_type"))
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
@@ -40,5 +43,9 @@ def load_hub_model(folder: Path, dtype: torch.dtype) -> tuple[HubModel, HubPromp
     missing = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
     if missing:
         raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(missing[:3])}")
+    if adapter is not None:
+        from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
+
+        vlm = merge_adapter(vlm, adapter)
     model = HubModel(vlm.eval(), frame_format=frame_format, opening=prompt.opening, closing=prompt.closing)
     return model, prompt

@@ -82,9 +82,10 @@ class Layout:
 
 
 def is_published(folder: Path) -> bool:
-    """Return whether a folder holds an adapter of a published system; one of a SmolVLM is an ordinary checkpoint."""
-    is_smolvlm = read_object(folder / "config.json").get("model_type") == "smolvlm"
-    return (folder / ADAPTER_CONFIG).is_file() and not is_smolvlm
+    """Return whether a folder holds an adapter of a published system, and not one of an image-text model."""
+    config = read_object(folder / "config.json")
+    is_image_text = config.get("model_type") == "smolvlm" or "vision_config" in config
+    return (folder / ADAPTER_CONFIG).is_file() and not is_image_text
 
 
 def find_family(folder: Path) -> Family:

@@ -30,6 +30,7 @@ from stepscope.eval.runs.streaming.sample_features import embed_sample
 from tests.support.data.batches import copies, write_split
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters, tiny_model
+from tests.support.streams.hub import write_hub
 
 
 @pytest.fixture
@@ -135,6 +136,42 @@ def test_the_silent_token_is_trained_without_updates(split: Path, tiny_folder: P
     assert trained.fit_config(StreamConfig()).decision_policy == "streaming-eos", "its heads are not trained"
 
 
+@pytest.mark.parametrize(
+    ("model_type", "method", "decisions"),
+    [("qwen3_vl", "lora", "state-token"), ("llava", "lora", "answer"), ("qwen2_vl", "full", "state-token")],
+)
+def test_a_model_of_the_hub_is_trained_and_streams_by_what_it_learned(
+    model_type: str, method: str, decisions: str, split: Path, tmp_path: Path
+) -> None:
+    base, out = write_hub(tmp_path / "base", model_type), tmp_path / "out"
+    options = ["--method", method, "--decisions", decisions, "--num-steps", "24", "--learning-rate", "1e-2"]
+    assert train(split, base, out, *options, "--autocast", "float32") == 0
+    with (out / "training" / "losses.csv").open() as file:
+        rows = [{name: float(value or "nan") for name, value in row.items()} for row in csv.DictReader(file)]
+    for name in ("text", "speak", *(["update"] if decisions == "answer" else [])):
+        assert rows[-1][name] < 0.9 * rows[0][name], name
+    kept = "adapter_model.safetensors" if method == "lora" else "model.safetensors"
+    weights = [path.name for path in out.iterdir() if path.suffix in (".safetensors", ".bin", ".pt")]
+    assert weights == [kept]
+    assert json.loads((out / "config.json").read_text())["model_type"] == model_type
+    trained, untrained = load_model(out, device="cpu"), load_model(base, device="cpu")
+    assert trained.encoder_digest == untrained.encoder_digest
+    assert trained.digest != untrained.digest
+    config = trained.fit_config(StreamConfig(max_new_tokens=8))
+    assert config.decision_policy == decisions
+    sample = read_split(split).samples[0]
+    outputs = list(Streamer(trained, config).run(embed_sample(trained, sample, [], folder=None), build_task(sample)))
+    assert len(outputs) == sample.num_frames
+
+
+def test_a_model_of_the_hub_has_no_heads_to_train(
+    split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    base = write_hub(tmp_path / "base", "llava")
+    assert train(split, base, tmp_path / "out") == 2
+    assert "has no heads to train; use --decisions state-token or answer" in capfd.readouterr().err
+
+
 def test_clips_with_feature_files_are_trained_on(
     split: Path, tiny_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,8 +265,13 @@ def test_losses_and_scores_are_sent_to_trackio_if_it_is_installed(
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_that_accumulates(split: Path, tiny_folder: Path, tmp_path: Path) -> None:
-    options = ["--autocast", "float32", "--interval", "2", "--val", str(split)]
+@pytest.mark.parametrize("decisions", ["heads", "state-token"])
+def test_two_processes_train_as_one_that_accumulates(
+    decisions: str, split: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    if decisions == "state-token":
+        tiny_folder = write_hub(tmp_path / "base", "qwen2_5_vl")
+    options = ["--autocast", "float32", "--interval", "2", "--val", str(split), "--decisions", decisions]
     assert train(split, tiny_folder, tmp_path / "one", *options, "--micro-batch-size", "1") == 0
     # the command of docs/training.md for two GPUs, with two CPU workers standing in; 0 is a free port
     launch = ["-m", "accelerate.commands.launch", "--multi-gpu", "--num-processes", "2", "--main_process_port", "0"]

@@ -47,12 +47,12 @@ class BranchLabels:
 def draw_branches(
     sequences: Sequence[TrainingSequence], *, negative_rate: float, random: torch.Generator
 ) -> BranchLabels:
-    """Return the labels of sequences; those of a frame without a turn count with probability ``negative_rate``."""
+    """Return the labels of sequences; others than the kept ones count with probability ``negative_rate``."""
     targets, branches = list[list[int]](), list[list[TrainingBranch]]()
     for sequence in sequences:
         drawn = torch.rand(len(sequence.branches), generator=random).tolist()
         pairs = zip(sequence.branches, drawn, strict=True)
-        branches.append([branch for branch, number in pairs if branch.is_turn or number < negative_rate])
+        branches.append([branch for branch, number in pairs if branch.is_kept or number < negative_rate])
         dropped = (torch.rand(len(sequence.ids), generator=random) >= negative_rate).tolist()
         labels = zip(sequence.targets, sequence.speak, dropped, strict=True)
         targets.append([IGNORE_INDEX if speak == 0 and is_dropped else one for one, speak, is_dropped in labels])

@@ -84,8 +84,8 @@ class TrainingBranch:
     signal: Signal
     is_positive: bool
     """Whether the answer is yes, or the state is not silence."""
-    is_turn: bool
-    """Whether the frame has the turn that is asked about."""
+    is_kept: bool
+    """Whether it counts at every rate of negatives: for yes, and right after an update."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,26 +192,24 @@ class _Questioner:
         yes, no = find_answer_ids(prompt.tokenizer)
         self._answers = {True: yes[0], False: no[0]}
         self._encode = cache(prompt.question)
-        self._answered: str | None = None
-        """The last question whose answer was yes. A stream that missed the answer asks it again."""
+        self._had_update = False
+        """Whether the frame before had an update: the questions that follow from it are the ones easily mistaken."""
 
     def ask(
         self, position: int, steps: Sequence[Step], state: Mapping[str, str], *, updates: Sequence[str], speaks: bool
     ) -> Iterator[TrainingBranch]:
         """Yield the questions behind a frame, with the answers of the reference."""
-        yield self._answer(position, SPEAK_QUESTION, "speak", is_yes=speaks, is_turn=speaks)
-        if self._answered is not None:
-            yield self._answer(position, self._answered, "update", is_yes=True, is_turn=False)
+        yield self._answer(position, SPEAK_QUESTION, "speak", is_yes=speaks, is_kept=speaks)
         for question in list_update_questions(steps, state):
             is_yes = question.update in updates
-            yield self._answer(position, question.text, "update", is_yes=is_yes, is_turn=is_yes)
-            self._answered = question.text if is_yes else self._answered
+            yield self._answer(position, question.text, "update", is_yes=is_yes, is_kept=is_yes or self._had_update)
+        self._had_update = bool(updates)
 
-    def _answer(self, position: int, text: str, signal: Signal, *, is_yes: bool, is_turn: bool) -> TrainingBranch:
+    def _answer(self, position: int, text: str, signal: Signal, *, is_yes: bool, is_kept: bool) -> TrainingBranch:
         ids = self._encode(text)
         targets = (*(IGNORE_INDEX for _ in ids[1:]), self._answers[is_yes])
         return TrainingBranch(
-            position=position, ids=ids, targets=targets, signal=signal, is_positive=is_yes, is_turn=is_turn
+            position=position, ids=ids, targets=targets, signal=signal, is_positive=is_yes, is_kept=is_kept
         )
 
 

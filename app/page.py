@@ -12,10 +12,9 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.context_choice import make_context_choice
 from stepscope.app.controls.downloads import SAVE_JS, make_download
 from stepscope.app.controls.gradio_private import drop_hidden_progress, has_events, list_waiting, read_state
-from stepscope.app.controls.threshold_sliders import SliderIds, make_threshold_sliders
+from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
 from stepscope.app.controls.widgets import (
     AT_ONCE,
     MODEL_QUEUE,

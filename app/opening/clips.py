@@ -7,7 +7,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.context_choice import read_strategy
+from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import begin
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import Run

@@ -1,5 +1,7 @@
 """The published folder: it is written whole beside its place, and then takes it."""
 
+import re
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,19 @@ from pydantic import BaseModel
 
 from stepscope.engine.io.files import write_json
 from stepscope.engine.io.json_records import read_record
+
+MAX_SLUG_LENGTH: Final = 48
+
+
+def file_stem(number: int, video_id: str) -> str:
+    """Return a file name without an ending for any id: a unique number, then the plain letters and digits of the id.
+
+    Example: number 3 and ``../Böat #1`` give ``0003-boat-1``. No two names are equal ignoring case.
+    """
+    plain = unicodedata.normalize("NFKD", video_id).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain.lower())[:MAX_SLUG_LENGTH].strip("-")
+    return f"{number:04d}-{slug}" if slug else f"{number:04d}"
+
 
 MARKER: Final = "publish.json"
 """File that marks a published folder and lists its entries."""

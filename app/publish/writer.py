@@ -14,8 +14,7 @@ from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import Clip, sample_clip
 from stepscope.app.formatting import as_sentence
 from stepscope.app.publish.content import VideoContent, hide_folders, pack_charts, pack_failed, pack_index, pack_video
-from stepscope.app.publish.folder import replace_folder
-from stepscope.app.publish.names import file_stem
+from stepscope.app.publish.folder import file_stem, replace_folder
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.page import write_page
 from stepscope.app.publish.videos import check_videos, place_video

@@ -10,8 +10,8 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.context_choice import read_strategy
 from stepscope.app.controls.pace import Pace
+from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import begin
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun

@@ -7,15 +7,13 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.context_choice import make_context_choice
-from stepscope.app.controls.threshold_sliders import SliderIds, make_threshold_sliders
+from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, MODEL_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.tabs.live import handlers
 from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM
-from stepscope.app.tabs.live.numbers import render_explained
-from stepscope.app.tabs.live.views import LiveView
+from stepscope.app.tabs.live.views import LiveView, render_explained
 from stepscope.app.tabs.live.window import LiveWindows
 from stepscope.app.web.component import make_player
 from stepscope.app.web.modules import Modules

@@ -1,12 +1,63 @@
-"""Views of the live tab: named tuples of component updates (see ``app.controls.widgets``)."""
+"""Views of the live tab, named tuples of component updates (see ``app.controls.widgets``), and its numbers."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.tabs.live.numbers import render_numbers
+from stepscope.app.templates import render
 from stepscope.app.web.views import status_line
 from stepscope.engine.live.frames import LiveStatus
+
+EXPLAINED: Final[dict[str, str]] = {
+    "decided": "frames for which the model has decided whether to speak and to update",
+    "dropped": "frames that waited too long: the model or the encoder is too slow, and the latest frames count most",
+    "without a picture": "instants at which the source delivered no picture",
+    "not reached": "frames that still waited when the session ended",
+    "lag": "from the arrival of the last decided picture to its decision",
+    "real-time factor": "seconds of work for a second of video, over the last 64 frames; above 1, frames are dropped",
+    "on time": "share of the decided and dropped frames that were decided within a second",
+}
+"""Explanation of each number by its label. The first two and the last three are always shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number of the line."""
+
+    label: str
+    value: str
+    is_bad: bool = False
+    """Whether the model does not keep up."""
+
+    @property
+    def explanation(self) -> str:
+        """Its explanation."""
+        return EXPLAINED[self.label]
+
+
+def render_numbers(status: LiveStatus) -> str:
+    """Return the line of HTML; empty before the first decision."""
+    return render("live_numbers", items=list_numbers(status)) if status.num_decided else ""
+
+
+def render_explained() -> str:
+    """Return the explanations of all numbers, which can be unfolded."""
+    return render("live_explained", explained=list(EXPLAINED.items()))
+
+
+def list_numbers(status: LiveStatus) -> list[Number]:
+    """Return the numbers of a session that has decided a frame."""
+    factor, on_time = status.real_time_factor, status.on_time_share
+    rarely = {"without a picture": status.num_without_picture, "not reached": status.num_not_reached}
+    return [
+        Number(label="decided", value=f"{status.num_decided:,}"),
+        Number(label="dropped", value=f"{status.num_dropped:,}", is_bad=status.num_dropped > 0),
+        *(Number(label=label, value=f"{count:,}") for label, count in rarely.items() if count),
+        Number(label="lag", value=f"{status.lag_s:.2f} s"),
+        Number(label="real-time factor", value=f"{factor:.2f}", is_bad=factor > 1),
+        Number(label="on time", value=f"{on_time:.0%}"),
+    ]
 
 
 class LiveView(NamedTuple):

@@ -13,8 +13,8 @@ from functools import partial
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.context_choice import read_strategy
 from stepscope.app.controls.pace import Pace
+from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.plan import StreamPlan, read_features, stream_plan

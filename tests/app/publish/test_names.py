@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.app.publish.names import file_stem
+from stepscope.app.publish.folder import file_stem
 
 
 @pytest.mark.parametrize(

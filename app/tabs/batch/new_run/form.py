@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.threshold_sliders import ThresholdSliders, show_sliders
+from stepscope.app.controls.run_inputs import ThresholdSliders, show_sliders
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.web.views import status_line

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.rule_boxes import read_rule
+from stepscope.app.controls.run_inputs import read_rule
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.core.references import MAX_RESULT_BYTES, check_size

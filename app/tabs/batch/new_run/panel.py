@@ -5,13 +5,17 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.context_choice import make_context_choice
-from stepscope.app.controls.rule_boxes import RuleBoxes, make_rule_boxes
-from stepscope.app.controls.threshold_sliders import SliderIds, ThresholdSliders, make_threshold_sliders
+from stepscope.app.controls.run_inputs import (
+    RuleBoxes,
+    SliderIds,
+    ThresholdSliders,
+    make_context_choice,
+    make_rule_boxes,
+    make_threshold_sliders,
+)
 from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.tabs.batch.new_run import add_split as adding
-from stepscope.app.tabs.batch.new_run.add_split import AddedSplit
+from stepscope.app.tabs.batch.new_run import own_splits as adding
 from stepscope.app.tabs.batch.new_run.form import (
     DEVICES,
     FilledForm,
@@ -20,6 +24,7 @@ from stepscope.app.tabs.batch.new_run.form import (
     show_rule,
     use_settings,
 )
+from stepscope.app.tabs.batch.new_run.own_splits import AddedSplit
 
 SLIDERS: Final = SliderIds("batch_speak", "batch_update", "batch_theta")
 KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
@@ -44,7 +49,7 @@ class FormPanel(NamedTuple):
     speak: Any
     update: Any
     theta: Any
-    """Slider of theta, which writes to that of speak; see ``app.controls.threshold_sliders``."""
+    """Slider of theta, which writes to that of speak; see ``app.controls.run_inputs``."""
     strategy: Any
     devices: Any
     teacher_forced: Any

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.rule_boxes import RuleBoxes, make_rule_boxes
+from stepscope.app.controls.run_inputs import RuleBoxes, make_rule_boxes
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.opening import clips

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.rule_boxes import read_rule
+from stepscope.app.controls.run_inputs import read_rule
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import MAX_RESULT_BYTES, check_size, find_max_frames
 from stepscope.app.core.run import Run, read_task

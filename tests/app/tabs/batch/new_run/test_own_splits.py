@@ -11,8 +11,7 @@ import pytest
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.tabs.batch.new_run import own_splits
-from stepscope.app.tabs.batch.new_run.add_split import add_file, add_path
-from stepscope.app.tabs.batch.new_run.own_splits import read_kept_splits
+from stepscope.app.tabs.batch.new_run.own_splits import add_file, add_path, read_kept_splits
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples

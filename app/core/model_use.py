@@ -1,4 +1,4 @@
-"""How windows share the model: work that needs it waits in one queue, and a live session yields to waiting windows."""
+"""The queue for the model that all windows share; a live session yields to waiting windows."""
 
 import time
 from collections.abc import Callable, Sequence

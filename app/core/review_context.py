@@ -1,4 +1,4 @@
-"""What all windows share of reviewing: the store, and the references that verdicts and corrections are about."""
+"""The review store and the reviewed references, which all windows share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class ReviewContext:
     store: ReviewStore
     """Where actions are kept."""
     splits: Mapping[str, Split]
-    """What is reviewed, by name."""
+    """The reviewed splits, by name."""
     recent: RecentSessions = field(default_factory=RecentSessions)
     """Uploads, with the references that they were given."""
     is_blind: bool = False
@@ -35,7 +35,7 @@ class ReviewContext:
         return _find(self.splits[name], video_id) if name else self.recent.find_reference(video_id, reference)
 
     def list_unsplit(self, review: Review) -> tuple[str, ...]:
-        """Return the videos that something is said of and that are in no split, such as uploads, by name."""
+        """Return the videos with reviews that are in no split, such as uploads, by name."""
         spoken_of = {found.event.video_id for found in review.events} | review.corrections.keys()
         return tuple(sorted(video_id for video_id in spoken_of if self.split_of(video_id) is None))
 

@@ -123,12 +123,12 @@ class Run:
             settings["asked_in_run"] = describe_questions(self.task.questions)
         return Provenance.of_settings(self.name or self.digest, settings)
 
-    def above(self, other: "Run | None") -> "Run":
-        """Return the run with its letter if it is shown above another run, which has one."""
+    def with_letter_beside(self, other: "Run | None") -> "Run":
+        """Return the run with the letter, A or B, that the run below it lacks; without a letter if it is alone."""
         letter = "" if other is None else {"A": "B", "B": "A"}.get(other.letter, "")
         return self if letter == self.letter else replace(self, letter=letter)
 
-    def describe_below(self, other: "Run | None") -> str:
+    def describe_lower_run(self, other: "Run | None") -> str:
         """Return the end of a sentence about the run shown below this one, with both letters; empty without one."""
         if other is None:
             return ""

@@ -76,7 +76,7 @@ def _show_saved(
     if live is not None:
         live.stop()
     status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again"
-    status += f"{run.describe_below(other)}."
+    status += f"{run.describe_lower_run(other)}."
     return PlayerView(
         clip=show_clip(run.clip, video, chosen=chosen),
         run=show_run(run, status, encode=context.encode, open_at=open_at, other=other),
@@ -114,7 +114,8 @@ def open_page(
     )
     if saved is not None and is_saved:
         open_at: Literal["first"] | None = None if "run" in link or "t" in link else "first"
-        view = _show_saved(context, live, saved.above(other), video, chosen=clip.name, open_at=open_at, other=other)
+        saved = saved.with_letter_beside(other)
+        view = _show_saved(context, live, saved, video, chosen=clip.name, open_at=open_at, other=other)
         return view._replace(strategy=saved.config.context_strategy)
     run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
@@ -125,9 +126,9 @@ def open_page(
         **(task_boxes(run or clip.sample or Task())),
     )
     if run is not None:
-        run = run.above(other)
+        run = run.with_letter_beside(other)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure"
-        status += f"{run.describe_below(other)}."
+        status += f"{run.describe_lower_run(other)}."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
         of_run = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
         run_view = show_run(run, status, encode=context.encode, other=other)

@@ -68,7 +68,7 @@ def open_moment(
         )
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
-    below = saved.describe_below(rest[0] if rest else None)
+    below = saved.describe_lower_run(rest[0] if rest else None)
     further = "moment of the search" if hit else "failure"
     where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next {further}"
     status = (

@@ -100,7 +100,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
     context.recent.keep_run(live.run)
     status = (
         f"Done: the same run with {_words(run, requested)}, {format_count(len(outputs), 'frame')} in {wall_s:.1f} s"
-        f"{live.run.describe_below(live.other)}."
+        f"{live.run.describe_lower_run(live.other)}."
     )
     yield show_run(live.run, status, encode=context.encode, other=live.other, answers=live.ticket)
 

@@ -68,7 +68,7 @@ def stream_run(
             )
             typed_task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
             chosen = read_strategy(strategy, context.config.context_strategy)
-            live.run = context.prepare_run(clip, typed_task, requested, strategy=chosen).above(live.other)
+            live.run = context.prepare_run(clip, typed_task, requested, strategy=chosen).with_letter_beside(live.other)
         else:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
         is_unscored = clip is not None and clip.sample is not None and live.run.clip.sample is None
@@ -140,7 +140,7 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     if live.linked_digest not in (None, run.digest):
         problems.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
     pace = format_rate(len(run.outputs) / wall_s)
-    done = f"Done: {frames} in {wall_s:.1f} s ({pace}){run.describe_below(live.other)}."
+    done = f"Done: {frames} in {wall_s:.1f} s ({pace}){run.describe_lower_run(live.other)}."
     messages = [done, *problems]
     if is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")

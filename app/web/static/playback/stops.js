@@ -49,7 +49,7 @@ export function momentText(player, failure) {
     : "";
 }
 
-// The failure that a run is opened at, and the keys that lead on.
+// The status line of a run that opens at a failure: the failure, and the keys for the next steps.
 export function openingText(player, number) {
   const { kind, words, time } = player.data.stops[number];
   const failure = `${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}`;

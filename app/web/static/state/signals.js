@@ -102,7 +102,7 @@ export function countedNames(data) {
   ];
 }
 
-// The signals whose decisions are counted, as far as they are shown; both probabilities where none is.
+// The visible signals whose decisions are counted. If none is visible, both probabilities.
 export function decidingSignals(data) {
   const counted = countedNames(data),
     found = visibleSignals(data).filter(({ name }) => counted.includes(name));

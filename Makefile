@@ -1,7 +1,7 @@
 # make demo: install and serve the page      make test: install and test
 # make check: lint, types, layers            make checkpoint: draw, train, run and score the bundled checkpoints
 # make lowest: test the engine with the lowest versions of torch and transformers (downloads 4 GB)
-# make bench: time streaming, decoding, recording, matching, scoring, batches, the start and the player
+# make bench: time streaming, decoding, recording, scoring, batches, the start and the player
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
@@ -40,7 +40,6 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.engine.questions
 	$(BIN)/python -m benchmarks.engine.decode
 	$(BIN)/python -m benchmarks.eval.record
-	$(BIN)/python -m benchmarks.eval.match
 	$(BIN)/python -m benchmarks.engine.chat
 	$(BIN)/python -m benchmarks.eval.score
 	$(BIN)/python -m benchmarks.eval.search

@@ -67,7 +67,6 @@ class PlayerTab:
     strategy: Any
     """The choice of the context strategy."""
     tabs: Any
-    """The tabs of the page."""
     uploads: UploadPanel
     asking: AskPanel | None
     """The panel *Ask*; None if the page has none."""

@@ -39,7 +39,6 @@ class Job:
     """
 
     folder: Path
-    """The run folder."""
     split: Split
     work: WorkerConfig | None = None
     """Checkpoint and settings; None for an import or a recorded run."""

@@ -70,7 +70,6 @@ class Run:
     typed_task: TaskText | None = None
     """The task as typed; None if it was not typed on the page."""
     model_digest: str = ""
-    """Digest of the checkpoint."""
     outputs: tuple[FrameOutput, ...] = ()
     """One per processed frame."""
     name: str = ""

@@ -43,7 +43,6 @@ class CorrectionProvenance:
     written_by: str
     """Program and version."""
     source: str
-    """Name of the source split."""
     source_sha256: str
     """SHA-256 of the file of the source split."""
     reviewers: tuple[str, ...]

@@ -27,7 +27,6 @@ class ReviewedVideo:
     """Start of the video within the file, in seconds."""
     duration_s: float
     steps: tuple[Step, ...] = ()
-    """Steps of the task."""
     outputs: tuple[FrameOutput, ...] = ()
     """Outputs of the run; empty without a run."""
     has_states: bool = True

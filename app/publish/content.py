@@ -34,7 +34,6 @@ class VideoContent:
     """One video of the player."""
 
     row: Packed
-    """Its row in the table."""
     payload: str
     """Its run as JSON; empty for a video without outputs."""
     counts: VideoCounts | None

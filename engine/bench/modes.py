@@ -37,7 +37,6 @@ class Mode:
     """One way to stream."""
 
     name: str
-    """Name in the table."""
     config: StreamConfig
     """Stream settings."""
     rows: int = 1
@@ -56,9 +55,7 @@ class BenchRow:
     """Measurements of one mode."""
 
     mode: str
-    """Name of the mode."""
     frames: int
-    """Frames streamed."""
     frames_per_s: float
     ms_per_frame: float
     speedup: float
@@ -66,7 +63,6 @@ class BenchRow:
     passes: int
     """Model passes; a pass of many videos counts once."""
     tokens: int
-    """Tokens fed."""
     acceptance_rate: float | None
     """Accepted draft tokens over all draft tokens; None without drafts."""
     step_p50_ms: float | None

@@ -53,7 +53,6 @@ class AnswerEnd:
     text: str
     """The whole answer, or the part up to a stop."""
     ids: tuple[int, ...]
-    """Its token ids."""
     num_pieces: int
     """Pieces of the prompt that are in the cache; fewer than all after a stop during the prefill."""
     num_fed: int

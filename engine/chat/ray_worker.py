@@ -51,7 +51,6 @@ class ActorReady:
 
     host: str
     digest: str
-    """Digest of the checkpoint."""
     tokens_per_picture: int
     snapshot: StoreSnapshot
 

@@ -124,7 +124,6 @@ class PassCounts:
     """Cost of streaming so far."""
 
     passes: int = 0
-    """Forward passes."""
     tokens: int = 0
     """Tokens fed, including those that were cropped later."""
     drafted: int = 0

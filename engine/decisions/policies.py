@@ -41,7 +41,6 @@ class DecisionPolicy:
     name: str
     """Value of the setting ``decision_policy``."""
     source: SignalSource
-    """Source of the probabilities."""
     comparison: Literal[">", ">=", "> or 1"]
     """How a probability exceeds its threshold."""
     frames_in_a_row: int

@@ -33,7 +33,6 @@ class LossCurve:
     """Mean losses of consecutive groups of steps."""
 
     names: Sequence[str] = LOSS_NAMES
-    """Names of the losses."""
     rows: list[dict[str, float]] = field(default_factory=list)
     """Per group: its last ``step``, and the mean of each loss."""
     pending: list[list[float]] = field(default_factory=list)

@@ -18,9 +18,7 @@ class Estimate:
     """The measured part of a run, and what it gives for the whole split."""
 
     num_videos: int
-    """Videos of the split."""
     num_frames: int
-    """Frames of the split."""
     num_finished: int
     """Videos that were finished in the measured time."""
     num_done: int

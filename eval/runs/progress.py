@@ -10,7 +10,6 @@ class VideoStatus:
     video_id: str
     num_frames: int
     num_done: int
-    """Frames that are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +36,6 @@ class Progress:
     """Videos with a record: kept, finished or failed."""
     num_frames: int
     num_done: int
-    """Frames that are done."""
     elapsed_s: float
     """Seconds since the first frame was done; 0 before it, so that loading does not lower the rate."""
     workers: tuple[WorkerStatus, ...]

@@ -54,7 +54,6 @@ class Provenance:
     text_encoder_version: str = ""
     """Package and version of the encoder."""
     text_encoder_digest: str = ""
-    """Digest of the encoder's weights."""
     dataset: str = ""
     """Name that chooses the match window."""
     zero_cost: str = ""

@@ -66,7 +66,6 @@ class WorkerSpec:
     """The hardware of one worker."""
 
     device: str
-    """A torch device."""
     num_threads: int | None = None
     """Torch threads; None keeps torch's default."""
     num_sharing: int = 1

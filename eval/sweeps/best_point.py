@@ -34,7 +34,6 @@ class BestPoint:
 
     metric: str
     scores: Mapping[str, float]
-    """All scores of the point."""
     speak_threshold: float
     update_threshold: float
     num_tied: int

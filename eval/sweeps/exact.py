@@ -43,7 +43,6 @@ class SweepProgress:
     """Videos with a file: kept, finished or failed."""
     num_runs: int
     num_done: int
-    """Runs that are done."""
     passes: int
     """Model passes so far; a pass of several videos counts once."""
     elapsed_s: float

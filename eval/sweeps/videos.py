@@ -50,7 +50,6 @@ class SweepStep:
 
     video_id: str
     num_points: int
-    """Its points that are done."""
     is_point_end: bool
     passes: int
     """Model passes so far, of all videos; a pass of several counts once."""

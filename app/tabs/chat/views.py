@@ -25,7 +25,6 @@ class AskView(NamedTuple):
     """State: the ``ChatWindow``."""
     chat: Any = gr.skip()
     branch: Any = gr.skip()
-    """Menu of the branches."""
     question: Any = gr.skip()
     status: Any = gr.skip()
     stop: Any = gr.skip()

@@ -64,7 +64,6 @@ class LiveView(NamedTuple):
     """Updates of the live tab; by default nothing changes."""
 
     window: Any = gr.skip()
-    """The window's session."""
     begin: Any = gr.skip()
     """A state: its change begins the queued session."""
     withdraw: Any = gr.skip()

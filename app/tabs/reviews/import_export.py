@@ -36,9 +36,7 @@ class Export:
     """A zip file of an export, and its contents."""
 
     path: Path
-    """The zip file."""
     num_videos: int
-    """Number of videos in the file."""
     num_without_reference: int
     """Number of uploads that a corrected split omits because the page has no reference for them."""
     num_conflicts: int

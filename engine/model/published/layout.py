@@ -29,14 +29,12 @@ class Family:
 
     name: str
     connector: str
-    """Name of the connector's module."""
     tower: str
     """Vision tower, unless the checkpoint names one."""
     tower_width: int
     """Width of its features."""
     framing: Framing
     policy: str
-    """Decision policy."""
 
 
 VIDEOLLM_ONLINE: Final = Family(

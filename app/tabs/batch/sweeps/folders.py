@@ -53,7 +53,6 @@ class FoundSweep:
     settings: Mapping[str, Any]
     """Settings that determine the scores."""
     run: str
-    """Name of the run."""
     split: Split
     exact_sizes: tuple[int, ...]
     """Thresholds per axis of the exact sweeps of this run, ascending."""

@@ -22,7 +22,6 @@ class NewQuestion:
     time_s: float | None = None
     """Time in the video of the frame at the playhead; None without a video."""
     files: tuple[str, ...] = ()
-    """Files of its pictures."""
 
 
 @dataclass(slots=True, kw_only=True)

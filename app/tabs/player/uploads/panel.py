@@ -29,7 +29,6 @@ class UploadPanel(NamedTuple):
     reference: Any
     """File box of the upload's reference."""
     reference_panel: Any
-    """The panel of that box."""
     result: Any
     """File box of the results of another system."""
     rule_panel: Any

@@ -100,9 +100,7 @@ class ExampleView(NamedTuple):
 
     player: PlayerView
     reference: Any
-    """File box of the reference."""
     panel: Any
-    """The panel of that box."""
     problem: Any
 
 

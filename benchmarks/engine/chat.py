@@ -7,7 +7,7 @@ of each conversation twice: a worker that answered the turns before, and one wit
 import argparse
 from collections.abc import Sequence
 
-from stepscope.engine.bench.random_model import SHAPES, random_checkpoint
+from benchmarks.random_model import SHAPES, random_checkpoint
 from stepscope.engine.bench.reuse import compare_lengths
 from stepscope.engine.cli.options import BUNDLED
 from stepscope.engine.loading import load_model

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks.gpu.settings import BUNDLED, Figure, Figures, Settings
+from benchmarks.random_model import build_random_workload
 from stepscope.engine.bench.modes import CLOSE_MARGIN, as_float32, list_modes, measure, stream_in_float32
-from stepscope.engine.bench.random_model import build_random_workload
 from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.stream import StreamRequest
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.gpu.settings import Figure, Figures, Settings
-from stepscope.engine.bench.random_model import build_random_workload
+from benchmarks.random_model import build_random_workload
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.streamer import Streamer
 

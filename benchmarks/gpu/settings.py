@@ -7,7 +7,7 @@ from typing import Final
 
 from transformers.utils import logging as transformers_logging
 
-from stepscope.engine.bench.random_model import random_checkpoint
+from benchmarks.random_model import random_checkpoint
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 

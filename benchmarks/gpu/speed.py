@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from benchmarks.gpu.settings import Figure, Figures, Settings
+from benchmarks.random_model import RandomWorkload, build_random_workload
 from stepscope.engine.bench.modes import BenchRow, Mode, measure
-from stepscope.engine.bench.random_model import RandomWorkload, build_random_workload
 from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.model.features.frame_encoder import FrameFeatures

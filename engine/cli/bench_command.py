@@ -5,7 +5,6 @@ import torch
 from stepscope.engine.bench.modes import (
     CLOSE_MARGIN,
     HEADING,
-    as_float32,
     format_row,
     list_modes,
     measure,
@@ -13,7 +12,6 @@ from stepscope.engine.bench.modes import (
     stream_in_float32,
     to_json,
 )
-from stepscope.engine.bench.random_model import SHAPES, build_random_workload, random_checkpoint
 from stepscope.engine.cli.commands import load_checkpoint
 from stepscope.engine.cli.options import BenchOptions
 from stepscope.engine.config import StreamConfig
@@ -21,23 +19,15 @@ from stepscope.engine.plurals import format_count
 
 
 def bench(options: BenchOptions) -> None:
-    """Print the speed of each streaming mode on a split, or on a random model of a published shape; JSON last."""
-    for name in ("batch_size", "repeats", "threads", "frames", "videos"):
+    """Print the speed of each streaming mode on a split; JSON last."""
+    for name in ("batch_size", "repeats", "threads"):
         number = getattr(options, name)
         if number is not None and number < 1:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {number}")
-    if options.arch is not None and options.arch not in SHAPES:
-        raise ValueError(f"--arch must be one of {', '.join(SHAPES)}; got {options.arch}")
     if options.threads:
         torch.set_num_threads(options.threads)
     checkpoint, config = load_checkpoint(options), StreamConfig()
-    if options.arch:
-        workload = build_random_workload(
-            random_checkpoint(options.arch, checkpoint), num_videos=options.videos, num_frames=options.frames
-        )
-        checkpoint, videos, config = workload.checkpoint, list(workload.videos), workload.config
-    else:
-        videos = read_videos(options.split, checkpoint)
+    videos = read_videos(options.split, checkpoint)
     reference, model, threads = None, checkpoint.model, torch.get_num_threads()
     dtype = str(model.dtype).removeprefix("torch.")
     print(
@@ -45,10 +35,9 @@ def bench(options: BenchOptions) -> None:
         f"{format_count(len(videos), 'encoded video')}"
     )
     if model.dtype != torch.float32:
-        exact = as_float32(checkpoint) if options.arch else load_checkpoint(options, dtype="float32")
-        same = videos if options.arch else read_videos(options.split, exact)
-        reference = stream_in_float32(exact, same, config, rows=options.batch_size)
-        del exact, same
+        exact = load_checkpoint(options, dtype="float32")
+        reference = stream_in_float32(exact, read_videos(options.split, exact), config, rows=options.batch_size)
+        del exact
         print(f"compared with float32; a close decision is one within {CLOSE_MARGIN} of its threshold there")
     print(HEADING)
     rows = []

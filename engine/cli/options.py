@@ -102,7 +102,7 @@ class EncodeOptions(DecodingOptions, ModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions(ModelOptions):
-    """Print the speed of each streaming mode on a split, or on a random model of a published shape; JSON last."""
+    """Print the speed of each streaming mode on a split; JSON last."""
 
     split: Positional[Path] = ASSETS / "demo" / "test.json"
     """Manifest of the split."""
@@ -112,10 +112,3 @@ class BenchOptions(ModelOptions):
     """Rounds; the best is reported."""
     threads: int | None = None
     """Number of CPU threads (default: torch's)."""
-    arch: str | None = None
-    """Use a random model of this shape and random videos: SmolVLM2-256M, SmolVLM2-500M, SmolVLM2-2.2B, Llama-3-8B-10
-    (VideoLLM-online's, with 10 tokens per frame), tiny or tiny-10."""
-    frames: int = 1000
-    """Frames per video for --arch."""
-    videos: int = 1
-    """Number of videos for --arch."""

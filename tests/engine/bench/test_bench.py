@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaModel
 
+from benchmarks.random_model import SHAPES, build_random_workload, random_checkpoint
 from stepscope.engine.__main__ import main
 from stepscope.engine.bench.modes import Mode, as_float32, list_modes, measure, stream_in_float32
-from stepscope.engine.bench.random_model import SHAPES
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -55,14 +55,16 @@ def test_the_text_model_of_a_shape_has_the_published_number_of_parameters(shape:
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["tiny", "tiny-10"])
 def test_a_random_model_of_a_shape_speaks_on_some_frames_at_full_length(
-    capsys: pytest.CaptureFixture[str], shape: str
+    shape: str,
 ) -> None:
-    assert bench("--arch", shape, "--frames", "60", "--videos", "2", "--batch-size", "2") == 0
-    modes = json.loads(capsys.readouterr().out.splitlines()[-1])["modes"]
-    assert all(mode["is_equal"] for mode in modes)
-    assert max(mode["prob_difference"] for mode in modes) < 1e-4
+    work = build_random_workload(
+        random_checkpoint(shape, load_model("bundled", device="cpu")), num_videos=2, num_frames=60
+    )
+    rows = list(measure(work.checkpoint, work.videos, list_modes(work.config, rows=2)))
+    assert all(row.is_equal for row in rows)
+    assert max(row.prob_difference for row in rows) < 1e-4
     # about 5 % of 120 frames speak, each with 50 tokens
-    assert 120 + 2 * 50 < modes[0]["passes"] < 120 + 20 * 50
+    assert 120 + 2 * 50 < rows[0].passes < 120 + 20 * 50
 
 
 @pytest.mark.slow
@@ -70,16 +72,15 @@ def test_a_short_number_format_is_compared_with_float32(
     demo_manifest: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     split = (str(demo_manifest), "--checkpoint", str(tiny_folder))
-    for what in (split, ("--arch", "tiny", "--frames", "40")):
-        assert bench(*what, "--batch-size", "2", "--dtype", "bfloat16") == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[1] == "compared with float32; a close decision is one within 0.01 of its threshold there"
-        reference = json.loads(lines[-1])
-        assert (reference["dtype"], reference["compared_with"], reference["near"]) == ("bfloat16", "float32", 0.01)
-        for mode in reference["modes"]:
-            assert mode["decisions"] == 2 * mode["frames"]
-            assert mode["decisions"] >= mode["differing"] >= mode["near"]
-            assert mode["prob_difference"] > 1e-4
+    assert bench(*split, "--batch-size", "2", "--dtype", "bfloat16") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "compared with float32; a close decision is one within 0.01 of its threshold there"
+    reference = json.loads(lines[-1])
+    assert (reference["dtype"], reference["compared_with"], reference["near"]) == ("bfloat16", "float32", 0.01)
+    for mode in reference["modes"]:
+        assert mode["decisions"] == 2 * mode["frames"]
+        assert mode["decisions"] >= mode["differing"] >= mode["near"]
+        assert mode["prob_difference"] > 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +133,9 @@ def test_graphs_without_a_gpu_are_refused_in_one_line(tiny_folder: Path, capsys:
     )
 
 
-@pytest.mark.parametrize("option", ["--batch-size", "--repeats", "--threads", "--frames", "--videos"])
+@pytest.mark.parametrize("option", ["--batch-size", "--repeats", "--threads"])
 def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench("--checkpoint", str(tiny_folder), "--arch", "tiny", option, "-1") == 2
+    assert bench("--checkpoint", str(tiny_folder), option, "-1") == 2
     assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err
 
 

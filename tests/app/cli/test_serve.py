@@ -148,3 +148,4 @@ def test_the_page_starts_with_a_proxy_in_the_environment_and_on_a_slow_machine(
     options = PageOptions(checkpoint=str(tiny_folder), data=demo_manifest, runs=tmp_path / "runs", port=free_port())
     with pytest.raises(StoppedError, match="served"):
         serve.serve(options)
+    assert str((tmp_path / "runs" / "reviews.sqlite").resolve()) in page.blocked_paths, "the store"

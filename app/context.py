@@ -73,7 +73,8 @@ class AppContext:
         """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
         device = "cuda" if self.remote is not None else self.checkpoint.model.device.type
         known = {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}
-        return known | signal_settings(self.config)
+        pixels = self.checkpoint.frame_pixels
+        return known | signal_settings(self.config) | ({} if pixels is None else {"frame_pixels": pixels})
 
     @property
     def opening_clip(self) -> Clip | None:

@@ -163,7 +163,8 @@ def _forward_context(
         assert eviction is not None
         evict_tokens(model, cache, eviction)
     hidden = feed(items)
-    sizes = (model.tokens_per_frame if isinstance(computed.item.piece, Image) else 1 for computed in items)
+    image_tokens = model.count_tokens(features[0].features)
+    sizes = (image_tokens if isinstance(computed.item.piece, Image) else 1 for computed in items)
     return hidden, list(accumulate(sizes, initial=0))
 
 

@@ -18,19 +18,22 @@ def load_model(
     allow_untrained_heads: bool = False,
     graphs: GraphSetting = "auto",
     quantize: Quantization = "none",
+    frame_pixels: int | None = None,
 ) -> Checkpoint:
     """Load a checkpoint from a folder or from the hub.
 
     Args:
-        path_or_id: Folder or hub id of a SmolVLM, such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``, or of an adapter of
-            VideoLLM-online or ProAssist.
+        path_or_id: Folder or hub id of a SmolVLM, such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``, of an image-text
+            model, such as ``Qwen/Qwen2.5-VL-3B-Instruct``, or of an adapter of VideoLLM-online or ProAssist.
         device: ``auto`` (cuda, mps, cpu) or a torch device.
         dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
         heads: Heads file, if not ``heads.safetensors`` in the folder.
         allow_untrained_heads: Use random heads if there is no heads file.
         graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` where possible. The results
             are the same.
-        quantize: ``8bit`` or ``4bit`` weights of a Llama assistant, by bitsandbytes; ``none`` keeps ``dtype``.
+        quantize: ``8bit`` or ``4bit`` weights of the text model of a Llama assistant or of an image-text model, by
+            bitsandbytes; ``none`` keeps ``dtype``.
+        frame_pixels: Most pixels of a frame, for a model that takes images of any size.
 
     Raises:
         CheckpointError: A file that is missing, damaged or unsafe, or a tensor of a wrong shape.
@@ -43,6 +46,7 @@ def load_model(
         heads=heads,
         allow_untrained_heads=allow_untrained_heads,
         quantize=quantize,
+        frame_pixels=frame_pixels,
     )
     use_onednn(checkpoint.model)
     return replace(checkpoint, graphs=create_graph_pool(checkpoint.model, graphs))

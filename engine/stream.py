@@ -163,7 +163,7 @@ class ActiveStream:
             self.video.task,
             config=self._config,
             codec=self._checkpoint.prompt,
-            tokens_per_frame=self._checkpoint.model.tokens_per_frame,
+            tokens_per_frame=self.runner.count_frame_tokens(),
             memory=self._memory,
             prior_run=self.video.prior_run,
             is_traced=self.video.is_traced,

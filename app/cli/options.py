@@ -7,12 +7,12 @@ from typing import ClassVar
 from tyro.conf import UseAppendAction
 
 from stepscope.app.core.model_use import DEFAULT_LIVE_MINUTES
-from stepscope.engine.cli.options import DeviceOptions, QuantizedOptions
+from stepscope.engine.cli.options import DeviceOptions, LoadingOptions
 from stepscope.engine.model.files.bundled import ASSETS
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions(DeviceOptions, QuantizedOptions):
+class PageOptions(DeviceOptions, LoadingOptions):
     """Serve the page: load the model once and listen on this machine."""
 
     host: str = "127.0.0.1"

@@ -129,6 +129,7 @@ def serve(options: PageOptions) -> None:
                 checkpoint=options.checkpoint,
                 heads=options.heads,
                 quantize=options.quantize,
+                frame_pixels=options.frame_pixels,
                 config=context.config,
             ),
             takes_paths=rules.is_local,
@@ -197,6 +198,7 @@ def _open_chat_workers(
         heads=str(options.heads) if options.heads else None,
         allow_untrained_heads=options.allow_untrained_heads,
         quantize=options.quantize,
+        frame_pixels=options.frame_pixels,
         budget_bytes=options.chat_mb * 2**20,
         host_budget_bytes=options.chat_host_mb * 2**20,
     )
@@ -220,6 +222,7 @@ def _load_context(
         allow_untrained_heads=options.allow_untrained_heads,
         graphs="auto" if gpu is None else "off",
         quantize=options.quantize,
+        frame_pixels=options.frame_pixels,
     )
     encoder = load_encoder()
     is_bundled = bundled_name(checkpoint.folder) is not None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from stepscope.engine.chat.worker import digest_features
+from stepscope.engine.chat.worker import name_picture
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import encode_images
 
@@ -65,7 +65,7 @@ def _open_picture(content: bytes) -> Iterator[Image.Image]:
 def encode_pictures(
     checkpoint: Checkpoint, files: Sequence[Callable[[], bytes]]
 ) -> tuple[tuple[str, ...], dict[str, Tensor]]:
-    """Return the content digest of each picture, and the embeddings by digest.
+    """Return the name of each picture, and the embeddings by name.
 
     One picture at a time is read and decoded, so that 64 of them need the memory of one.
 
@@ -76,13 +76,13 @@ def encode_pictures(
     Raises:
         ValueError: As ``read_picture``.
     """
-    digests, features = [], {}
+    names, features = [], {}
     for read in files:
         (encoded,) = encode_images(checkpoint, [read_picture(read())])
-        digest = digest_features(encoded)
-        digests.append(digest)
-        features[digest] = encoded
-    return tuple(digests), features
+        name = name_picture(checkpoint.model, encoded)
+        names.append(name)
+        features[name] = encoded
+    return tuple(names), features
 
 
 def check_num_pictures(number: int) -> None:

@@ -199,7 +199,7 @@ def train_scene(seed: int) -> Scene:
 
 @torch.no_grad()
 def _encode(model: StreamingModel, frames: NDArray[np.uint8]) -> Tensor:
-    images = normalize_images(frames, size=IMAGE_SIZE, normalization=Normalization())
+    images = normalize_images(frames, size=(IMAGE_SIZE, IMAGE_SIZE), normalization=Normalization())
     with torch.autocast("cpu", torch.bfloat16):
         return torch.cat([shuffled_mean(model, part)[0].float() for part in images.split(64)]).half()
 

@@ -170,7 +170,7 @@ class VisionObjective:
         One process computes the whole batch.
         """
         assert processes.count == 1
-        images = normalize_images(batch["images"], size=IMAGE_SIZE, normalization=Normalization())
+        images = normalize_images(batch["images"], size=(IMAGE_SIZE, IMAGE_SIZE), normalization=Normalization())
         labels = {name: torch.from_numpy(values) for name, values in batch.items() if name != "images"}
         means, patches = shuffled_mean(self._streaming, _jitter(images, seed))
         pooled = project(self._streaming, means)

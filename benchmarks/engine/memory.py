@@ -1,4 +1,4 @@
-"""Memory of the published 8B assistants by dtype, without their weights: ``python -m benchmarks.engine.memory``.
+"""Memory of 8B models by dtype, without their weights: ``python -m benchmarks.engine.memory``.
 
 Base model, vision tower, connector and adapter are built in their published sizes on the meta device, where a tensor
 has a shape and no storage. The loader keeps tower and connector in the dtype of the model; bitsandbytes quantises the
@@ -8,11 +8,19 @@ context are not counted.
 
 import sys
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM, SiglipVisionConfig, SiglipVisionModel
+from transformers import (
+    AutoConfig,
+    AutoModelForImageTextToText,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    SiglipVisionConfig,
+    SiglipVisionModel,
+)
 
 from stepscope.engine.model.published.layout import PROASSIST, VIDEOLLM_ONLINE, Family
 from stepscope.engine.model.published.loading import make_connector
@@ -81,17 +89,36 @@ def build(sizes: Sizes) -> LlamaAssistant:
 
 def count_adapter(model: LlamaAssistant) -> int:
     """Return the parameters of the published LoRA adapter: two matrices of rank 128 for each layer that it adapts."""
-    layers = [*_linear_layers(model), model.llama.lm_head]
+    layers = [*_linear_layers(model.text_model), model.llama.lm_head]
     return sum(RANK * (layer.in_features + layer.out_features) for layer in layers)
 
 
-def measure(model: LlamaAssistant, dtype: str) -> tuple[float, float]:
+def build_qwen() -> nn.Module:
+    """Build Qwen3-VL-8B on the meta device."""
+    text = {
+        "hidden_size": 4096,
+        "intermediate_size": 12_288,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151_936,
+        "tie_word_embeddings": False,
+    }
+    vision = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "num_heads": 16, "out_hidden_size": 4096}
+    config = AutoConfig.for_model("qwen3_vl", text_config=text, vision_config=vision, tie_word_embeddings=False)
+    with torch.device("meta"):
+        model: nn.Module = AutoModelForImageTextToText.from_config(config)
+    return model
+
+
+def measure(model: nn.Module, decoder: PreTrainedModel, dtype: str, *, max_context: int) -> tuple[float, float]:
     """Return the GiB of the weights and of the cache of a full context, for a dtype or a quantisation."""
     rest = BYTES[dtype if dtype in BYTES else "bfloat16"]
-    linear = sum(layer.weight.numel() for layer in _linear_layers(model))
+    linear = sum(layer.weight.numel() for layer in _linear_layers(decoder))
     others = _count(model) - linear
-    config = model.llama.config
-    cache = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * model.max_context
+    config = decoder.config
+    cache = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * max_context
     weights = linear * QUANTIZED.get(dtype, rest) + others * rest
     return weights / GIB, cache * rest / GIB
 
@@ -102,17 +129,22 @@ def main() -> None:
         model = build(sizes)
         parts = {"text model": model.llama, "vision tower": model.tower, "connector": model.connector}
         counts = ", ".join(f"{name} {_count(part) / 1e6:,.0f} M" for name, part in parts.items())
-        rows = {dtype: measure(model, dtype) for dtype in (*BYTES, *QUANTIZED)}
         adapter = count_adapter(model) / 1e6
         sys.stdout.write(f"{sizes.family.name}: {counts}; adapter {adapter:,.0f} M, merged while loading\n")
-        for dtype, (weights, cache) in rows.items():
-            sys.stdout.write(
-                f"  {dtype:<9} weights {weights:5.1f} GiB, cache {cache:4.2f} GiB for {model.max_context} tokens\n"
-            )
+        _print_rows(model, model.text_model, max_context=model.max_context)
+    qwen: Any = build_qwen()
+    sys.stdout.write(f"Qwen3-VL-8B: {_count(qwen) / 1e6:,.0f} M\n")
+    _print_rows(qwen, qwen.model.language_model, max_context=4096)
 
 
-def _linear_layers(model: LlamaAssistant) -> list[nn.Linear]:
-    layers = model.llama.model.named_modules()
+def _print_rows(model: nn.Module, decoder: PreTrainedModel, *, max_context: int) -> None:
+    for dtype in (*BYTES, *QUANTIZED):
+        weights, cache = measure(model, decoder, dtype, max_context=max_context)
+        sys.stdout.write(f"  {dtype:<9} weights {weights:5.1f} GiB, cache {cache:4.2f} GiB for {max_context} tokens\n")
+
+
+def _linear_layers(decoder: PreTrainedModel) -> list[nn.Linear]:
+    layers = decoder.named_modules()
     return [layer for name, layer in layers if isinstance(layer, nn.Linear) and name.rpartition(".")[2] in LAYERS]
 
 

@@ -23,7 +23,7 @@ from benchmarks.eval.plain_pipeline import PlainPipeline
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import count_cores
-from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode, encode_images, resize_frame
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode, encode_images
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
@@ -169,7 +169,9 @@ def print_stages(split: Split, checkpoint: Checkpoint) -> None:
     frames, features = list[list[Frame]](), list[list[FrameFeatures]]()
     stages = {
         "decode and resize": measure(
-            lambda: frames.extend([resize_frame(checkpoint, frame) for frame in read(sample)] for sample in samples)
+            lambda: frames.extend(
+                list(map(FrameResizer(checkpoint.model).resize_frame, read(sample))) for sample in samples
+            )
         ),
         "encode": measure(
             lambda: features.extend(list(encode(checkpoint, of_video, batch_size=32)) for of_video in frames)

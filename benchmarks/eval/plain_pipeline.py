@@ -88,7 +88,9 @@ class PlainPipeline:
     def _encode(self, frame: Frame) -> Tensor:
         """Return the embedding of a frame, ``[1, 1, D]``."""
         model, parts = self.checkpoint.model, self.vlm.model
-        pixels = normalize_images([frame.image], size=model.image_size, normalization=self.checkpoint.normalization)
+        pixels = normalize_images(
+            [frame.image], size=(model.image_size, model.image_size), normalization=self.checkpoint.normalization
+        )
         tokens: Tensor = parts.connector(parts.vision_model(pixel_values=pixels).last_hidden_state)
         return tokens.mean(1, keepdim=True)
 

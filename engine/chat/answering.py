@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from stepscope.engine.chat.prefix_store import Lease, PrefixCache, PrefixStore
-from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.requests import ForwardRequest, ForwardResult, Image
 
@@ -71,7 +71,6 @@ def answer_control(
     num_pieces: int,
     num_cached: int,
     codec: PromptCodec,
-    tokens_per_picture: int,
     max_new_tokens: int,
     is_stopped: Callable[[], bool] = lambda: False,
     prefill_tokens: int = PREFILL_TOKENS,
@@ -80,16 +79,16 @@ def answer_control(
 
     Args:
         prompt: The whole prompt.
-        num_pieces: Its pieces that the cache holds; fewer than all.
+        num_pieces: Its pieces that the cache holds; fewer than all. The ``n``-th picture after them is
+            ``Image(frame_index=n)``.
         num_cached: Their tokens.
         codec: Ids to text.
-        tokens_per_picture: Tokens of a picture. The ``n``-th picture after ``num_pieces`` is ``Image(frame_index=n)``.
         max_new_tokens: Maximum length of the answer.
         is_stopped: Whether the client has stopped the answer.
         prefill_tokens: Maximum tokens of a prefill pass; a picture is never divided.
     """
     length, fed_pieces, token = num_cached, num_pieces, None
-    chunks = _split(prompt[num_pieces:], tokens_per_picture, prefill_tokens)
+    chunks = _split(prompt[num_pieces:], prefill_tokens)
     for number, (inputs, num_tokens) in enumerate(chunks):
         is_last = number == len(chunks) - 1
         sample_positions = (num_tokens - 1,) if is_last else ()
@@ -141,7 +140,6 @@ def answer_prompt(
     owner: str = "",
     codec: PromptCodec,
     make_runner: Callable[[Lease[C]], AnswerRunner],
-    tokens_per_picture: int,
     max_new_tokens: int,
     is_stopped: Callable[[], bool] = lambda: False,
     prefill_tokens: int = PREFILL_TOKENS,
@@ -156,7 +154,6 @@ def answer_prompt(
         owner: The owner of the prompt, whose caches it continues.
         codec: Ids to text.
         make_runner: Returns a runner for a leased cache, with the pictures that it lacks.
-        tokens_per_picture: Tokens of a picture.
         max_new_tokens: Maximum length of the answer.
         is_stopped: Whether the client has stopped the answer.
         prefill_tokens: Maximum tokens of a prefill pass.
@@ -168,7 +165,6 @@ def answer_prompt(
             num_pieces=lease.num_pieces,
             num_cached=lease.num_cached,
             codec=codec,
-            tokens_per_picture=tokens_per_picture,
             max_new_tokens=max_new_tokens,
             is_stopped=is_stopped,
             prefill_tokens=prefill_tokens,
@@ -191,15 +187,13 @@ def _send(loop: AnswerLoop, result: ForwardResult | None) -> AnswerStep | None:
         return None
 
 
-def _split(
-    pieces: Sequence[ContextPiece], tokens_per_picture: int, max_tokens: int
-) -> list[tuple[tuple[int | Image, ...], int]]:
+def _split(pieces: Sequence[ContextPiece], max_tokens: int) -> list[tuple[tuple[int | Image, ...], int]]:
     """Return the inputs of each prefill pass and their number of tokens."""
     chunks: list[tuple[tuple[int | Image, ...], int]] = []
     inputs: list[int | Image] = []
     num_tokens = num_pictures = 0
     for piece in pieces:
-        size = tokens_per_picture if isinstance(piece, str) else 1
+        size = count_tokens((piece,))
         if inputs and num_tokens + size > max_tokens:
             chunks.append((tuple(inputs), num_tokens))
             inputs, num_tokens = [], 0

@@ -13,7 +13,7 @@ from threading import Condition
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from stepscope.engine.chat.prefix_store import StoreStats
-from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 from stepscope.engine.chat.routing import WorkerState, route
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
@@ -33,9 +33,6 @@ class Store(Protocol):
 
     def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
         """Return the number of prompt tokens of an owner that could be reused now."""
-
-    def count_tokens(self, pieces: Sequence[ContextPiece]) -> int:
-        """Return the number of tokens of pieces."""
 
     @property
     def stats(self) -> StoreStats:
@@ -251,7 +248,7 @@ class WorkerPool(Generic[W]):
             )
             for worker, lease, used_at in zip(self.workers, self._leases, self._used_at, strict=True)
         ]
-        return route(states, prompt_tokens=self.workers[0].store.count_tokens(ticket.prompt))
+        return route(states, prompt_tokens=count_tokens(ticket.prompt))
 
 
 def _notify(tickets: Sequence[Ticket[W]]) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Generic, Protocol, Self, TypeVar
 
-from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 
 
 class PrefixCache(Protocol):
@@ -110,7 +110,6 @@ class PrefixStore(Generic[C]):
 
     Args:
         create: Returns an empty cache.
-        tokens_per_picture: Tokens of a picture.
         budget_bytes: Memory of unlocked entries on the device.
         host_budget_bytes: Memory of entries that were moved to the host; 0 drops them instead.
         device: The device that entries return to from the host.
@@ -120,26 +119,21 @@ class PrefixStore(Generic[C]):
         self,
         create: Callable[[], C],
         *,
-        tokens_per_picture: int,
         budget_bytes: int,
         host_budget_bytes: int = 0,
         device: str = "cpu",
     ) -> None:
-        self._create, self._tokens_per_picture, self._device = create, tokens_per_picture, device
+        self._create, self._device = create, device
         self._budgets = {False: budget_bytes, True: host_budget_bytes}
         self._entries: list[_Entry[C]] = []
         self._lock = RLock()
         self._clock = self._cached = self._prefilled = self._evicted = 0
 
-    def count_tokens(self, pieces: Sequence[ContextPiece]) -> int:
-        """Return the number of tokens of pieces."""
-        return count_tokens(pieces, self._tokens_per_picture)
-
     def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
         """Return the number of prompt tokens of an owner that could be reused now."""
         with self._lock:
             _, num_pieces = self._find_longest(tuple(prompt), owner)
-            return self.count_tokens(prompt[:num_pieces])
+            return count_tokens(prompt[:num_pieces])
 
     def acquire(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> Lease[C]:
         """Lease a cache that holds the longest known prefix of a prompt, among those of its owner.
@@ -154,12 +148,12 @@ class PrefixStore(Generic[C]):
         key = tuple(prompt)
         with self._lock:
             source, num_pieces = self._find_longest(key, owner)
-            num_tokens = self.count_tokens(key[:num_pieces])
+            num_tokens = count_tokens(key[:num_pieces])
             entry = self._prepare(source, key[:num_pieces], num_tokens, owner)
             entry.num_leases += 1
             self._touch(entry)
             self._cached += num_tokens
-            self._prefilled += self.count_tokens(key[num_pieces:])
+            self._prefilled += count_tokens(key[num_pieces:])
             return Lease(self, entry, num_pieces, num_tokens)
 
     @property
@@ -187,7 +181,7 @@ class PrefixStore(Generic[C]):
         with self._lock:
             for entry in self._entries:
                 assert entry.num_leases in (0, 1), "two leases share one cache"
-                assert entry.committed == self.count_tokens(entry.key) > 0, "an entry lost count of its tokens"
+                assert entry.committed == count_tokens(entry.key) > 0, "an entry lost count of its tokens"
                 assert entry.cache.length >= entry.committed, "an entry lost committed tokens"
                 assert entry.num_leases or entry.cache.length == entry.committed, "a free entry has a dirty tail"
             for is_on_host, budget in self._budgets.items():
@@ -224,7 +218,7 @@ class PrefixStore(Generic[C]):
 
     def _commit(self, entry: _Entry[C], key: tuple[ContextPiece, ...]) -> None:
         with self._lock:
-            num_tokens = self.count_tokens(key)
+            num_tokens = count_tokens(key)
             if entry.cache.length != num_tokens or not key:
                 raise ValueError(f"the cache holds {entry.cache.length} tokens, and the pieces have {num_tokens}")
             entry.key, entry.committed = key, num_tokens
@@ -274,11 +268,6 @@ class PrefixStore(Generic[C]):
     def _touch(self, entry: _Entry[C]) -> None:
         self._clock += 1
         entry.used_at = self._clock
-
-
-def count_tokens(pieces: Sequence[ContextPiece], tokens_per_picture: int) -> int:
-    """Return the number of tokens of pieces."""
-    return len(pieces) + (tokens_per_picture - 1) * sum(isinstance(piece, str) for piece in pieces)
 
 
 def count_common(first: tuple[ContextPiece, ...], second: tuple[ContextPiece, ...]) -> int:

@@ -1,14 +1,14 @@
 """Prompts of questions: the context of a run up to a frame, then the conversation. No torch.
 
-A prompt is a tuple of pieces. A piece is a token id, or the content digest of a picture, which stands for its
-``tokens_per_frame`` tokens. Two videos with equal ids but other pixels therefore have different prompts.
+A prompt is a tuple of pieces. A piece is a token id, or the name of a picture: its tokens, and the digest of its
+content, such as ``66-3f2a...``. Two videos with equal ids but other pixels therefore have different prompts.
 
-A turn of a conversation is ``[user turn][pictures][ASST] answer <eos>``. The model was trained on user turns that
-precede an image, so a question about a video carries the frame at the playhead.
+A turn of a conversation is ``[user turn][pictures][ASST] answer <eos>``, or ``[pictures][user turn] answer <eos>`` for
+a model that answers behind the image. A question about a video carries the frame at the playhead.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stepscope.engine.config import StreamConfig
@@ -20,7 +20,12 @@ from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, frame_at
 
 ContextPiece = int | str
-"""A token id, or the content digest of a picture."""
+"""A token id, or the name of a picture."""
+
+
+def count_tokens(pieces: Iterable[ContextPiece]) -> int:
+    """Return the number of tokens of pieces."""
+    return sum(int(piece.partition("-")[0]) if isinstance(piece, str) else 1 for piece in pieces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +34,7 @@ class ChatTurn:
 
     question: str
     pictures: tuple[str, ...] = ()
-    """Content digests of the pictures after the question, in order."""
+    """Names of the pictures after the question, in order."""
     answer: str | None = None
     """None while it is open. A stopped answer is the text up to the stop."""
 
@@ -75,8 +80,7 @@ def render_run(
     outputs: Sequence[FrameOutput],
     *,
     config: StreamConfig,
-    tokens_per_frame: int,
-    digests: Sequence[str],
+    pictures: Sequence[str],
 ) -> tuple[ContextPiece, ...]:
     """Return the context of a run after its last output: schema prompt, user turns, frames, updates and responses.
 
@@ -87,14 +91,13 @@ def render_run(
         task: The task of the run.
         outputs: The outputs up to the playhead, from frame 0.
         config: Settings of the run.
-        tokens_per_frame: Tokens of a picture.
-        digests: Content digest of each frame.
+        pictures: Name of the picture of each frame.
 
     Raises:
-        ValueError: Fewer digests than outputs.
+        ValueError: Fewer pictures than outputs.
     """
-    if len(digests) < len(outputs):
-        raise ValueError(f"the video has only {format_count(len(digests), 'frame')} now; the run has {len(outputs)}")
+    if len(pictures) < len(outputs):
+        raise ValueError(f"the video has only {format_count(len(pictures), 'frame')} now; the run has {len(outputs)}")
     state: Mapping[str, str] = initial_state(task.steps, task.initial_state)
     user_ids = _list_user_turns(codec, task, fps=config.fps)
     first_question = min(user_ids, default=None)
@@ -102,11 +105,12 @@ def render_run(
     max_fed = (
         None if codec.feeds_eos else config.max_new_tokens - 1
     )  # the last token of a reply at its limit is not fed
-    # one entry per token: a picture is its digest and Nones, so that a cut through it leaves Nones only
+    # one entry per token: a picture is its name and Nones, so that a cut through it leaves Nones only
     context: list[ContextPiece | None] = [*codec.schema(goal=task.goal, steps=task.steps, state=state)]
     head = 0 if config.context_strategy == "drop-all" else len(context)  # tokens before a part that is dropped
     num_tokens = 0
-    for output, digest in zip(outputs, digests, strict=False):
+    size = count_tokens(pictures[:1])
+    for output, name in zip(outputs, pictures, strict=False):
         if output.refreshed:
             forgotten = output.forgotten
             if forgotten is not None and config.context_strategy in (*EVICTING, "drop-all"):
@@ -117,7 +121,7 @@ def render_run(
                 summary = None if forgotten is None else forgotten.summary
                 context = [*codec.schema(goal=task.goal, steps=task.steps, state=state, summary=summary)]
         question = user_ids.get(output.frame_index, ())
-        picture = [digest, *[None] * (tokens_per_frame - 1)]
+        picture = [name, *[None] * (size - 1)]
         context += picture if codec.answers_user_turns else [*question, *picture]
         for update in output.updates:
             context += [*codec.update_opening, *codec.words(update), *end]
@@ -127,7 +131,7 @@ def render_run(
         else:
             context += codec.frame_separator
         state, num_tokens = output.dst_state, output.cache_tokens
-        if output.frame_index == first_question and keeps_head(num_tokens, config, tokens_per_frame=tokens_per_frame):
+        if output.frame_index == first_question and keeps_head(num_tokens, config, tokens_per_frame=size):
             head = len(context)
     return tuple(piece for piece in context if piece is not None)
 
@@ -151,8 +155,11 @@ def render_conversation(
     """Return the prompt of a conversation after ``base``; its open question ends with the token of a response."""
     pieces = list(base)
     for turn in conversation.turns:
-        opening = () if codec.answers_user_turns else codec.response_opening
-        pieces += [*codec.user_turns([turn.question]), *turn.pictures, *opening]
+        question = codec.user_turns([turn.question])
+        if codec.answers_user_turns:
+            pieces += [*turn.pictures, *question]
+        else:
+            pieces += [*question, *turn.pictures, *codec.response_opening]
         if turn.answer is not None:
-            pieces += [*codec.words(turn.answer), *_end_of_turn(codec)]
+            pieces += [*codec.words(turn.answer), *_end_of_turn(codec), *codec.stream_opening]
     return tuple(pieces)

@@ -13,8 +13,8 @@ from typing import Any, Final
 from torch import Tensor
 
 from stepscope.engine.chat.answering import AnswerEvent
-from stepscope.engine.chat.prefix_store import StoreStats, count_common, count_tokens
-from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prefix_store import StoreStats, count_common
+from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 from stepscope.engine.chat.worker import ChatPrompt, WorkerOptions
 from stepscope.engine.errors import EngineError
 
@@ -51,7 +51,7 @@ class ActorReady:
 
     host: str
     digest: str
-    tokens_per_picture: int
+    """Digest of the checkpoint."""
     snapshot: StoreSnapshot
 
 
@@ -69,7 +69,6 @@ class ChatActor:
         return ActorReady(
             host=socket.gethostname(),
             digest=checkpoint.digest,
-            tokens_per_picture=checkpoint.model.tokens_per_frame,
             snapshot=self._snapshot(),
         )
 
@@ -101,12 +100,8 @@ class ChatActor:
 class StoreMirror:
     """The store of an actor as routing sees it; empty without one."""
 
-    def __init__(self, *, tokens_per_picture: int = 1, snapshot: StoreSnapshot = EMPTY) -> None:
-        self._tokens_per_picture, self.snapshot = tokens_per_picture, snapshot
-
-    def count_tokens(self, pieces: Sequence[ContextPiece]) -> int:
-        """Return the number of tokens of pieces."""
-        return count_tokens(pieces, self._tokens_per_picture)
+    def __init__(self, snapshot: StoreSnapshot = EMPTY) -> None:
+        self.snapshot = snapshot
 
     def find_pieces(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
         """Return the number of pieces of a prompt of an owner that could be reused now."""
@@ -115,7 +110,7 @@ class StoreMirror:
 
     def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
         """Return the number of prompt tokens of an owner that could be reused now."""
-        return self.count_tokens(prompt[: self.find_pieces(prompt, owner=owner)])
+        return count_tokens(prompt[: self.find_pieces(prompt, owner=owner)])
 
     @property
     def stats(self) -> StoreStats:
@@ -184,7 +179,7 @@ class RayChatWorker:
             self.close()
             raise
         self.name = f"ray {self._number} on {ready.host}"
-        self.store = StoreMirror(tokens_per_picture=ready.tokens_per_picture, snapshot=ready.snapshot)
+        self.store = StoreMirror(ready.snapshot)
 
     def _call(self, reference: Any, *, timeout_s: float | None = None) -> Any:
         """Return the result of a call. Raises ``EngineError`` if the actor was lost, and the errors of the call."""

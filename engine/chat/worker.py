@@ -8,7 +8,7 @@ from torch import Tensor
 
 from stepscope.engine.chat.answering import AnswerEvent, answer_prompt
 from stepscope.engine.chat.prefix_store import Lease, PrefixStore
-from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.control.requests import FrameTimesRequest
 from stepscope.engine.errors import ContextError
@@ -18,6 +18,7 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 DEFAULT_BUDGET_BYTES = 2**30
 """Memory of the kept caches of one worker."""
@@ -29,16 +30,17 @@ class ChatPrompt:
 
     pieces: tuple[ContextPiece, ...]
     features: Mapping[str, Tensor]
-    """Embedding ``[I, F]`` of each picture, by its digest."""
+    """Embedding of each picture, by its name."""
     owner: str = ""
     """Whose prompt it is: it reuses the caches of this owner alone."""
 
 
-def digest_features(features: Tensor) -> str:
-    """Return the content digest of an embedding: 32 hexadecimal digits of its shape, dtype and values."""
+def name_picture(model: VisionLanguageModel, features: Tensor) -> str:
+    """Return the name of an embedding: its tokens, and 32 hexadecimal digits of its shape, dtype and values."""
     values = features.detach().cpu().float().contiguous()
-    name = f"{tuple(features.shape)} {features.dtype}".encode()
-    return hashlib.sha256(name + values.numpy().tobytes()).hexdigest()[:32]
+    kind = f"{tuple(features.shape)} {features.dtype}".encode()
+    digest = hashlib.sha256(kind + values.numpy().tobytes()).hexdigest()
+    return f"{model.count_tokens(features)}-{digest[:32]}"
 
 
 class ChatWorker:
@@ -64,7 +66,6 @@ class ChatWorker:
         self.name = name or str(model.device)
         self.store: PrefixStore[KVCache] = PrefixStore(
             lambda: KVCache(model.num_layers),
-            tokens_per_picture=model.tokens_per_frame,
             budget_bytes=budget_bytes,
             host_budget_bytes=host_budget_bytes,
             device=str(model.device),
@@ -80,7 +81,7 @@ class ChatWorker:
             FeatureError: Pictures that were encoded with a different checkpoint.
         """
         model, codec = self.checkpoint.model, self.checkpoint.prompt
-        room = model.max_context - self.store.count_tokens(prompt.pieces)
+        room = model.max_context - count_tokens(prompt.pieces)
         if room < 1:
             raise ContextError(
                 f"the conversation takes {model.max_context - room} tokens, but the model has positions for "
@@ -92,7 +93,6 @@ class ChatWorker:
             owner=prompt.owner,
             codec=codec,
             make_runner=lambda lease: self._make_runner(prompt, lease),
-            tokens_per_picture=model.tokens_per_frame,
             max_new_tokens=min(max_new_tokens, room),
             is_stopped=is_stopped,
         )
@@ -121,6 +121,7 @@ class WorkerOptions:
     heads: str | None = None
     allow_untrained_heads: bool = False
     quantize: Quantization = "none"
+    frame_pixels: int | None = None
     budget_bytes: int = DEFAULT_BUDGET_BYTES
     host_budget_bytes: int = 0
     """Used only beside a GPU."""
@@ -134,6 +135,7 @@ class WorkerOptions:
             allow_untrained_heads=self.allow_untrained_heads,
             graphs="off",
             quantize=self.quantize,
+            frame_pixels=self.frame_pixels,
         )
 
     def make_worker(self, checkpoint: Checkpoint, *, name: str = "") -> ChatWorker:
@@ -142,7 +144,9 @@ class WorkerOptions:
         return ChatWorker(checkpoint, budget_bytes=self.budget_bytes, host_budget_bytes=host_bytes, name=name)
 
 
-def index_features(frames: Sequence[FrameFeatures]) -> tuple[tuple[str, ...], dict[str, Tensor]]:
-    """Return the content digest of each frame, and the embeddings by digest."""
-    digests = tuple(digest_features(frame.features) for frame in frames)
-    return digests, {digest: frame.features for digest, frame in zip(digests, frames, strict=True)}
+def name_frames(
+    model: VisionLanguageModel, frames: Sequence[FrameFeatures]
+) -> tuple[tuple[str, ...], dict[str, Tensor]]:
+    """Return the name of the picture of each frame, and the embeddings by name."""
+    names = tuple(name_picture(model, frame.features) for frame in frames)
+    return names, {name: frame.features for name, frame in zip(names, frames, strict=True)}

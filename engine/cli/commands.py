@@ -100,4 +100,5 @@ def load_checkpoint(options: ModelOptions, *, dtype: str | None = None) -> Check
         allow_untrained_heads=options.allow_untrained_heads,
         graphs=options.graphs,
         quantize=options.quantize,
+        frame_pixels=options.frame_pixels,
     )

@@ -25,11 +25,13 @@ class CheckpointOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantizedOptions(CheckpointOptions):
-    """The checkpoint and the bits of its weights."""
+class LoadingOptions(CheckpointOptions):
+    """The checkpoint, the bits of its weights and the size of its frames."""
 
     quantize: Quantization = "none"
-    """Load the weights of a Llama assistant in 8 or 4 bits; needs bitsandbytes."""
+    """Load the text model of a Llama assistant or of an image-text model in 8 or 4 bits; needs bitsandbytes."""
+    frame_pixels: int | None = None
+    """Most pixels of a frame for Qwen2-VL, Qwen2.5-VL and Qwen3-VL (default: 50176); the aspect is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ class DeviceOptions(CheckpointOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(DeviceOptions, QuantizedOptions):
+class ModelOptions(DeviceOptions, LoadingOptions):
     """The checkpoint, its device and its numbers."""
 
     dtype: str = "auto"

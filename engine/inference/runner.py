@@ -32,7 +32,7 @@ from stepscope.engine.inference.static import Inputs
 from stepscope.engine.model.attention import shift_keys
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVBranch, KVCache
-from stepscope.engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.model.vision_language import VisionLanguageModel, fits_shape, format_shape
 
 
 @runtime_checkable
@@ -79,6 +79,14 @@ class Runner:
         self._live = features if isinstance(features, LiveFrames) else None
         self._source = iter(features)
         self._window: deque[FrameFeatures] = deque()
+        self._shape: tuple[int, ...] | None = None
+        """Shape of the features of all frames: that of the first one."""
+
+    def count_frame_tokens(self) -> int:
+        """Return the tokens of each frame, for which the first one is fetched; 1 without a frame."""
+        if not self._window:
+            self._fetch(1, may_wait=True)
+        return self.model.count_tokens(self._window[0].features) if self._window else 1
 
     def fetch_frame_times(self, request: FrameTimesRequest) -> tuple[float, ...]:
         """Return the times of the requested frames in seconds, and drop earlier frames from the window.
@@ -90,15 +98,19 @@ class Runner:
             self._window.popleft()
         skipped = request.first - self._window[0].index if self._window else 0
         num_missing = max(0, skipped + request.max_frames - len(self._window))
+        if num_missing:
+            self._fetch(num_missing, may_wait=request.may_wait and len(self._window) <= skipped)
+        return tuple(frame.time_s for frame in islice(self._window, skipped, skipped + request.max_frames))
+
+    def _fetch(self, num_frames: int, *, may_wait: bool) -> None:
+        """Take up to ``num_frames`` further frames into the window; ``may_wait`` is for a live source."""
         if self._live is None:
-            new = list(islice(self._source, num_missing))
+            new = list(islice(self._source, num_frames))
         else:
-            may_wait = request.may_wait and len(self._window) <= skipped
-            new = list(self._live.take(num_missing, may_wait=may_wait)) if num_missing else []
+            new = list(self._live.take(num_frames, may_wait=may_wait))
         _check_finite(new)
         self.new_questions |= {frame.index: frame.questions for frame in new if frame.questions}
         self._window.extend(new)
-        return tuple(frame.time_s for frame in islice(self._window, skipped, skipped + request.max_frames))
 
     def forward(self, request: ForwardRequest) -> ForwardResult:
         """Run one forward pass."""
@@ -119,20 +131,23 @@ class Runner:
         ]
 
     def _check_shape(self, frame: FrameFeatures) -> Tensor:
-        shape = self.model.feature_shape
-        if frame.features.shape != shape:
+        shape = tuple(frame.features.shape)
+        if not fits_shape(shape, self._shape or self.model.feature_shape):
             raise FeatureError(
-                f"frame {frame.index} has features {list(frame.features.shape)}, but this checkpoint takes "
-                f"{list(shape)}; encode the video with this checkpoint"
+                f"frame {frame.index} has features {list(shape)}, but this checkpoint takes "
+                f"{format_shape(self._shape or self.model.feature_shape)}; encode the video with this checkpoint"
             )
+        self._shape = shape
         return frame.features
 
 
 def evict_tokens(model: VisionLanguageModel, cache: KVCache, request: EvictRequest) -> None:
     """Drop the middle of a KV cache that holds exactly the tokens of the request."""
-    distance = request.num_cached - request.num_kept
-    shift = partial(shift_keys, model.text_model, distance=distance) if request.renumbers else None
-    cache.evict(head=request.head, tail=request.tail, shift_keys=shift)
+    shift, distance = None, 0
+    if request.renumbers:
+        distance = cache.position_at(request.num_cached - request.tail) - cache.position_at(request.head)
+        shift = partial(shift_keys, model.text_model, distance=distance)
+    cache.evict(head=request.head, tail=request.tail, shift_keys=shift, distance=distance)
 
 
 def _check_finite(frames: Sequence[FrameFeatures]) -> None:

@@ -7,7 +7,6 @@ encoder or model are too slow, the queues drop frames (``engine.live.frame_queue
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Event, Thread
 from typing import Final
 
@@ -27,8 +26,7 @@ from stepscope.engine.live.questions import AskedQuestions
 from stepscope.engine.live.sources import LiveSource
 from stepscope.engine.live.statistics import LiveStatistics
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
-from stepscope.engine.model.preprocessing import resize_image
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
 from stepscope.engine.records import FrameOutput, UserTurn, check_probs
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
@@ -103,7 +101,7 @@ class LiveSession:
             source,
             self._sampled,
             fps=self.config.fps,
-            resize=partial(resize_image, size=checkpoint.model.image_size, framing=checkpoint.model.framing),
+            resize=FrameResizer(checkpoint.model).resize,
             clock=self._clock,
             stall_s=self.options.stall_s,
             asked=self.asked,

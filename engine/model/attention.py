@@ -76,7 +76,7 @@ def has_fixed_rotation(text_model: PreTrainedModel) -> bool:
 
 
 def shift_keys(text_model: PreTrainedModel, keys: Tensor, *, distance: int) -> Tensor:
-    """Return keys ``[..., L, head_dim]`` as if their tokens stood ``distance`` positions earlier.
+    """Return keys ``[..., L, head_dim]`` as if their tokens stood ``distance`` positions earlier, on every axis.
 
     Rotations add up: the rotation of position ``p`` and that of ``-distance`` are the rotation of ``p - distance``.
     They are computed in float32.

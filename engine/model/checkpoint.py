@@ -17,7 +17,13 @@ from transformers import SmolVLMForConditionalGeneration
 from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.decisions.policies import DecisionPolicy
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.checkpoint_folder import find_base, find_folder, is_without_heads, refuse_quantization
+from stepscope.engine.model.checkpoint_folder import (
+    find_base,
+    find_folder,
+    find_frame_pixels,
+    is_without_heads,
+    refuse_quantization,
+)
 from stepscope.engine.model.devices import resolve_device, resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import read_normalization
 from stepscope.engine.model.files.heads_file import SILENT_TOKEN, find_heads, read_heads, read_trained_policy
@@ -77,7 +83,9 @@ class Checkpoint:
     base: Path | None = None
     """The folder of the weights that an adapter in ``folder`` changes; None if ``folder`` has its own."""
     quantize: Quantization = "none"
-    """How many bits the weights of a published assistant's text model have in memory."""
+    """How many bits the weights of the text model of an assistant or an image-text model have in memory."""
+    frame_pixels: int | None = None
+    """Most pixels of a frame, for a model that takes images of any size."""
     graphs: GraphPool | None = None
     """Pool of captured CUDA graphs; None to stream without graphs."""
 
@@ -95,7 +103,13 @@ class Checkpoint:
         """A digest for each part that determines the outputs."""
         if self.layout is not None:
             return identify_layout(self.layout, quantize=self.quantize)
-        return identify_folder(self.folder, heads=self.heads, base=self.base)
+        return identify_folder(
+            self.folder,
+            heads=self.heads,
+            base=self.base,
+            quantize=self.quantize,
+            frame_pixels=self.frame_pixels,
+        )
 
     @property
     def digest(self) -> str:
@@ -173,6 +187,7 @@ def load_checkpoint(
     heads: str | Path | None = None,
     allow_untrained_heads: bool = False,
     quantize: Quantization = "none",
+    frame_pixels: int | None = None,
     pooling: Pooling | None = None,
     feature_dim: int | None = None,
 ) -> Checkpoint:
@@ -183,12 +198,34 @@ def load_checkpoint(
     """
     target = resolve_device(device)
     folder = find_folder(path_or_id)
+    pixels = find_frame_pixels(folder, frame_pixels)
     if is_published(folder):
         if heads is not None:
             raise CheckpointError(f"{folder} is a {find_family(folder).name} checkpoint, which takes no heads file")
         return _load_published(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize)
     if is_without_heads(folder, has_heads=heads is not None or allow_untrained_heads):
-        return _load_hub(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize, heads=heads)
+        if heads is not None:
+            raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
+        base = find_base(folder)
+        model, prompt = load_hub_model(
+            base or folder,
+            resolve_dtype(dtype, target),
+            target,
+            quantize=quantize,
+            frame_pixels=pixels,
+            adapter=folder if base is not None else None,
+        )
+        return Checkpoint(
+            name=str(path_or_id),
+            folder=folder,
+            model=model,
+            prompt=prompt,
+            normalization=read_normalization(folder),
+            trained_policy=read_hub_policy(folder),
+            quantize=quantize,
+            frame_pixels=pixels,
+            base=base,
+        )
     refuse_quantization(folder, quantize)
     base = find_base(folder)
     vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
@@ -198,18 +235,17 @@ def load_checkpoint(
     add_tokens(vlm, tokenizer, tensors, allow_untrained=allow_untrained_heads)
     if base is not None:
         vlm = _merge_adapter(vlm, folder)
-    model = add_heads(vlm, tensors, settings, pooling=pooling, feature_dim=feature_dim)
-    prompt = Prompt(tokenizer)
-    if prompt.image_id != vlm.config.image_token_id:
+    streaming = add_heads(vlm, tensors, settings, pooling=pooling, feature_dim=feature_dim)
+    codec = Prompt(tokenizer)
+    if codec.image_id != vlm.config.image_token_id:
         raise CheckpointError(
             f"{folder}: the tokenizer's <image> is not the model's image token; they belong to different models"
         )
-    model = model.to(target).eval().requires_grad_(requires_grad=False)
     return Checkpoint(
         name=str(path_or_id),
         folder=folder,
-        model=model,
-        prompt=prompt,
+        model=streaming.to(target).eval().requires_grad_(requires_grad=False),
+        prompt=codec,
         normalization=read_normalization(folder),
         heads=heads_file,
         silent_id=find_silent_id(tokenizer, settings.get(SILENT_TOKEN)),
@@ -236,31 +272,6 @@ def _load_published(
         trained_policy=None if model.has_heads else layout.family.policy,
         layout=layout,
         quantize=quantize,
-    )
-
-
-def _load_hub(
-    name: str,
-    folder: Path,
-    device: torch.device,
-    dtype: torch.dtype,
-    quantize: Quantization,
-    *,
-    heads: str | Path | None,
-) -> Checkpoint:
-    if heads is not None:
-        raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
-    refuse_quantization(folder, quantize)
-    base = find_base(folder)
-    model, prompt = load_hub_model(base or folder, dtype, adapter=folder if base is not None else None)
-    return Checkpoint(
-        name=name,
-        folder=folder,
-        model=model.to(device).eval().requires_grad_(requires_grad=False),
-        prompt=prompt,
-        normalization=read_normalization(folder),
-        trained_policy=read_hub_policy(folder),
-        base=base,
     )
 
 

@@ -10,7 +10,7 @@ from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
 from stepscope.engine.model.files.heads_file import HEADS_FILE, find_heads, read_heads, read_trained_policy
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
-from stepscope.engine.model.hub.layout import is_hub_model, read_hub_policy
+from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
 from stepscope.engine.model.published.layout import find_family, is_published, read_layout
 
@@ -31,15 +31,20 @@ def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -
 
 
 def identify_model(
-    path_or_id: str | Path, *, heads: str | Path | None = None, quantize: Quantization = "none"
+    path_or_id: str | Path,
+    *,
+    heads: str | Path | None = None,
+    quantize: Quantization = "none",
+    frame_pixels: int | None = None,
 ) -> ModelIdentity:
     """Return the identity of a checkpoint without loading it. Raises as ``load_checkpoint`` does."""
     folder = find_folder(path_or_id)
+    pixels = find_frame_pixels(folder, frame_pixels)
     if is_published(folder):
         return identify_layout(read_layout(folder, find_model_folder), quantize=quantize)
-    refuse_quantization(folder, quantize)
     if is_without_heads(folder, has_heads=heads is not None):
-        return identify_folder(folder, heads=None, base=find_base(folder))
+        return identify_folder(folder, heads=None, base=find_base(folder), quantize=quantize, frame_pixels=pixels)
+    refuse_quantization(folder, quantize)
     return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False), base=find_base(folder))
 
 
@@ -52,7 +57,23 @@ def is_without_heads(folder: Path, *, has_heads: bool) -> bool:
 def refuse_quantization(folder: Path, quantize: Quantization) -> None:
     """Raise ``CheckpointError`` if a SmolVLM should be loaded with fewer bits."""
     if quantize != "none":
-        raise CheckpointError(f"--quantize {quantize} is for Llama assistants; {folder} is no such checkpoint")
+        raise CheckpointError(
+            f"--quantize {quantize} is for Llama assistants and image-text models; {folder} has heads of its own"
+        )
+
+
+def find_frame_pixels(folder: Path, frame_pixels: int | None = None) -> int | None:
+    """Return the most pixels of a frame; None for a model that takes images of one size.
+
+    Raises ``CheckpointError`` if such a model should take frames of ``frame_pixels``.
+    """
+    if read_object(folder / "config.json").get("model_type") in ANY_SIZE:
+        return DEFAULT_PIXELS if frame_pixels is None else frame_pixels
+    if frame_pixels is not None:
+        raise CheckpointError(
+            f"--frame-pixels is for {', '.join(ANY_SIZE)}; {folder} takes frames of the one size of its vision tower"
+        )
+    return None
 
 
 def find_folder(path_or_id: str | Path) -> Path:

@@ -80,10 +80,19 @@ class ModelIdentity:
         return _digest([_canonical(asdict(self))])
 
 
-def identify_folder(folder: Path, *, heads: Path | None, base: Path | None = None) -> ModelIdentity:
+def identify_folder(
+    folder: Path,
+    *,
+    heads: Path | None,
+    base: Path | None = None,
+    quantize: Quantization = "none",
+    frame_pixels: int | None = None,
+) -> ModelIdentity:
     """Return the identity of a checkpoint folder with a heads file; ``heads`` is None for random heads.
 
-    ``base`` is the folder of the weights that an adapter in ``folder`` changes; both count as its weights.
+    ``base`` is the folder of the weights that an adapter in ``folder`` changes; both count as its weights. Weights that
+    are loaded with fewer bits (``quantize``) are other weights, and frames of other ``frame_pixels`` another
+    preprocessing.
 
     Raises ``CheckpointError`` for a file that cannot be read.
     """
@@ -98,12 +107,14 @@ def identify_folder(folder: Path, *, heads: Path | None, base: Path | None = Non
         scale = [adapter.get(name) for name in ("r", "lora_alpha", "use_rslora")]
         weights = chain(weights, [_canonical(scale)], _tensor_parts(_stored(folder, pattern=ADAPTER_FILE)))
     return ModelIdentity(
-        weights=_digest(weights),
+        weights=_digest(chain(weights, () if quantize == "none" else [quantize])),
         heads=_digest(chain([_canonical(settings)], _tensor_parts(sorted(tensors.items())))) if heads else "",
         config=_digest([_canonical(_effective(read_object(folder / "config.json")))]),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
         chat_template=_digest([_canonical(templates)]),
-        preprocessor=_digest([read_normalization(folder).describe()]),
+        preprocessor=_digest(
+            [read_normalization(folder).describe(), *([] if frame_pixels is None else [str(frame_pixels)])]
+        ),
     )
 
 

@@ -86,7 +86,11 @@ class KVCache(Cache):
     @property
     def next_position(self) -> int:
         """The position of the next token."""
-        return self.ends[-1] if self.ends else self.length
+        return self.position_at(self.length)
+
+    def position_at(self, length: int) -> int:
+        """Return the position after the first ``length`` tokens."""
+        return self.ends[length - 1] if self.ends and length else length
 
     @property
     def num_bytes(self) -> int:
@@ -102,18 +106,23 @@ class KVCache(Cache):
             for layer in self.layers:
                 layer.length = length
 
-    def evict(self, *, head: int, tail: int, shift_keys: Callable[[Tensor], Tensor] | None = None) -> None:
+    def evict(
+        self, *, head: int, tail: int, shift_keys: Callable[[Tensor], Tensor] | None = None, distance: int = 0
+    ) -> None:
         """Keep the first ``head`` and the last ``tail`` tokens, and drop those between them.
 
-        ``shift_keys`` takes the keys ``[1, heads, tail, width]`` of the last tokens to their new positions; by default
-        they keep the rotation of their old ones. Values stay as they are: they were computed from dropped tokens, too.
+        ``shift_keys`` takes the keys ``[1, heads, tail, width]`` of the last tokens to their new positions,
+        ``distance`` earlier; by default they keep the rotation of their old ones. Values stay as they are: they were
+        computed from dropped tokens, too.
 
         Raises ``ValueError`` when fewer tokens are held.
         """
         if head < 0 or tail < 0 or head + tail > self.length:
             raise ValueError(f"the cache holds {self.length} tokens and cannot keep {head} and {tail} of them")
         if head + tail < self.length:
-            del self.ends[head : len(self.ends) - tail]
+            if self.ends:
+                kept = self.ends[self.length - tail :]
+                self.ends[head:] = [end - distance for end in kept]
             for layer in self.layers:
                 layer.evict(head=head, tail=tail, shift_keys=shift_keys)
 

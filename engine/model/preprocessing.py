@@ -1,4 +1,4 @@
-"""Image preprocessing for the vision tower: resize to its square size and normalise, with OpenCV.
+"""Image preprocessing for the vision tower: resize to its size and normalise, with OpenCV.
 
 transformers' fast image processors need torchvision, which must not be installed.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Framing = Literal["stretch", "pad", "crop"]
-"""How a frame becomes square: stretched; its longest side fitted and black bars added; or its centre cropped."""
+"""How a frame gets another shape: stretched; fitted into it with black bars; or its centre cropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,38 +37,42 @@ class Normalization:
 
 
 def normalize_images(
-    images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization, framing: Framing = "stretch"
+    images: Iterable[NDArray[np.uint8]],
+    *,
+    size: tuple[int, int],
+    normalization: Normalization,
+    framing: Framing = "stretch",
 ) -> Tensor:
-    """Bring RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
+    """Bring RGB images ``[H, W, 3]`` to ``size``, rows by columns, and normalise them: ``[B, 3, rows, columns]``.
 
     **Source** of ``stretch``: Idefics3's image processor without image splitting.
     """
     resized = np.stack([resize_image(image, size=size, framing=framing) for image in images])
-    rows = torch.from_numpy(resized).flatten(2).float()  # [B, size, size * 3]: subtracting from short rows is slow
-    mean, std = (torch.tensor(values).repeat(size) for values in (normalization.mean, normalization.std))
+    rows = torch.from_numpy(resized).flatten(2).float()  # [B, rows, columns * 3]: subtracting from short rows is slow
+    mean, std = (torch.tensor(values).repeat(size[1]) for values in (normalization.mean, normalization.std))
     rows.mul_(normalization.scale).sub_(mean).div_(std)
-    return rows.view(-1, size, size, 3).permute(0, 3, 1, 2)
+    return rows.view(-1, *size, 3).permute(0, 3, 1, 2)
 
 
-def resize_image(image: NDArray[np.uint8], *, size: int, framing: Framing = "stretch") -> NDArray[np.uint8]:
-    """Bring an RGB image ``[H, W, 3]`` to ``size`` x ``size``; an image of that size is returned unchanged.
+def resize_image(image: NDArray[np.uint8], *, size: tuple[int, int], framing: Framing = "stretch") -> NDArray[np.uint8]:
+    """Bring an RGB image ``[H, W, 3]`` to ``size``, rows by columns; an image of that size is returned unchanged.
 
-    Worked example for a size of 384: an image of 640 x 360 is padded to 384 x 216 with bars of 84 rows, or resized to
-    683 x 384 and cropped by 149 columns on the left and 150 on the right.
+    Worked example for a size of 384 x 384: an image of 640 x 360 is padded to 384 x 216 with bars of 84 rows, or
+    resized to 683 x 384 and cropped by 149 columns on the left and 150 on the right.
     """
-    height, width = image.shape[:2]
-    if (height, width) == (size, size):
+    (height, width), (rows, columns) = image.shape[:2], size
+    if (height, width) == size:
         return image
     import cv2  # noqa: PLC0415 - streams of encoded frames run without it
 
     if framing == "stretch":
-        return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
-    scale = size / (max(height, width) if framing == "pad" else min(height, width))
+        return cv2.resize(image, (columns, rows), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
+    scale = (min if framing == "pad" else max)(rows / height, columns / width)
     height, width = max(1, round(height * scale)), max(1, round(width * scale))
     resized = cv2.resize(image, (width, height), interpolation=cv2.INTER_CUBIC).astype(np.uint8, copy=False)
-    top, left = abs(size - height) // 2, abs(size - width) // 2
+    top, left = abs(rows - height) // 2, abs(columns - width) // 2
     if framing == "crop":
-        return resized[top : top + size, left : left + size]
-    square = np.zeros((size, size, 3), np.uint8)
-    square[top : top + height, left : left + width] = resized
-    return square
+        return resized[top : top + rows, left : left + columns]
+    framed = np.zeros((rows, columns, 3), np.uint8)
+    framed[top : top + height, left : left + width] = resized
+    return framed

@@ -15,6 +15,17 @@ from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import Framing
 
 
+def fits_shape(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    """Return whether a shape is the wanted one, in which None is any length."""
+    return len(shape) == len(wanted) and all(want in (None, size) for size, want in zip(shape, wanted, strict=True))
+
+
+def format_shape(wanted: Sequence[int | None]) -> str:
+    """Return a wanted shape as text, such as ``[rows, columns, 64]``."""
+    names = iter(("rows", "columns"))
+    return f"[{', '.join(next(names) if size is None else str(size) for size in wanted)}]"
+
+
 class VisionLanguageModel(nn.Module, ABC):
     """A model that encodes frames, decides at each of them, and writes text."""
 
@@ -25,11 +36,11 @@ class VisionLanguageModel(nn.Module, ABC):
     max_context: int
     """Longest context that the text model's positions allow, in tokens."""
     image_size: int
-    """Side of the square image that the vision tower takes, in pixels."""
+    """Side of the square image that the vision tower takes, in pixels; 0 if it takes images of any size."""
     feature_dim: int
     """``F``, width of the features of a frame."""
     framing: Framing = "stretch"
-    """How a frame is brought to the square size of the vision tower."""
+    """How a frame is brought to the size of the vision tower."""
     has_heads: bool = True
     """Whether ``decision_logits`` reads trained heads; without heads the tokens decide."""
 
@@ -39,7 +50,7 @@ class VisionLanguageModel(nn.Module, ABC):
     @property
     @abstractmethod
     def tokens_per_frame(self) -> int:
-        """``I``, the number of tokens per frame."""
+        """``I``, the number of tokens per frame; the most where it depends on the size of the video."""
 
     @property
     @abstractmethod
@@ -72,9 +83,17 @@ class VisionLanguageModel(nn.Module, ABC):
         """
 
     @property
-    def feature_shape(self) -> tuple[int, int]:
-        """Shape ``[I, F]`` of the features of a frame."""
+    def feature_shape(self) -> tuple[int | None, ...]:
+        """Shape ``[I, F]`` of the features of a frame, or ``[rows, columns, F]`` with None for what a video decides."""
         return self.tokens_per_frame, self.feature_dim
+
+    def count_tokens(self, features: Tensor) -> int:
+        """Return the tokens of a frame with these features."""
+        return self.tokens_per_frame
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        """Return the rows and columns of pixels of a frame of a video of ``height`` x ``width``."""
+        return self.image_size, self.image_size
 
     def place(self, pieces: Sequence[int | Tensor], start: int) -> tuple[Tensor, list[int]] | None:
         """Return the positions of tokens and frames from ``start`` on; None where they are the places in the context.

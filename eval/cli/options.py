@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from stepscope.engine.cli.options import DecodingOptions, ModelOptions, QuantizedOptions
+from stepscope.engine.cli.options import DecodingOptions, LoadingOptions, ModelOptions
 from stepscope.engine.cli.program import Options
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.config_files import read_config
@@ -29,7 +29,7 @@ class ScoreOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamOptions(DecodingOptions, QuantizedOptions):
+class StreamOptions(DecodingOptions, LoadingOptions):
     """The split, the checkpoint and the settings of its streams."""
 
     split: Positional[Path]

@@ -19,6 +19,7 @@ def make_worker_config(
         checkpoint=options.checkpoint,
         heads=options.heads,
         quantize=options.quantize,
+        frame_pixels=options.frame_pixels,
         config=config,
         live=live,
         features=options.features,

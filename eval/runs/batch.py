@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from stepscope.engine.io.files import digest_file
-from stepscope.engine.model.checkpoint_folder import identify_model
+from stepscope.engine.model.checkpoint_folder import find_folder, find_frame_pixels, identify_model
 from stepscope.engine.model.devices import resolve_device
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, signal_settings
@@ -105,7 +105,10 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
             raise ValueError(f"the heads file {worker_config.heads} does not exist")
         heads = digest_file(worker_config.heads)[:16]
     quantize, hardware = worker_config.quantize, worker_config.hardware_decoding
-    identity = identify_model(worker_config.checkpoint, heads=worker_config.heads, quantize=quantize)
+    pixels = find_frame_pixels(find_folder(worker_config.checkpoint), worker_config.frame_pixels)
+    identity = identify_model(
+        worker_config.checkpoint, heads=worker_config.heads, quantize=quantize, frame_pixels=pixels
+    )
     return {
         "split": str(split.path.resolve()),
         "checkpoint": worker_config.checkpoint,
@@ -119,6 +122,7 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         "live": worker_config.live,
         "kept_features": worker_config.features is not None,
         **({} if quantize == "none" else {"quantize": quantize}),
+        **({} if pixels is None else {"frame_pixels": pixels}),
         **({} if hardware == "off" else {"hardware_decoding": hardware}),
     }
 

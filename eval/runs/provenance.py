@@ -45,6 +45,8 @@ class Provenance:
     """Kind of device that decoded the videos; empty if it was none."""
     graphs: str = ""
     """Whether CUDA graphs were ``checked`` against eager passes, or ``off`` and why; empty on other devices."""
+    frame_pixels: int | None = None
+    """Most pixels of a frame; None for a model that takes images of one size."""
     split: str = ""
     asked_in_run: str = ""
     """Questions that a user asked in the run, as ``describe_questions`` returns them: they change what follows."""
@@ -69,7 +71,8 @@ class Provenance:
             for name in cls.__dataclass_fields__
             if name not in ("run", "config", "versions") and isinstance(settings.get(name), str)
         }
-        parts = {name: settings[name] for name in ("config", "versions") if isinstance(settings.get(name), Mapping)}
+        kinds = {"config": Mapping, "versions": Mapping, "frame_pixels": int}
+        parts = {name: settings[name] for name, kind in kinds.items() if isinstance(settings.get(name), kind)}
         return cls(run=run, **texts, **parts)
 
     @property
@@ -126,6 +129,7 @@ class Provenance:
             ("device", self.device),
             ("hardware decoding", self.hardware_decoding),
             ("graphs", self.graphs),
+            ("frame size", "" if self.frame_pixels is None else f"at most {self.frame_pixels} pixels, aspect kept"),
             *((name if name == "theta" else f"{name} threshold", value) for name, value in self._thresholds()),
             ("settings that are not the default", _join(changed) or ("none" if others else "")),
             ("all settings", _join(others)),

@@ -26,7 +26,9 @@ class WorkerConfig:
     heads: Path | None = None
     """Heads file that replaces the checkpoint's own."""
     quantize: Quantization = "none"
-    """Bits of the weights of a Llama assistant; see ``load_model``."""
+    """Bits of the weights of the text model; see ``load_model``."""
+    frame_pixels: int | None = None
+    """Most pixels of a frame; see ``load_model``."""
     config: StreamConfig = field(default_factory=StreamConfig)
     """Settings of the stream; the frame rate is each video's own."""
     live: bool = False

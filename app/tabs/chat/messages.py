@@ -169,9 +169,9 @@ def build_prompt(checkpoint: Checkpoint, messages: Sequence[Message]) -> ChatPro
         if message.role == "assistant":
             turns[-1] = ChatTurn(question=turns[-1].question, pictures=turns[-1].pictures, answer=text)
             continue
-        digests, encoded = encode_pictures(checkpoint, images)
+        names, encoded = encode_pictures(checkpoint, images)
         features |= encoded
-        turns.append(ChatTurn(question=text, pictures=digests))
+        turns.append(ChatTurn(question=text, pictures=names))
     pieces = render_conversation(codec, Conversation(tuple(turns)), base=codec.system(system))
     return ChatPrompt(pieces=pieces, features=features)
 

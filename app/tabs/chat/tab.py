@@ -11,12 +11,12 @@ from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.conversation.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, free_prompt
+from stepscope.app.tabs.chat.conversation.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
 from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
 from stepscope.app.tabs.chat.speed import make_speed_charts, wire_refresh
 from stepscope.app.tabs.chat.views import AskView
 from stepscope.engine.dialogue import initial_state
-from stepscope.engine.model.prompt import Prompt, schema_text
+from stepscope.engine.model.prompt import schema_text
 
 BUNDLED_NOTE: Final = (
     "Without a video. The bundled model was trained to answer three questions about a task: *What is next?*, "
@@ -40,7 +40,7 @@ LABEL_PICTURES_JS: Final = """() => {
 def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
     """Lay out and wire the tab; ``here`` is its ``gr.Tab``; selecting it draws the charts."""
     window = gr.State(None)
-    can_chat = isinstance(context.checkpoint.prompt, Prompt)
+    can_chat = isinstance(context.checkpoint.prompt, FreeCodec)
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup"):
             system = gr.Textbox(

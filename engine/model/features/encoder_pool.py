@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images, resize_frame
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
 from stepscope.engine.video.decoders import limit_threads
 from stepscope.engine.video.reader import Frame
 
@@ -29,9 +29,10 @@ _CHUNK: Final = 16
 
 @dataclass(slots=True, eq=False)
 class _Video:
-    """An open video; the lock of its pool guards all but ``frames``, which only its present decoding thread uses."""
+    """An open video. The lock of its pool guards all but ``frames`` and ``resizer``, which its decoding thread uses."""
 
     frames: Iterator[Frame]
+    resizer: FrameResizer
     decoded: deque[Frame] = field(default_factory=deque)
     encoded: deque[FrameFeatures] = field(default_factory=deque)
     num_encoding: int = 0
@@ -111,7 +112,7 @@ class EncoderPool:
 
         An exception of the decoder is raised after the frames before it. Closing the generator closes the video.
         """
-        video = _Video(frames=frames)
+        video = _Video(frames=frames, resizer=FrameResizer(self._checkpoint.model))
         with self._changed:
             self._videos.append(video)
             self._changed.notify_all()
@@ -151,7 +152,7 @@ class EncoderPool:
             frames, error = list[Frame](), None
             try:
                 for frame in islice(video.frames, _CHUNK):
-                    frames.append(resize_frame(self._checkpoint, frame))
+                    frames.append(video.resizer.resize_frame(frame))
             except BaseException as failure:  # raised in the consumer of the video
                 error = failure
             with self._changed:

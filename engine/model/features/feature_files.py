@@ -24,6 +24,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.arrow_features import open_arrow
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.files.checkpoint_files import open_tensors, write_tensors
+from stepscope.engine.model.vision_language import fits_shape, format_shape
 from stepscope.engine.records import Excerpt
 
 FEATURE_SUFFIXES = (".safetensors", ".npy", ".arrow")
@@ -87,7 +88,7 @@ class FeatureFile:
 
     path: Path
     shape: tuple[int, ...]
-    """``[T, I, F]``."""
+    """``[T, I, F]`` or ``[T, rows, columns, F]``."""
     times_s: Tensor
     """Times of the frames ``[T]``, in seconds."""
     load: Callable[[int, int], Tensor]
@@ -120,10 +121,10 @@ def open_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> FeatureF
         raise FeatureError(
             f"{path} is not a .safetensors, .npy or .arrow file; no other format is read, least of all pickles"
         )
-    shape = checkpoint.model.feature_shape
-    if len(file.shape) != 3 or tuple(file.shape[1:]) != shape or file.num_frames != len(file.times_s):
+    wanted = checkpoint.model.feature_shape
+    if not fits_shape(file.shape[1:], wanted) or file.num_frames != len(file.times_s):
         raise FeatureError(
-            f"{path} holds features {list(file.shape)}, but {checkpoint.name} takes [T, {shape[0]}, {shape[1]}]; "
+            f"{path} holds features {list(file.shape)}, but {checkpoint.name} takes [T, {format_shape(wanted)[1:]}; "
             "encode the video with this checkpoint"
         )
     return file

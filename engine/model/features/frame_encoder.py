@@ -17,6 +17,7 @@ from torch import Tensor
 
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.preprocessing import normalize_images, resize_image
+from stepscope.engine.model.vision_language import VisionLanguageModel
 
 if TYPE_CHECKING:  # the decoders load with the reader only
     from stepscope.engine.video.reader import Frame
@@ -31,25 +32,47 @@ class FrameFeatures:
     index: int
     time_s: float
     features: Tensor
-    """Embedding ``[I, F]``: ``I`` tokens of width ``F``."""
+    """Embedding ``[I, F]``: ``I`` tokens of width ``F``; or ``[rows, columns, F]``, equal for all frames of a video."""
     questions: tuple[str, ...] = ()
     """Questions of the user to answer at this frame, which were asked while it streams; see ``Task.questions``."""
 
 
 @torch.inference_mode()
-def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -> Tensor:
-    """Encode RGB images ``[H, W, 3]`` as features ``[B, I, F]`` on the model's device."""
-    model = checkpoint.model
-    pixels = normalize_images(
-        images, size=model.image_size, normalization=checkpoint.normalization, framing=model.framing
-    )
-    return model.encode_images(pixels.to(model.device))
+def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -> list[Tensor]:
+    """Encode RGB images ``[H, W, 3]`` as features ``[I, F]`` or ``[rows, columns, F]`` on the model's device.
+
+    Images of one size share a pass.
+    """
+    model, images = checkpoint.model, list(images)
+    sizes = [model.frame_size(*image.shape[:2]) for image in images]
+    features: dict[int, Tensor] = {}
+    for size in dict.fromkeys(sizes):
+        of_size = [number for number, other in enumerate(sizes) if other == size]
+        pixels = normalize_images(
+            [images[number] for number in of_size],
+            size=size,
+            normalization=checkpoint.normalization,
+            framing=model.framing,
+        )
+        features |= zip(of_size, model.encode_images(pixels.to(model.device)), strict=True)
+    return [features[number] for number in range(len(images))]
 
 
-def resize_frame(checkpoint: Checkpoint, frame: "Frame") -> "Frame":
-    """Return a frame with its image in the size and the framing of the model."""
-    model = checkpoint.model
-    return replace(frame, image=resize_image(frame.image, size=model.image_size, framing=model.framing))
+class FrameResizer:
+    """Brings the pictures of one video to the size and the framing of a model: that of the first picture."""
+
+    def __init__(self, model: VisionLanguageModel) -> None:
+        self._model = model
+        self._size: tuple[int, int] | None = None
+
+    def resize(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return an RGB image ``[H, W, 3]`` in this size."""
+        self._size = self._size or self._model.frame_size(*image.shape[:2])
+        return resize_image(image, size=self._size, framing=self._model.framing)
+
+    def resize_frame(self, frame: "Frame") -> "Frame":
+        """Return a frame with its image in this size."""
+        return replace(frame, image=self.resize(frame.image))
 
 
 def encode(checkpoint: Checkpoint, frames: Iterable["Frame"], *, batch_size: int = 16) -> Generator[FrameFeatures]:
@@ -63,7 +86,7 @@ def encode(checkpoint: Checkpoint, frames: Iterable["Frame"], *, batch_size: int
 
 def _encode_batches(checkpoint: Checkpoint, frames: Iterable["Frame"], batch_size: int) -> Iterator[FrameFeatures]:
     """Encode in batches; each image is resized right after decoding, to hold no batch of full-size images."""
-    source = (resize_frame(checkpoint, frame) for frame in frames)
+    source = map(FrameResizer(checkpoint.model).resize_frame, frames)
     while batch := list(islice(source, batch_size)):
         features = encode_images(checkpoint, [frame.image for frame in batch])
         for frame, feature in zip(batch, features, strict=True):

@@ -4,6 +4,7 @@
 conversation, and so are not called.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,10 +12,9 @@ from typing import Any, Final
 from torch import Tensor
 
 from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.hub.layout import ANY_SIZE
 from stepscope.engine.model.preprocessing import Framing
 
-FRAME_PIXELS: Final = 224 * 224
-"""Pixels of a frame for a model that takes images of any size."""
 _FAKE: Final = "<fake_token_around_image>"
 _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
     "idefics3": (f"{_FAKE}<global-img>", _FAKE),
@@ -22,16 +22,14 @@ _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
     "internvl": ("<img>", "</img>"),
 }
 """Texts that a processor writes before and after the tokens of one image, beyond the chat template."""
-_FRAMINGS: Final[Mapping[str, Framing]] = {"llava": "crop", "qwen2_vl": "pad", "qwen2_5_vl": "pad", "qwen3_vl": "pad"}
-MODEL_TYPES: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "internvl", "idefics3", "smolvlm")
+MODEL_TYPES: Final = (*ANY_SIZE, "llava", "llava_onevision", "internvl", "idefics3", "smolvlm")
 """Types of models that are streamed."""
 _RECURRENT: Final = "it keeps a recurrent state, which cannot be cropped"
 _REFUSED: Final[Mapping[str, str]] = {
     "gemma3": "the tokens of an image see one another in both directions",
     "qwen3_5": _RECURRENT,
     "lfm2_vl": _RECURRENT,
-    "llava_next": "it cuts an image into tiles",
-    "llava_onevision": "it cuts an image into tiles",
+    "llava_next": "it cuts an image into tiles, and has no other form for a frame of a video",
 }
 
 
@@ -40,39 +38,70 @@ class FrameFormat:
     """How frames become the inputs of a vision tower."""
 
     model_type: str
-    side: int
-    """Side of the square image, in pixels."""
-    framing: Framing
+    side: int = 0
+    """Side of the square image, in pixels; 0 for a model that takes images of any size."""
+    framing: Framing = "stretch"
+    pixels: int = 0
+    """Most pixels of an image of any size."""
     patch: int = 0
     """Side of a patch, for a tower that takes a list of patches; 0 for one that takes images."""
     merge: int = 1
     """Patches per side that become one token."""
     num_pictures: int = 1
     """Pictures of a patch: a tower for videos gets the frame twice."""
+    is_video: bool = False
+    """Whether a frame is given as a video of one picture, for a model that cuts an image into tiles."""
     opening: str = ""
     """Text that the processor writes before the image."""
     closing: str = ""
     """Text that the processor writes after the image."""
 
     @property
-    def grid(self) -> int | None:
-        """Tokens per side of a model whose positions are a grid; None for one that counts tokens."""
-        return self.side // (self.patch * self.merge) if self.patch else None
+    def block(self) -> int:
+        """Side of a token of an image of any size, in pixels."""
+        return self.patch * self.merge
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of an image of any size; 0 for a model with one size."""
+        return 0 if self.side else self.pixels // self.block**2
+
+    def fit(self, height: int, width: int) -> tuple[int, int]:
+        """Return the rows and columns of pixels to which a picture is resized.
+
+        A picture keeps its aspect as far as multiples of ``block`` permit, and is never enlarged beyond the next one.
+        Example: 720 x 1280 becomes 168 x 280 for 50,176 pixels and blocks of 28.
+
+        **Source**: ``smart_resize`` of Qwen2-VL's image processor, without its minimum, and never above the budget.
+        """
+        if self.side:
+            return self.side, self.side
+        block, most = self.block, self.max_tokens
+        rows, columns = (max(1, round(side / block)) for side in (height, width))
+        if rows * columns > most:
+            scale = math.sqrt(self.pixels / (height * width)) / block
+            rows, columns = (max(1, math.floor(side * scale)) for side in (height, width))
+            rows, columns = min(rows, most), min(columns, most)  # beside a side of one block
+        return rows * block, columns * block
 
     def prepare(self, pixels: Tensor) -> dict[str, Tensor]:
-        """Return the arguments of ``get_image_features`` for normalised images ``[B, 3, side, side]``.
+        """Return the arguments of ``get_image_features`` for normalised images ``[B, 3, H, W]``.
 
-        Patches are ordered by blocks of ``merge`` x ``merge``, ``[B * n * n, 3 * num_pictures * patch * patch]`` for
-        ``n`` patches per side.
+        Those of a frame as a video are for ``get_video_features``.
+
+        Patches are ordered by blocks of ``merge`` x ``merge``, ``[B * rows * columns, 3 * num_pictures * patch *
+        patch]``.
         """
+        if self.is_video:
+            return {"pixel_values_videos": pixels[:, None]}
         if not self.patch:
             return {"pixel_values": pixels}
-        count, blocks = self.side // self.patch, self.side // self.patch // self.merge
-        size = (blocks, self.merge, self.patch)
-        patches = pixels.unflatten(3, size).unflatten(2, size)  # [B, 3, gh, mh, ph, gw, mw, pw]
+        rows, columns = (side // self.patch for side in pixels.shape[2:])
+        per_row, per_column = ((count // self.merge, self.merge, self.patch) for count in (columns, rows))
+        patches = pixels.unflatten(3, per_row).unflatten(2, per_column)  # [B, 3, gh, mh, ph, gw, mw, pw]
         patches = patches.permute(0, 2, 5, 3, 6, 1, 4, 7)  # [B, gh, gw, mh, mw, 3, ph, pw]
         patches = patches.unsqueeze(6).expand(-1, -1, -1, -1, -1, -1, self.num_pictures, -1, -1)
-        grid = pixels.new_tensor([[1, count, count]]).long().expand(len(pixels), 3)
+        grid = pixels.new_tensor([[1, rows, columns]]).long().expand(len(pixels), 3)
         return {"pixel_values": patches.flatten(5).flatten(0, 4), "image_grid_thw": grid}
 
 
@@ -86,22 +115,34 @@ def check_type(kind: object) -> None:
         )
 
 
-def read_format(config: Any) -> FrameFormat:
-    """Return the format of a model's configuration, whose type is one of ``MODEL_TYPES``."""
+def read_format(config: Any, frame_pixels: int | None) -> FrameFormat:
+    """Return the format of a model's configuration, whose type is one of ``MODEL_TYPES``.
+
+    ``frame_pixels`` are the most pixels of an image of any size; None for a model with one size. Raises
+    ``CheckpointError`` if they are too few for a token.
+    """
     kind = str(config.model_type)
     vision = config.vision_config
-    opening, closing = _WRITTEN.get(kind, ("", ""))
-    framing = _FRAMINGS.get(kind, "stretch")
-    if framing != "pad":
-        size = vision.image_size
-        side = size if isinstance(size, int) else size[0]
-        return FrameFormat(model_type=kind, side=side, framing=framing, opening=opening, closing=closing)
-    block = vision.patch_size * vision.spatial_merge_size
-    return FrameFormat(
+    if frame_pixels is None:
+        opening, closing = _WRITTEN.get(kind, ("", ""))
+        side = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
+        return FrameFormat(
+            model_type=kind,
+            side=side,
+            framing="crop" if kind == "llava" else "stretch",
+            is_video=kind == "llava_onevision",
+            opening=opening,
+            closing=closing,
+        )
+    frame_format = FrameFormat(
         model_type=kind,
-        side=max(1, int(FRAME_PIXELS**0.5) // block) * block,
-        framing=framing,
+        pixels=frame_pixels,
         patch=vision.patch_size,
         merge=vision.spatial_merge_size,
         num_pictures=vision.temporal_patch_size,
     )
+    if not frame_format.max_tokens:
+        raise CheckpointError(
+            f"--frame-pixels must be at least {frame_format.block**2}, a token of this model; got {frame_format.pixels}"
+        )
+    return frame_format

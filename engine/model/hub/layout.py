@@ -8,6 +8,10 @@ from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, read_object, read_text
 from stepscope.engine.model.files.heads_file import HEADS_FILE
 
+ANY_SIZE: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+"""Types of models that take images of any size."""
+DEFAULT_PIXELS: Final = 224 * 224
+"""Most pixels of a frame for such a model, unless ``--frame-pixels`` sets them."""
 _UNTRAINED_POLICY: Final = "answer"
 """The decision policy of a model without heads."""
 TRAINING_FILE: Final = "stepscope.json"

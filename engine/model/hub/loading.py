@@ -1,30 +1,46 @@
 """Loads an image-text model of the hub from its folder, in safetensors only and without code of the folder."""
 
 from pathlib import Path
+from typing import Final
 
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText
 
+from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.files.quantization import quantization_options
 from stepscope.engine.model.files.smolvlm_files import load_tokenizer
 from stepscope.engine.model.hub.images import check_type, read_format
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 
+_VISION: Final = ("visual", "vision_tower", "vision_model", "multi_modal_projector", "connector")
+_UNQUANTIZED: Final = (*(f"model.{name}" for name in _VISION), "lm_head")
+"""Modules that keep their numbers under ``--quantize``: all but the text model."""
 
-def load_hub_model(folder: Path, dtype: torch.dtype, *, adapter: Path | None = None) -> tuple[HubModel, HubPrompt]:
-    """Load a model, with an adapter merged into its weights, and its prompt.
 
-    Raises ``CheckpointError`` with one line for a part that cannot be used.
+def load_hub_model(
+    folder: Path,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    quantize: Quantization,
+    frame_pixels: int | None,
+    adapter: Path | None = None,
+) -> tuple[HubModel, HubPrompt]:
+    """Load a model to a device, with an adapter merged into its weights, and its prompt.
+
+    Frames have at most ``frame_pixels``. Raises ``CheckpointError`` with one line for a part that cannot be used.
     """
+    options = quantization_options(quantize, dtype, device, skip=_UNQUANTIZED)
     check_type(read_object(folder / "config.json").get("model_type"))
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers raises many types of exception for an invalid config
         raise CheckpointError(f"{folder} has no configuration that can be read: {first_line(error)}") from error
-    frame_format = read_format(config)
+    frame_format = read_format(config, frame_pixels)
     text = config.get_text_config()
     windowed = sorted({*(getattr(text, "layer_types", None) or ())} - {"full_attention"})
     if windowed:
@@ -32,11 +48,12 @@ def load_hub_model(folder: Path, dtype: torch.dtype, *, adapter: Path | None = N
             f"{folder}: its decoder has layers of {', '.join(windowed)}, whose states cannot be cropped; choose a "
             "model whose layers all keep keys and values"
         )
-    prompt = HubPrompt(load_tokenizer(folder), image_id=config.image_token_id, frame_format=frame_format)
+    image_id = config.video_token_id if frame_format.is_video else config.image_token_id
+    prompt = HubPrompt(load_tokenizer(folder), image_id=image_id, frame_format=frame_format)
     try:
         with LOAD_LOCK:
             vlm, report = AutoModelForImageTextToText.from_pretrained(
-                folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
+                folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
             )
     except Exception as error:
         raise CheckpointError(f"{folder} cannot be loaded: {first_line(error)}") from error
@@ -47,5 +64,8 @@ def load_hub_model(folder: Path, dtype: torch.dtype, *, adapter: Path | None = N
         from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
 
         vlm = merge_adapter(vlm, adapter)
-    model = HubModel(vlm.eval(), frame_format=frame_format, opening=prompt.opening, closing=prompt.closing)
+    vlm = vlm.eval().requires_grad_(requires_grad=False)
+    if not options:
+        vlm.to(device)  # a quantised model is on its device, and must not be moved
+    model = HubModel(vlm, frame_format=frame_format, opening=prompt.opening, closing=prompt.closing)
     return model, prompt

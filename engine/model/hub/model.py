@@ -1,8 +1,9 @@
 """An image-text model of transformers: tensors in, tensors out.
 
-Sizes: ``B`` images, ``I`` image tokens per frame, ``D`` text width, ``L`` tokens. A model whose tower also feeds its
-first ``n`` decoder layers has features and inputs of ``F = (1 + n) * D``: the embeddings, then the part of each layer,
-which is 0 at other tokens.
+Sizes: ``B`` images, ``I`` image tokens per frame, ``D`` text width, ``L`` tokens. Images of any size have features
+``[rows, columns, F]``, with a position for each row and column; all others ``[I, F]``. A model whose tower also feeds
+its first ``n`` decoder layers has features and inputs of ``F = (1 + n) * D``: the embeddings, then the part of each
+layer, which is 0 at other tokens.
 """
 
 from collections.abc import Sequence
@@ -43,21 +44,31 @@ class HubModel(VisionLanguageModel):
         self.hidden_size, self.num_layers = text.hidden_size, text.num_hidden_layers
         self.max_context = text.max_position_embeddings
         self.image_size, self.framing = frame_format.side, frame_format.framing
-        self.grid = frame_format.grid
+        self.has_grid = not frame_format.side
         with torch.inference_mode():
-            features = self.encode_images(torch.zeros(1, 3, self.image_size, self.image_size, device=self.device))
-        self.features_per_frame, self.feature_dim = features.shape[1:]
+            one = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]
+        self.feature_dim = one.shape[-1]
         self.num_deep = self.feature_dim // self.hidden_size - 1
+        self._num_around = len(self._opening) + len(self._closing)
+        self._num_image_tokens = frame_format.max_tokens or len(one)
 
     @property
     def tokens_per_frame(self) -> int:
-        """Tokens before, of and after an image."""
-        return len(self._opening) + self.features_per_frame + len(self._closing)
+        """Most tokens before, of and after an image."""
+        return self._num_around + self._num_image_tokens
 
     @property
-    def feature_shape(self) -> tuple[int, int]:
-        """Shape ``[I, F]`` of the features of a frame."""
-        return self.features_per_frame, self.feature_dim
+    def feature_shape(self) -> tuple[int | None, ...]:
+        """Shape of the features of a frame; ``[rows, columns, F]`` with None for what a video decides."""
+        return (None, None, self.feature_dim) if self.has_grid else (self._num_image_tokens, self.feature_dim)
+
+    def count_tokens(self, features: Tensor) -> int:
+        """Return the tokens before, of and after an image with these features."""
+        return self._num_around + features.shape[:-1].numel()
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        """Return the rows and columns of pixels of a frame; see ``FrameFormat.fit``."""
+        return self.frame_format.fit(height, width)
 
     @property
     def frame_tokens(self) -> str:
@@ -78,20 +89,25 @@ class HubModel(VisionLanguageModel):
         return lm_head
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
-        """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]``."""
+        """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]`` or ``[B, rows, columns, F]``."""
         body = self.vlm.model
         if self.frame_format.model_type in ("idefics3", "smolvlm"):
             # ``get_image_features`` drops images whose normalised pixels are all 0
             patches = body.vision_model(pixel_values=pixel_values.to(self.dtype)).last_hidden_state
             connected: Tensor = body.connector(patches)
             return connected
-        found = body.get_image_features(**self.frame_format.prepare(pixel_values.to(self.dtype)))
+        inputs = self.frame_format.prepare(pixel_values.to(self.dtype))
+        read = body.get_video_features if self.frame_format.is_video else body.get_image_features
+        found = read(**inputs)
         deep = getattr(found, "deepstack_features", None) or []
         levels = [torch.stack(list(images)) for images in (found.pooler_output, *deep)]
-        return torch.cat(levels, dim=-1)
+        features = torch.cat(levels, dim=-1)
+        columns = pixel_values.shape[3] // self.frame_format.block if self.has_grid else 0
+        return features.unflatten(1, (-1, columns)) if columns else features
 
     def embed_frames(self, features: Tensor) -> Tensor:
-        """Return the inputs ``[B, tokens_per_frame, F]`` of frames with features ``[B, I, F]``."""
+        """Return the inputs ``[B, L, F]`` of frames with features ``[B, I, F]`` or ``[B, rows, columns, F]``."""
+        features = features.flatten(1, -2)
         around = [
             self.embed_tokens(torch.tensor(ids, device=self.device, dtype=torch.long)).expand(len(features), -1, -1)
             for ids in (self._opening, self._closing)
@@ -109,32 +125,36 @@ class HubModel(VisionLanguageModel):
     def place(self, pieces: Sequence[Any], start: int) -> tuple[Tensor, list[int]] | None:
         """Return the positions ``[3, L]`` of pieces from ``start`` on, and the position after each token.
 
-        A text token has the position ``p`` on all axes. The image of ``g`` x ``g`` tokens has ``(p, p + row,
-        p + column)``, and the next token ``p + g``. Tokens within an image have no position after them.
+        A text token has the position ``p`` on all axes. The image of ``h`` x ``w`` tokens has ``(p, p + row,
+        p + column)``, and the next token ``p + max(h, w)``. Within an image, the position after a token is ``p``.
 
-        Example: ``7, image of 2 x 2, 8`` from 5 on has the rows ``[5, 6 6 6 6, 8]``, ``[5, 6 6 7 7, 8]`` and
-        ``[5, 6 7 6 7, 8]``.
+        Example: ``7, image of 2 x 3, 8`` from 5 on has the rows ``[5, 6 6 6 6 6 6, 9]``, ``[5, 6 6 6 7 7 7, 9]`` and
+        ``[5, 6 7 8 6 7 8, 9]``.
 
         **Source**: ``get_rope_index`` of Qwen2-VL in transformers.
         """
-        if self.grid is None:
+        if not self.has_grid:
             return None
         parts, ends, at = list[Tensor](), list[int](), start
-        line = torch.arange(self.grid)
-        image = torch.stack(
-            [torch.zeros(self.grid**2).long(), line.repeat_interleave(self.grid), line.repeat(self.grid)]
-        )
+
+        def add_text(count: int) -> None:
+            nonlocal at
+            parts.append((torch.arange(count) + at).expand(3, -1))
+            ends.extend(range(at + 1, at + count + 1))
+            at += count
+
         for piece in pieces:
-            before, after = (0, 1) if isinstance(piece, int) else (len(self._opening), len(self._closing))
-            for count, is_image in ((before, False), (1, True), (after, False)):
-                if is_image and not isinstance(piece, int):
-                    parts.append(image + at)
-                    at += self.grid
-                    ends += [at] * self.features_per_frame
-                elif not is_image:
-                    parts.append((torch.arange(count) + at).expand(3, -1))
-                    ends += range(at + 1, at + count + 1)
-                    at += count
+            if isinstance(piece, int):
+                add_text(1)
+                continue
+            add_text(len(self._opening))
+            rows, columns = piece.shape[:2]
+            image = torch.cartesian_prod(torch.zeros(1).long(), torch.arange(rows), torch.arange(columns)).T
+            parts.append(image + at)
+            ends += [at] * (rows * columns - 1)  # so that a cut through an image moves none of its tokens too far
+            at += max(rows, columns)
+            ends.append(at)
+            add_text(len(self._closing))
         return torch.cat(parts, dim=1).to(self.device), ends
 
     def forward(self, inputs: Tensor, cache: KVCache | None = None, positions: Tensor | None = None) -> Tensor:

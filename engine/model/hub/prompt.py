@@ -37,6 +37,7 @@ class HubPrompt:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, image_id: int, frame_format: FrameFormat) -> None:
         self.tokenizer, self.image_id = tokenizer, image_id
+        self._content = "video" if frame_format.is_video else "image"
         image = str(tokenizer.convert_ids_to_tokens(image_id))
         one, two = self._render(1), self._render(2)
         before, self._user_end = self._cut(one, _ASKED)
@@ -53,7 +54,8 @@ class HubPrompt:
         self._before_system, self._after_system = system, user_opening
         self.opening = self._ids(text_before + frame_format.opening)
         self.closing = self._ids(frame_format.closing + text_after)
-        self.response_opening = self._ids(reply_opening)
+        self.response_opening = self._ids(reply_opening.rstrip(" "))
+        self._space = reply_opening[len(reply_opening.rstrip(" ")) :]
         end = self._ids(reply_end.removesuffix(text_before) if text_before else reply_end)
         if not end or not self.response_opening:
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
@@ -77,27 +79,35 @@ class HubPrompt:
     ) -> tuple[int, ...]:
         """Return the ids of the system prompt, and of the opening of the first message."""
         text = schema_text(goal=goal, steps=steps, state=state, summary=summary, instructions=instructions)
-        return (*self._ids(self._before_system), *self.words(text), *self._ids(self._after_system))
+        return self.system(text)
+
+    def system(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a system prompt with this text, and of the opening of the first message."""
+        return (*self._ids(self._before_system), *self._plain(text), *self._ids(self._after_system))
 
     def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
         """Return the ids of texts of the user, which precede an image within a message."""
-        return tuple(token for text in texts for token in self.words(f"{text}\n"))
+        return tuple(token for text in texts for token in self._plain(f"{text}\n"))
 
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
-        return (*self.words(text), *self.response_opening)
+        return (*self._plain(text), *self.response_opening)
 
     def state(self, text: str) -> tuple[int, ...]:
         """Return the ids of a state's text, in which special tokens count."""
         return self._ids(text)
 
     def words(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text; special tokens in it are split into ordinary ones."""
-        return encode_text(self.tokenizer, text, split_special_tokens=True)
+        """Return the ids of a reply, with the space that a template such as ``Assistant: Good.`` writes before it."""
+        return self._plain(self._space + text)
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of generated ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+
+    def _plain(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text; special tokens in it are split into ordinary ones."""
+        return encode_text(self.tokenizer, text, split_special_tokens=True)
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return encode_text(self.tokenizer, text)
@@ -106,7 +116,7 @@ class HubPrompt:
         """Render a message of images and a text; if ``is_whole``, with a reply and a message after it."""
 
         def say(role: str, text: str, images: int = 0) -> dict[str, Any]:
-            return {"role": role, "content": [{"type": "image"}] * images + [{"type": "text", "text": text}]}
+            return {"role": role, "content": [{"type": self._content}] * images + [{"type": "text", "text": text}]}
 
         messages = [say("system", _SYSTEM), say("user", _ASKED, num_images)]
         if is_whole:

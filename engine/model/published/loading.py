@@ -4,7 +4,6 @@
 scaling and of quantised layers. Adapters are read from safetensors here, and every tensor must have its place.
 """
 
-import importlib.util
 import re
 import warnings
 from collections.abc import Mapping
@@ -16,7 +15,6 @@ from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dic
 from torch import Tensor, nn
 from transformers import (
     AutoTokenizer,
-    BitsAndBytesConfig,
     LlamaConfig,
     LlamaForCausalLM,
     SiglipVisionConfig,
@@ -27,6 +25,7 @@ from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, ADAPTER_FILE, open_tensors, read_object
 from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.files.quantization import quantization_options
 from stepscope.engine.model.published.layout import HEAD, VIDEOLLM_ONLINE, Layout
 from stepscope.engine.model.published.model import LlamaAssistant
 from stepscope.engine.model.published.prompts import ProAssistPrompt, VideoLLMOnlinePrompt
@@ -45,16 +44,15 @@ def load_assistant(
     layout: Layout, *, dtype: torch.dtype, device: torch.device, quantize: Quantization = "none"
 ) -> LlamaAssistant:
     """Load the model of a checkpoint to a device. Raises ``CheckpointError`` for parts that do not fit together."""
-    if quantize != "none" and importlib.util.find_spec("bitsandbytes") is None:
-        raise CheckpointError(f"--quantize {quantize} needs bitsandbytes; install it with pip install bitsandbytes")
+    options = quantization_options(quantize, dtype, device)
     tower = _load_tower(layout, dtype)
-    llama = _load_base(layout, dtype, device, quantize)
+    llama = _load_base(layout, dtype, options)
     tensors = [_read_adapter(folder) for folder in layout.adapters]
     _check_widths(layout, tensors[-1], llama.config, tower)
     llama.add_module(layout.family.connector, make_connector(tower.config.hidden_size, llama.config.hidden_size, dtype))
     if layout.head_type is not None:
         llama.add_module(HEAD, _make_head(llama.config.hidden_size, layout.head_type))
-    if quantize == "none":
+    if not options:
         llama.to(device)
     for folder, adapter in zip(layout.adapters, tensors, strict=True):
         llama = _merge(llama, folder, adapter)
@@ -81,13 +79,7 @@ def load_prompt(layout: Layout) -> VideoLLMOnlinePrompt | ProAssistPrompt:
     return ProAssistPrompt(tokenizer)
 
 
-def _load_base(layout: Layout, dtype: torch.dtype, device: torch.device, quantize: Quantization) -> LlamaForCausalLM:
-    options: dict[str, Any] = {}
-    if quantize != "none":
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_8bit=quantize == "8bit", load_in_4bit=quantize == "4bit", bnb_4bit_compute_dtype=dtype
-        )
-        options["device_map"] = {"": device}
+def _load_base(layout: Layout, dtype: torch.dtype, options: Mapping[str, Any]) -> LlamaForCausalLM:
     kind = read_object(layout.base / "config.json").get("model_type")
     if kind != "llama":
         raise CheckpointError(f"the base model {layout.base} is a {kind} model; {layout.family.name} needs a Llama")

@@ -114,4 +114,5 @@ def load_checkpoint(worker_config: WorkerConfig, spec: WorkerSpec) -> Checkpoint
         device=spec.device,
         heads=worker_config.heads,
         quantize=worker_config.quantize,
+        frame_pixels=worker_config.frame_pixels,
     )

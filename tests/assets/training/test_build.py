@@ -137,7 +137,7 @@ def test_an_aligned_connector_shows_the_noun_that_is_held(tokenizer: PreTrainedT
 
 def test_the_mean_before_the_connector_projects_to_the_pooled_feature() -> None:
     model = build_tiny(train_tokenizer(["a"]), seed=0)
-    images = normalize_images(draw_examples(0)["images"][:3], size=96, normalization=Normalization())
+    images = normalize_images(draw_examples(0)["images"][:3], size=(96, 96), normalization=Normalization())
     with torch.no_grad():
         means, _ = shuffled_mean(model, images)
         assert torch.allclose(project(model, means)[:, None], model.encode_images(images), atol=1e-4)

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from stepscope.engine.chat.prefix_store import Lease, PrefixStore, count_common
-from stepscope.engine.chat.prompts import ContextPiece
+from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 
-PICTURE_TOKENS = 3
 BYTES_PER_TOKEN = 10
-PIECES = st.one_of(st.integers(1, 3), st.sampled_from(("aa", "bb")))
+PIECES = st.one_of(st.integers(1, 3), st.sampled_from(("3-aa", "3-bb")))
 
 
 @dataclass
@@ -43,13 +42,12 @@ class RecordingCache:
 
 
 def expand(pieces: tuple[ContextPiece, ...]) -> list[ContextPiece]:
-    return [piece for piece in pieces for _ in range(PICTURE_TOKENS if isinstance(piece, str) else 1)]
+    return [piece for piece in pieces for _ in range(count_tokens((piece,)))]
 
 
 def make_store(*, budget_tokens: int = 1000, host_tokens: int = 0) -> PrefixStore[RecordingCache]:
     return PrefixStore(
         RecordingCache,
-        tokens_per_picture=PICTURE_TOKENS,
         budget_bytes=BYTES_PER_TOKEN * budget_tokens,
         host_budget_bytes=BYTES_PER_TOKEN * host_tokens,
         device="gpu",
@@ -67,8 +65,8 @@ def serve(store: PrefixStore[RecordingCache], prompt: tuple[ContextPiece, ...]) 
 
 def test_a_longer_prompt_reuses_all_of_the_shorter_one() -> None:
     store = make_store()
-    assert serve(store, (1, "aa", 2)).num_cached == 0
-    assert serve(store, (1, "aa", 2, 3)).num_cached == 5  # 1 + 3 tokens of the picture + 1
+    assert serve(store, (1, "3-aa", 2)).num_cached == 0
+    assert serve(store, (1, "3-aa", 2, 3)).num_cached == 5  # 1 + 3 tokens of the picture + 1
     assert store.stats.num_entries == 1
 
 
@@ -80,8 +78,8 @@ def test_the_last_piece_is_always_fed() -> None:
 
 def test_equal_ids_with_other_pictures_share_nothing_after_the_first_picture() -> None:
     store = make_store()
-    serve(store, (1, "aa", 2, 3))
-    assert serve(store, (1, "bb", 2, 3)).num_cached == 1
+    serve(store, (1, "3-aa", 2, 3))
+    assert serve(store, (1, "3-bb", 2, 3)).num_cached == 1
 
 
 def test_both_branches_of_an_edit_stay_while_there_is_room() -> None:

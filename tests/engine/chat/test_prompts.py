@@ -8,7 +8,14 @@ from typing import Any, get_args
 
 import pytest
 
-from stepscope.engine.chat.prompts import ChatTurn, ContextPiece, Conversation, render_conversation, render_run
+from stepscope.engine.chat.prompts import (
+    ChatTurn,
+    ContextPiece,
+    Conversation,
+    count_tokens,
+    render_conversation,
+    render_run,
+)
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.control.controller import StreamController
 from stepscope.engine.control.requests import Answer, EvictRequest, ForwardRequest, FrameTimesRequest, Image
@@ -19,6 +26,7 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
 from tests.support.streams.fakes import EOS, RESPONSE, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
+from tests.support.streams.hub import write_hub
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import TASK, settings
 
@@ -29,6 +37,7 @@ FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
     "smolvlm": lambda folder: tiny_checkpoint(folder, pooling="none", is_terse=True),
     "videollm-online": lambda folder: load_model(write_online(folder, terse=True), device="cpu"),
     "proassist": lambda folder: load_model(write_proassist(folder, grid=2, terse=True), device="cpu"),
+    "qwen2_5_vl": lambda folder: load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"),
 }
 
 
@@ -45,25 +54,26 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("strategy", get_args(ContextStrategy))
 def test_the_rendered_context_is_the_one_of_the_stream(checkpoint: Checkpoint, strategy: ContextStrategy) -> None:
-    size = checkpoint.model.tokens_per_frame
+    size = checkpoint.model.count_tokens(next(random_frames(checkpoint, 1)).features)
     config = replace(settings(checkpoint), context_strategy=strategy, kept_tokens=25 + size, max_summary_tokens=3)
-    if strategy in ("none", "summarize-and-drop"):
-        config = replace(config, max_seq_len=4000 if strategy == "none" else config.max_seq_len + 40)
+    room = {"none": 4000, "summarize-and-drop": 40, "drop-middle": 20}.get(strategy, 0)
+    config = replace(config, max_seq_len=config.max_seq_len + room)
     outputs: list[FrameOutput] = []
-    for output, context in stream_contexts(checkpoint, config.frame_by_frame()):
+    for output, context in stream_contexts(checkpoint, config.frame_by_frame(), size):
         outputs.append(output)
-        pieces = render_run(
-            checkpoint.prompt, TASK, outputs, config=config, tokens_per_frame=size, digests=list(map(str, range(40)))
-        )
-        rendered = [token for piece in pieces for token in [piece] * (size if isinstance(piece, str) else 1)]
+        names = [f"{size}-{number}" for number in range(40)]
+        pieces = render_run(checkpoint.prompt, TASK, outputs, config=config, pictures=names)
+        rendered = [token for piece in pieces for token in [piece] * count_tokens((piece,))]
         assert rendered == [token for token in context if isinstance(token, int) or context.count(token) == size]
     assert any(output.refreshed for output in outputs) == (strategy != "none")
     assert sum(output.response is not None for output in outputs) > 4
 
 
-def stream_contexts(checkpoint: Checkpoint, config: StreamConfig) -> Iterator[tuple[FrameOutput, list[ContextPiece]]]:
+def stream_contexts(
+    checkpoint: Checkpoint, config: StreamConfig, size: int
+) -> Iterator[tuple[FrameOutput, list[ContextPiece]]]:
     """Yield each output with the tokens of the KV cache and those that wait; a picture is its frame at each token."""
-    codec, size = checkpoint.prompt, checkpoint.model.tokens_per_frame
+    codec = checkpoint.prompt
     controller = StreamController(TASK, config=config, codec=codec, tokens_per_frame=size)
     spec = make_readout_spec(checkpoint, config)
     runner = Runner(checkpoint.model, config, features=list(random_frames(checkpoint, 40)), readout_spec=spec)
@@ -78,7 +88,7 @@ def stream_contexts(checkpoint: Checkpoint, config: StreamConfig) -> Iterator[tu
         if isinstance(request, ForwardRequest):
             del cached[request.num_cached :]
             for piece in request.inputs:
-                cached.extend([str(piece.frame_index)] * size if isinstance(piece, Image) else [piece])
+                cached.extend([f"{size}-{piece.frame_index}"] * size if isinstance(piece, Image) else [piece])
             return forward_batch([runner], [runner.gather_inputs(request.inputs)], [request], graph_runner=None)[0]
         return None
 
@@ -95,7 +105,7 @@ def test_a_video_that_lost_frames_is_refused() -> None:
     controller = StreamController(Task(), config=StreamConfig(), codec=CODEC, tokens_per_frame=1)
     outputs = ScriptedRunner({}, num_frames=3).drive(controller.run())
     with pytest.raises(ValueError, match="only 2 frames"):
-        render_run(CODEC, Task(), outputs, config=StreamConfig(), tokens_per_frame=1, digests=["a", "b"])
+        render_run(CODEC, Task(), outputs, config=StreamConfig(), pictures=["1-a", "1-b"])
 
 
 def test_a_turn_is_question_pictures_answer() -> None:

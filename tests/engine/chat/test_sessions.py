@@ -19,13 +19,13 @@ from stepscope.engine.chat.pool import Ticket, WorkerPool
 from stepscope.engine.chat.prefix_store import Lease
 from stepscope.engine.chat.prompts import ContextPiece
 from stepscope.engine.control.requests import ForwardRequest, ForwardResult, Image
-from tests.engine.chat.test_prefix_store import PICTURE_TOKENS, RecordingCache, expand, make_store
+from tests.engine.chat.test_prefix_store import RecordingCache, expand, make_store
 from tests.support.streams.fakes import EOS, CharacterCodec
 
 MAX_NEW_TOKENS = 6
 MAX_PROMPT = 60
-VIDEOS = (("aa", "ab", "ac"), ("ba", "ab", "bc"))
-"""Digests of the frames of two videos with equal tokens and one equal frame."""
+VIDEOS = (("3-aa", "3-ab", "3-ac"), ("3-ba", "3-ab", "3-bc"))
+"""Names of the frames of two videos with equal tokens and one equal frame."""
 
 
 def next_token(context: list[ContextPiece]) -> int:
@@ -75,7 +75,6 @@ class HashWorker:
             store=self.store,
             codec=CharacterCodec(),
             make_runner=make_runner,
-            tokens_per_picture=PICTURE_TOKENS,
             max_new_tokens=MAX_NEW_TOKENS,
             is_stopped=lambda: session.is_stopped,
             prefill_tokens=7,

@@ -6,22 +6,27 @@ import pytest
 import torch
 
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled, Prefilling
-from stepscope.engine.chat.prompts import ContextPiece, Conversation, render_conversation, render_run
-from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, index_features
+from stepscope.engine.chat.prompts import ContextPiece, Conversation, count_tokens, render_conversation, render_run
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import ContextError, FeatureError
+from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.replay import Recording
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.hub import write_hub
 from tests.support.streams.streams import TASK
 
 NUM_FRAMES = 12
 MAX_TOKENS = 12
 
 
-@pytest.fixture(scope="module", params=["mean", pytest.param("none", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["mean", pytest.param("none", marks=pytest.mark.slow), "qwen2_5_vl"])
 def checkpoint(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("chat"), pooling=request.param)
+    folder = tmp_path_factory.mktemp("chat")
+    if request.param == "qwen2_5_vl":
+        return load_model(write_hub(folder, request.param), device="cpu")
+    return tiny_checkpoint(folder, pooling=request.param)
 
 
 class Talk:
@@ -29,17 +34,16 @@ class Talk:
 
     def __init__(self, checkpoint: Checkpoint, *, seed: int = 0, worker: ChatWorker | None = None) -> None:
         self.frames = list(random_frames(checkpoint, NUM_FRAMES, seed=seed))
-        self.config = StreamConfig(max_new_tokens=6, speak_threshold=0.5, update_threshold=0.7)
+        self.config = checkpoint.fit_config(StreamConfig(max_new_tokens=6, speak_threshold=0.5, update_threshold=0.7))
         self.recording = Recording(checkpoint, self.frames, task=TASK, config=self.config)
         list(self.recording.run())
         self.checkpoint, self.worker = checkpoint, worker or ChatWorker(checkpoint)
-        self.digests, self.features = index_features(self.frames)
+        self.names, self.features = name_frames(checkpoint.model, self.frames)
 
     def prompt(self, talk: Conversation, *, frame: int = NUM_FRAMES - 1) -> ChatPrompt:
         codec = self.checkpoint.prompt
         outputs = self.recording.outputs[: frame + 1]
-        size, config = self.checkpoint.model.tokens_per_frame, self.recording.config
-        base = render_run(codec, TASK, outputs, config=config, tokens_per_frame=size, digests=self.digests)
+        base = render_run(codec, TASK, outputs, config=self.recording.config, pictures=self.names)
         return ChatPrompt(pieces=render_conversation(codec, talk, base=base), features=self.features)
 
     def ask(self, talk: Conversation, *, frame: int = NUM_FRAMES - 1) -> tuple[Conversation, int]:
@@ -52,7 +56,7 @@ class Talk:
         assert isinstance(cold[-1], AnswerEnd)
         assert end.ids == cold[-1].ids
         assert prefilled.cached_tokens + prefilled.prefilled_tokens == prefilled.prompt_tokens
-        assert prefilled.prompt_tokens == self.worker.store.count_tokens(prompt.pieces)
+        assert prefilled.prompt_tokens == count_tokens(prompt.pieces)
         assert "".join(event.text for event in warm if isinstance(event, AnswerDelta)) == end.text
         self.worker.store.check()
         return talk.answered(end.text), prefilled.cached_tokens
@@ -60,13 +64,13 @@ class Talk:
 
 def test_append_edit_regenerate_and_branch_equal_a_cold_worker(checkpoint: Checkpoint) -> None:
     talk = Talk(checkpoint)
-    first, cached = talk.ask(Conversation().ask("What is next?", pictures=talk.digests[-1:]))
+    first, cached = talk.ask(Conversation().ask("What is next?", pictures=talk.names[-1:]))
     assert cached == 0
     second, cached = talk.ask(first.ask("And then?"))
     assert cached > 0
     for conversation in (second.regenerate(), second.edit(0, "Is it done?"), first.ask("Why?"), second.ask("So?")):
         _, cached = talk.ask(conversation)
-        assert cached > len(talk.digests)
+        assert cached > len(talk.names)
 
 
 def test_a_moved_playhead_and_other_thresholds_equal_a_cold_worker(checkpoint: Checkpoint) -> None:
@@ -91,7 +95,7 @@ def test_stop_then_continue_equals_a_cold_worker(checkpoint: Checkpoint) -> None
     assert end.is_stopped
     assert len(end.ids) == 3
     _, cached = talk.ask(question.answered(end.text).ask("And then?"))
-    assert cached >= talk.worker.store.count_tokens(talk.prompt(question).pieces)
+    assert cached >= count_tokens(talk.prompt(question).pieces)
 
 
 def test_eviction_and_return_equal_a_cold_worker(checkpoint: Checkpoint) -> None:
@@ -134,8 +138,8 @@ def test_a_client_that_leaves_restores_the_cache(checkpoint: Checkpoint, num_eve
 def test_a_failed_pass_restores_the_cache(checkpoint: Checkpoint) -> None:
     talk = Talk(checkpoint)
     first, _ = talk.ask(Conversation().ask("What is next?"))
-    prompt = talk.prompt(first.ask("And then?", pictures=("new",)))
-    wrong = ChatPrompt(pieces=prompt.pieces, features={**talk.features, "new": torch.zeros(1, 3)})
+    prompt = talk.prompt(first.ask("And then?", pictures=("1-new",)))
+    wrong = ChatPrompt(pieces=prompt.pieces, features={**talk.features, "1-new": torch.zeros(1, 3)})
     with pytest.raises(FeatureError, match="features"):
         list(talk.worker.answer(wrong))
     talk.worker.store.check()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.hub.images import MODEL_TYPES
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.engine.stream import StreamRequest
@@ -30,17 +32,20 @@ def load_source(folder: Path, policy: str) -> Checkpoint:
     return replace(load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"), trained_policy=policy)
 
 
+def load_hub(kind: str, folder: Path) -> Checkpoint:
+    return load_model(write_hub(folder, kind), device="cpu")
+
+
 FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
-    "smolvlm": tiny_checkpoint,
+    "heads": tiny_checkpoint,
     "online-10": lambda folder: load_model(write_online(folder, terse=True), device="cpu"),
     "online-1": lambda folder: load_model(write_online(folder, grid=0, terse=True, seed=6), device="cpu"),
     "proassist-1": lambda folder: load_model(write_proassist(folder, terse=True), device="cpu"),
     "proassist-5": lambda folder: load_model(write_proassist(folder, grid=2, adapters=2, terse=True), device="cpu"),
-    "hub-qwen2_5": lambda folder: load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"),
-    "hub-qwen3": lambda folder: load_model(write_hub(folder, "qwen3_vl"), device="cpu"),
     "hub-states": lambda folder: load_source(folder, "state-token"),
     "hub-reserved": lambda folder: load_source(folder, "reserved-text"),
     "proassist-head": lambda folder: load_model(write_proassist(folder, head="mlp", terse=True), device="cpu"),
+    **{kind: partial(load_hub, kind) for kind in MODEL_TYPES},
 }
 
 
@@ -48,7 +53,7 @@ FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
     scope="module",
     params=[
         pytest.param(
-            name, marks=[] if name in {"online-10", "proassist-5", "hub-qwen2_5", "hub-states"} else [pytest.mark.slow]
+            name, marks=[] if name in {"online-10", "proassist-5", "qwen2_5_vl", "hub-states"} else [pytest.mark.slow]
         )
         for name in FAMILIES
     ],

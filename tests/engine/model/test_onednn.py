@@ -38,7 +38,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 def encode_noise(checkpoint: Checkpoint, *, num_frames: int) -> torch.Tensor:
     images = np.random.default_rng(0).integers(0, 256, (num_frames, 40, 60, 3), dtype=np.uint8)
-    return encode_images(checkpoint, images)
+    return torch.stack(encode_images(checkpoint, images))
 
 
 @pytest.mark.parametrize("family", ["smolvlm", "siglip"])

@@ -91,12 +91,12 @@ def test_frames_are_pooled_from_the_tower_after_its_cls_token(tmp_path: Path) ->
 def test_a_wide_frame_is_padded_in_the_middle_or_cropped_in_the_middle() -> None:
     image = np.full((360, 640, 3), 200, np.uint8)
     image[:, :100] = image[:, -100:] = 0
-    padded = resize_image(image, size=384, framing="pad")
+    padded = resize_image(image, size=(384, 384), framing="pad")
     assert padded.shape == (384, 384, 3)
     assert padded[:84].max() == padded[300:].max() == 0
     assert padded[84:300, 100:284].min() == 200
-    assert resize_image(image, size=384, framing="crop")[:, 5:-5].min() == 200  # 384 of 683 columns: 107 cut on a side
-    assert resize_image(image, size=384, framing="stretch")[:, :55].max() == 0
+    assert resize_image(image, size=(384, 384), framing="crop")[:, 5:-5].min() == 200  # 107 of 683 columns
+    assert resize_image(image, size=(384, 384), framing="stretch")[:, :55].max() == 0
 
 
 def edit(path: Path, **values: Any) -> None:

@@ -63,7 +63,7 @@ def test_fewer_bits_are_refused_where_they_cannot_be_loaded(
 ) -> None:
     options = [command, str(split), "--config", str(config), "--device", "cpu:1", "--quantize", "4bit"]
     assert main([*options, "--out", str(tmp_path / "smolvlm")]) == 2
-    assert "--quantize 4bit is for Llama assistants; " in capsys.readouterr().err
+    assert "--quantize 4bit is for Llama assistants and image-text models; " in capsys.readouterr().err
     online = str(write_online(tmp_path / "online"))
     assert main([*options, "--out", str(tmp_path / "llama"), "--checkpoint", online]) != 0
     assert "--quantize 4bit needs bitsandbytes; install it with" in capsys.readouterr().err

@@ -30,7 +30,7 @@ _TOWER: Final[dict[str, Any]] = {
 _QWEN_TOWER: Final[dict[str, Any]] = {"depth": 3, "num_heads": 4, "patch_size": 14, "spatial_merge_size": 2}
 _IM: Final = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}{{ IMAGE }}{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
+    "{% if part['type'] in ('image', 'video') %}{{ IMAGE }}{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
     "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 _QWEN_TEMPLATE: Final = "{% set IMAGE = '<|vision_start|><|image_pad|><|vision_end|>' %}" + _IM
@@ -50,6 +50,7 @@ _SPECIAL: Final = (
     "<|image_pad|>",
     "<|video_pad|>",
     "<image>",
+    "<video>",
     "<img>",
     "</img>",
     "<IMG_CONTEXT>",
@@ -59,8 +60,13 @@ _SPECIAL: Final = (
     "yes",
     "no",
 )
-IMAGE_TOKENS: Final = {"internvl": "<IMG_CONTEXT>", "llava": "<image>", "idefics3": "<image>", "smolvlm": "<image>"}
-MODEL_TYPES: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "internvl", "idefics3", "smolvlm")
+IMAGE_TOKENS: Final = {
+    "internvl": "<IMG_CONTEXT>",
+    "llava": "<image>",
+    "llava_onevision": "<video>",
+    "idefics3": "<image>",
+    "smolvlm": "<image>",
+}
 
 
 def write_hub(folder: Path, model_type: str, *, seed: int = 0) -> Path:
@@ -133,6 +139,11 @@ def _config(model_type: str, ids: dict[str, int], *, vocab_size: int) -> dict[st
         text["model_type"] = "llama"
         tower = {**_TOWER, "model_type": "clip_vision_model", "image_size": 28, "projection_dim": 32}
         return {"text_config": text, "vision_config": tower, **image}
+    if model_type == "llava_onevision":
+        text["model_type"] = "qwen2"
+        tower = {**_TOWER, "model_type": "siglip_vision_model", "image_size": 70}
+        both = {"image_token_id": ids["<image>"], "video_token_id": ids["<video>"], "tie_word_embeddings": False}
+        return {"text_config": text, "vision_config": tower, "vision_feature_select_strategy": "full", **both}
     if model_type == "internvl":
         text["model_type"] = "qwen2"
         tower = {**_TOWER, "model_type": "internvl_vision", "image_size": [56, 56], "patch_size": [14, 14]}

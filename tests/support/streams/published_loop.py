@@ -25,7 +25,7 @@ NUM_FRAMES = 28
 def settings(checkpoint: Checkpoint, *, share: float = 0.3) -> StreamConfig:
     """Return settings with refreshes, at which about a share of the frames speaks where the probability decides."""
     prompt = checkpoint.prompt.schema(goal=TASK.goal, steps=STEPS, state={"S1": "in_progress", "S2": "not_started"})
-    room = len(prompt) + 60 + 10 * checkpoint.model.tokens_per_frame
+    room = len(prompt) + 60 + 10 * checkpoint.model.count_tokens(next(random_frames(checkpoint, 1)).features)
     config = StreamConfig(
         max_new_tokens=7,
         max_update_tokens=5,
@@ -39,7 +39,15 @@ def settings(checkpoint: Checkpoint, *, share: float = 0.3) -> StreamConfig:
     silent = Streamer(checkpoint, replace(config, speak_threshold=1)).run(random_frames(checkpoint, NUM_FRAMES), TASK)
     probs = sorted(output.speak_prob for output in silent if output.speak_prob < 1)
     rank = int(len(probs) * (1 - share))
-    return replace(config, speak_threshold=(probs[rank - 1] + probs[rank]) / 2)
+    low, threshold, high = 0.0, (probs[rank - 1] + probs[rank]) / 2, 1.0
+    while True:  # where speaking changes the probabilities that follow, the share is far off
+        config = replace(config, speak_threshold=threshold)
+        outputs = Streamer(checkpoint, config).run(random_frames(checkpoint, NUM_FRAMES), TASK)
+        num_spoken = sum(output.response is not None for output in outputs)
+        if share > 0.5 or 3 < num_spoken < NUM_FRAMES - 3:
+            return config
+        low, high = (threshold, high) if num_spoken > 3 else (low, threshold)
+        threshold = (low + high) / 2
 
 
 class PublishedLoop:

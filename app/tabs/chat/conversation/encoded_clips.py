@@ -13,7 +13,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.plan import StreamPlan, read_features
 from stepscope.app.core.run import Run
-from stepscope.engine.chat.worker import index_features
+from stepscope.engine.chat.worker import name_frames
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.plurals import format_count
 
@@ -26,10 +26,10 @@ FRAMES_PER_STEP = 16
 class EncodedClip:
     """The frames of a video, encoded."""
 
-    digests: tuple[str, ...]
-    """Content digest of each frame."""
+    names: tuple[str, ...]
+    """Name of the picture of each frame."""
     features: Mapping[str, Tensor]
-    """Embeddings by digest."""
+    """Embeddings by name."""
 
     @property
     def num_bytes(self) -> int:
@@ -59,7 +59,7 @@ class EncodedClips:
         key = (clip.video_id, clip.path, clip.start_s, run.config.fps)
         with self._lock:
             kept = self._kept.get(key)
-            if kept is not None and len(kept.digests) >= num_frames:
+            if kept is not None and len(kept.names) >= num_frames:
                 self._kept.move_to_end(key)
                 return kept
         if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
@@ -74,8 +74,8 @@ class EncodedClips:
                         yield len(frames)
         if len(frames) < num_frames:
             raise ValueError(f"the video has only {format_count(len(frames), 'frame')} now; the run has {num_frames}")
-        digests, features = index_features(frames)
-        encoded = EncodedClip(digests=digests, features=features)
+        names, features = name_frames(context.checkpoint.model, frames)
+        encoded = EncodedClip(names=names, features=features)
         self._keep(key, encoded)
         return encoded
 

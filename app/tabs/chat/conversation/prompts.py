@@ -22,15 +22,18 @@ from stepscope.engine.chat.prompts import render_conversation, render_run
 from stepscope.engine.chat.worker import ChatPrompt
 from stepscope.engine.io.files import open_file, strip_text
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.prompt import Prompt
 from stepscope.engine.plurals import format_count
 
+FreeCodec = Prompt | HubPrompt
+"""The prompt codecs of models that take any system prompt."""
 PromptSteps = Generator[str | ChatPrompt]
 """Yields progress messages, then the prompt."""
 DEFAULT_SYSTEM: Final = "You are a helpful assistant."
 MAX_SYSTEM_CHARS: Final = 20_000
 _SAME_TIME_S: Final = 1e-6
-NO_FREE_CONVERSATION: Final = "models of this family take no free conversation; load a SmolVLM2 checkpoint"
+NO_FREE_CONVERSATION: Final = "models of this family take no free conversation; load a SmolVLM2 or an image-text model"
 
 
 def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, live: LiveRun | None) -> PromptSteps:
@@ -52,14 +55,13 @@ def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, liv
             break
         yield f"Encoding the video: {num_frames} of {format_count(len(run.outputs), 'frame')}."
     if window.new is not None:
-        pictures = (encoded.digests[frame],)
+        pictures = (encoded.names[frame],)
         window.branches, window.new = (
             window.branches.ask(window.new.text, time_s=window.new.time_s, pictures=pictures),
             None,
         )
     outputs, codec = run.outputs[: frame + 1], context.checkpoint.prompt
-    size = context.checkpoint.model.tokens_per_frame
-    base = render_run(codec, run.task, outputs, config=run.config, tokens_per_frame=size, digests=encoded.digests)
+    base = render_run(codec, run.task, outputs, config=run.config, pictures=encoded.names)
     pieces = render_conversation(codec, window.branches.shown.conversation, base=base)
     yield ChatPrompt(pieces=pieces, features=encoded.features)
 
@@ -84,9 +86,9 @@ def _find_frame(run: Run, time_s: float) -> int:
     return max(0, bisect_right(run.outputs, time_s + _SAME_TIME_S, key=lambda output: output.time_s) - 1)
 
 
-def free_codec(checkpoint: Checkpoint) -> Prompt:
+def free_codec(checkpoint: Checkpoint) -> FreeCodec:
     """Return the prompt codec of a model that takes any system prompt. Raises ``ValueError`` for any other model."""
-    if not isinstance(checkpoint.prompt, Prompt):
+    if not isinstance(checkpoint.prompt, FreeCodec):
         raise ValueError(NO_FREE_CONVERSATION)
     return checkpoint.prompt
 
@@ -107,10 +109,10 @@ def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> 
             yield f"Encoding {format_count(len(window.new.files), 'picture')}."
         files = [partial(_read_file, file) for file in window.new.files]
         check_pictures(files)
-        digests, features = encode_pictures(context.checkpoint, files)
+        names, features = encode_pictures(context.checkpoint, files)
         window.features |= features
-        window.files |= dict(zip(digests, window.new.files, strict=True))
-        window.branches, window.new = window.branches.ask(window.new.text, time_s=None, pictures=digests), None
+        window.files |= dict(zip(names, window.new.files, strict=True))
+        window.branches, window.new = window.branches.ask(window.new.text, time_s=None, pictures=names), None
     pieces = render_conversation(codec, window.branches.shown.conversation, base=codec.system(text))
     yield ChatPrompt(pieces=pieces, features=window.features)
 

@@ -69,8 +69,8 @@ def test_64_large_pictures_need_the_memory_of_one(checkpoint: Checkpoint) -> Non
     assert len(content) < 50_000
     encode_pictures(checkpoint, [lambda: content])
     before = peak_mb()
-    digests, _ = encode_pictures(checkpoint, [lambda: content] * 12)
-    assert len(digests) == 12
+    names, _ = encode_pictures(checkpoint, [lambda: content] * 12)
+    assert len(names) == 12
     assert peak_mb() - before < 200, "12 decoded pictures have 576 MB"
 
 

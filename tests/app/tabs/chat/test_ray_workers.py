@@ -12,7 +12,7 @@ from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.prompts import Conversation, render_conversation
 from stepscope.engine.chat.service import Turn
-from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, WorkerOptions, index_features
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, WorkerOptions, name_frames
 from stepscope.engine.errors import EngineError
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -49,9 +49,9 @@ def cluster(tiny_folder: Path) -> Iterator[Cluster]:
 
 def make_prompt(checkpoint: Checkpoint, talk: Conversation, *, seed: int = 0) -> ChatPrompt:
     """Return the prompt of a conversation after four random frames."""
-    digests, features = index_features(list(random_frames(checkpoint, 4, seed=seed)))
+    names, features = name_frames(checkpoint.model, list(random_frames(checkpoint, 4, seed=seed)))
     codec: Any = checkpoint.prompt
-    base = (*codec.system("Be brief."), *digests)
+    base = (*codec.system("Be brief."), *names)
     return ChatPrompt(pieces=render_conversation(codec, talk, base=base), features=features)
 
 

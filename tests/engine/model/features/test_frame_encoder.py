@@ -28,7 +28,7 @@ def test_images_are_squeezed_to_a_square_and_normalised_per_channel() -> None:
     red = np.zeros((30, 40, 3), np.uint8)
     red[..., 0] = 255
     how = Normalization(mean=(0.5, 0.25, 0.0), std=(0.5, 0.25, 1.0))
-    pixels = normalize_images([red], size=24, normalization=how)
+    pixels = normalize_images([red], size=(24, 24), normalization=how)
     assert pixels.shape == (1, 3, 24, 24)
     # (255 / 255 - 0.5) / 0.5 = 1; (0 - 0.25) / 0.25 = -1; (0 - 0) / 1 = 0
     assert [float(channel.mean()) for channel in pixels[0]] == pytest.approx([1.0, -1.0, 0.0])
@@ -48,17 +48,21 @@ def test_images_are_resized_as_they_are_decoded_so_that_no_batch_of_large_ones_i
     encoded = torch.stack([frame.features for frame in encode(checkpoint, decode(), batch_size=16)])
     assert max(most) <= 3, "the one at hand, and those that the generators still name"
     whole = images(20)
-    assert torch.equal(encoded, torch.cat([encode_images(checkpoint, part) for part in (whole[:16], whole[16:])]))
+    assert torch.equal(
+        encoded, torch.stack([*encode_images(checkpoint, whole[:16]), *encode_images(checkpoint, whole[16:])])
+    )
 
 
 @pytest.mark.parametrize(("pooling", "tokens"), [("mean", 1), ("first", 1), ("none", 4)])
 def test_each_pooling_gives_its_tokens(tmp_path: Path, pooling: Pooling, tokens: int) -> None:
     checkpoint = tiny_checkpoint(tmp_path, pooling=pooling)
-    assert encode_images(checkpoint, images(3)).shape == (3, tokens, 32)
+    assert [one.shape for one in encode_images(checkpoint, images(3))] == [(tokens, 32)] * 3
 
 
 def test_the_mean_and_the_first_are_those_of_all_tokens(tmp_path: Path) -> None:
-    every, mean, first = (encode_images(tiny_checkpoint(tmp_path / name, pooling=name), images(2)) for name in POOLINGS)
+    every, mean, first = (
+        torch.stack(encode_images(tiny_checkpoint(tmp_path / name, pooling=name), images(2))) for name in POOLINGS
+    )
     assert torch.allclose(every.mean(1, keepdim=True), mean, atol=1e-5)
     assert torch.equal(every[:, :1], first)
 
@@ -68,7 +72,7 @@ def test_a_uniform_grey_frame_is_a_frame_like_any_other(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path)
     grey = np.full((1, 24, 24, 3), 128, np.uint8)
     exact = Normalization(scale=1 / 256)  # 128 / 256 = 0.5 = the mean
-    pixels = normalize_images(grey, size=24, normalization=exact)
+    pixels = normalize_images(grey, size=(24, 24), normalization=exact)
     assert not pixels.any()
     mixed = torch.cat([pixels, torch.ones_like(pixels), pixels])
     with torch.inference_mode():

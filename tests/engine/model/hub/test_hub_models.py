@@ -10,18 +10,27 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
+from stepscope.engine.chat.answering import AnswerEnd
+from stepscope.engine.chat.prompts import Conversation, render_conversation
+from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.control.draft_buffer import ComputedItem
 from stepscope.engine.control.questions import list_update_questions
-from stepscope.engine.control.requests import Image
+from stepscope.engine.control.requests import EvictRequest, Image
 from stepscope.engine.control.task import Task
-from stepscope.engine.errors import CheckpointError
-from stepscope.engine.inference.runner import embed_inputs
+from stepscope.engine.errors import CheckpointError, FeatureError
+from stepscope.engine.inference.runner import embed_inputs, evict_tokens
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.checkpoint_folder import identify_model
+from stepscope.engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
+from stepscope.engine.model.hub.images import MODEL_TYPES, FrameFormat
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.kv_cache import KVCache
@@ -31,7 +40,7 @@ from stepscope.engine.records import FrameOutput, Step
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
-from tests.support.streams.hub import MODEL_TYPES, write_hub
+from tests.support.streams.hub import write_hub
 from tests.support.streams.streams import assert_equal, decided, probs
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
@@ -46,7 +55,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 def make_images(number: int = NUM_FRAMES, *, seed: int = 1) -> list[Any]:
     noise = torch.Generator().manual_seed(seed)
-    return list(torch.randint(0, 255, (number, 60, 80, 3), generator=noise, dtype=torch.uint8).numpy())
+    return list(torch.randint(0, 255, (number, 60, 120, 3), generator=noise, dtype=torch.uint8).numpy())
 
 
 def make_frames(checkpoint: Checkpoint, number: int = NUM_FRAMES, *, seed: int = 1) -> list[FrameFeatures]:
@@ -92,7 +101,8 @@ def hub_parts(checkpoint: Checkpoint) -> tuple[HubModel, HubPrompt]:
 def spell(checkpoint: Checkpoint, items: list[ComputedItem]) -> list[int]:
     """Return the ids of a context, with a placeholder for each token of an image."""
     model, prompt = hub_parts(checkpoint)
-    image = [*prompt.opening, *prompt.suppress_tokens * model.features_per_frame, *prompt.closing]
+    num_tokens = model.count_tokens(make_frames(checkpoint, 1)[0].features) - len(prompt.opening) - len(prompt.closing)
+    image = [*prompt.opening, *prompt.suppress_tokens * num_tokens, *prompt.closing]
     pieces = [item.item.piece for item in items]
     return [token for piece in pieces for token in (image if isinstance(piece, Image) else [piece])]
 
@@ -101,12 +111,15 @@ def forward_whole(checkpoint: Checkpoint, ids: list[int], num_images: int) -> Te
     """Return the logits of the model's own forward over a whole conversation."""
     model, prompt = hub_parts(checkpoint)
     pixels = normalize_images(
-        make_images(num_images), size=model.image_size, normalization=checkpoint.normalization, framing=model.framing
+        make_images(num_images),
+        size=model.frame_size(60, 120),
+        normalization=checkpoint.normalization,
+        framing=model.framing,
     )
     inputs = model.frame_format.prepare(pixels)
     if model.frame_format.model_type in ("idefics3", "smolvlm"):
         inputs = {"pixel_values": pixels[:, None]}  # they take several images of one sample
-    if model.grid is not None:
+    if model.has_grid:
         inputs["mm_token_type_ids"] = torch.tensor([[int(token in prompt.suppress_tokens) for token in ids]])
     with torch.no_grad():
         logits: Tensor = model.vlm(input_ids=torch.tensor([ids]), **inputs).logits[0]
@@ -122,7 +135,8 @@ def test_a_stream_is_the_model_over_the_whole_conversation(checkpoint: Checkpoin
     _, prompt = hub_parts(checkpoint)
     logits[:, list(prompt.suppress_tokens)] = -torch.inf
     model = checkpoint.model
-    ends = torch.tensor([model.tokens_per_frame if isinstance(item.item.piece, Image) else 1 for item in items])
+    frame_tokens = model.count_tokens(make_frames(checkpoint, 1)[0].features)
+    ends = torch.tensor([frame_tokens if isinstance(item.item.piece, Image) else 1 for item in items])
     wanted = logits.argmax(-1)[ends.cumsum(0) - 1].tolist()
     sampled = [(item.token, token) for item, token in zip(items, wanted, strict=True) if item.token is not None]
     assert len(sampled) > 6
@@ -141,7 +155,7 @@ def test_the_context_is_the_render_of_the_conversation(checkpoint: Checkpoint, c
         if config.frame_text:
             text = config.frame_text.format(start=output.time_s, end=output.time_s + 0.5)
             messages[-1]["content"].append({"type": "text", "text": text})
-        messages[-1]["content"].append({"type": "image"})
+        messages[-1]["content"].append({"type": "video" if model.frame_format.is_video else "image"})
         writes_state = config.policy.reads_states and output is not outputs[-1]  # that of the last frame is not fed
         if output.response is not None or writes_state:
             reply = {
@@ -152,10 +166,42 @@ def test_the_context_is_the_render_of_the_conversation(checkpoint: Checkpoint, c
     rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False))
     image = str(prompt.tokenizer.convert_ids_to_tokens(prompt.suppress_tokens[0]))
     frame = model.frame_format
-    whole = frame.opening + image * model.features_per_frame + frame.closing
+    num_tokens = spell(checkpoint, items).count(prompt.suppress_tokens[0]) // len(outputs)
+    whole = frame.opening + image * num_tokens + frame.closing
     text = rendered.replace(image, whole)
     own = prompt.tokenizer.decode(spell(checkpoint, items))
-    assert text.startswith(own)
+    assert without_spaces(text).startswith(without_spaces(own))
+
+
+def without_spaces(text: str) -> str:
+    """Drop the space after a colon: some templates write it before a text, not before an image, nor for a reply."""
+    return text.replace(": ", ":")
+
+
+def test_a_free_conversation_is_the_render_of_the_template(checkpoint: Checkpoint) -> None:
+    model, prompt = hub_parts(checkpoint)
+    name, features = name_frames(model, make_frames(checkpoint, 1))
+    talk = Conversation().ask("What is this?", pictures=name).answered("A wheel.").ask("And now?")
+    pieces = render_conversation(prompt, talk, base=prompt.system("Be brief."))
+    image = prompt.tokenizer.convert_ids_to_tokens(prompt.suppress_tokens[0])
+    own = "".join(
+        prompt.tokenizer.decode([piece])
+        if isinstance(piece, int)
+        else prompt.tokenizer.decode(prompt.opening) + image + prompt.tokenizer.decode(prompt.closing)
+        for piece in pieces
+    )
+    kind = "video" if model.frame_format.is_video else "image"
+    says = [("system", "Be brief."), ("user", "What is this?\n"), ("assistant", "A wheel."), ("user", "And now?\n")]
+    messages: list[dict[str, Any]] = [
+        {"role": role, "content": [{"type": "text", "text": text}]} for role, text in says
+    ]
+    messages[1]["content"].append({"type": kind})
+    rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    rendered = rendered.replace(image, model.frame_format.opening + image + model.frame_format.closing)
+    assert without_spaces(own) == without_spaces(rendered)
+    answer = list(ChatWorker(checkpoint).answer(ChatPrompt(pieces=pieces, features=features), max_new_tokens=4))[-1]
+    assert isinstance(answer, AnswerEnd)
+    assert answer.ids
 
 
 def _written(checkpoint: Checkpoint, items: list[ComputedItem], number: int) -> str:
@@ -202,7 +248,7 @@ def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint, 
         assert_equal(together[video.video_id], alone)
 
 
-@pytest.mark.parametrize("strategy", ["refresh", "drop-all", "drop-middle"])
+@pytest.mark.parametrize("strategy", ["refresh", "drop-all", "drop-middle", "sink-window"])
 def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: ContextStrategy) -> None:
     config = replace(settings(checkpoint), context_strategy=strategy, max_update_tokens=1, kept_tokens=40)
     small = replace(config, max_seq_len=3 * checkpoint.model.tokens_per_frame + 420, reserved_seq_len=120)
@@ -235,20 +281,83 @@ def test_positions_are_those_of_the_model(model_type: str, tmp_path: Path) -> No
     _, items = run_traced(checkpoint, settings(checkpoint))
     model, prompt = hub_parts(checkpoint)
     pieces: list[Any] = [item.item.piece for item in items]
-    inputs = [make_frames(checkpoint)[0].features if isinstance(piece, Image) else piece for piece in pieces]
+    first = make_frames(checkpoint, 1)[0].features
+    inputs = [first if isinstance(piece, Image) else piece for piece in pieces]
     place = model.place(inputs, 0)
     ids = torch.tensor([spell(checkpoint, items)])
-    assert model.grid is not None
-    grid = torch.tensor([[1, model.grid * 2, model.grid * 2]] * NUM_FRAMES)
+    grid_size = first.shape[:2]
+    grid = torch.tensor([[1, 2 * grid_size[0], 2 * grid_size[1]]] * NUM_FRAMES)
+    assert grid_size[0] != grid_size[1]
     kinds = (ids == prompt.suppress_tokens[0]).long()
     wanted, _ = model.vlm.model.get_rope_index(ids, mm_token_type_ids=kinds, image_grid_thw=grid)
     assert place is not None
     assert torch.equal(place[0], wanted[-3:, 0])
 
 
+def test_re_rotated_keys_are_those_of_the_new_positions(tmp_path: Path) -> None:
+    checkpoint = load_model(write_hub(tmp_path, "qwen2_5_vl"), device="cpu")
+    model, image = checkpoint.model, make_frames(checkpoint, 1)[0].features
+    whole, alone = KVCache(model.num_layers), KVCache(model.num_layers)
+    runs: list[tuple[KVCache, list[Any]]] = [(whole, [7, 8, 9, image, 10, image, 11]), (alone, [7, 8, image, 11])]
+    for cache, pieces in runs:
+        place = model.place(pieces, 0)
+        assert place is not None
+        with torch.no_grad():
+            model(embed_inputs(model, pieces)[None], cache, place[0])
+        cache.ends += place[1]
+    tail = model.count_tokens(image) + 1
+    request = EvictRequest(num_cached=whole.length, head=2, tail=tail, renumbers=True)
+    evict_tokens(model, whole, request)
+    assert whole.ends == alone.ends
+    keys, wanted = (cache.layers[0].read(cache.length)[0] for cache in (whole, alone))  # deeper layers saw the rest
+    assert torch.allclose(keys, wanted, atol=1e-5)
+
+
+@given(st.integers(28, 4000), st.integers(28, 4000), st.integers(784, 10**6))
+def test_frames_have_the_size_of_the_processor(height: int, width: int, pixels: int) -> None:
+    frame_format = FrameFormat(model_type="qwen2_5_vl", pixels=pixels, patch=14, merge=2)
+    rows, columns = size = frame_format.fit(height, width)
+    assert rows * columns <= pixels
+    assert frame_format.fit(*size) == size
+    wanted = smart_resize(height, width, factor=28, min_pixels=1, max_pixels=pixels)
+    assert size == wanted or wanted[0] * wanted[1] > pixels
+
+
+def test_the_pixels_of_a_frame_are_part_of_its_features(tmp_path: Path) -> None:
+    folder = write_hub(tmp_path / "model", "qwen3_vl")
+    small, large = (load_model(folder, device="cpu", frame_pixels=pixels) for pixels in (32 * 32 * 6, 32 * 32 * 16))
+    frames = [make_frames(checkpoint, 2) for checkpoint in (small, large)]
+    assert [one[0].features.shape[:2] for one in frames] == [(1, 3), (2, 4)]
+    assert identify_model(folder, frame_pixels=32 * 32 * 6) == small.identity != large.identity
+    infos = [feature_info(checkpoint, fps=2.0) for checkpoint in (small, large)]
+    (tmp_path / "v.mp4").write_bytes(b"v")
+    assert feature_path(tmp_path, tmp_path / "v.mp4", infos[0]) != feature_path(tmp_path, tmp_path / "v.mp4", infos[1])
+    write_features(tmp_path / "f.safetensors", frames[0], infos[0])
+    read = list(read_features(tmp_path / "f.safetensors", small, fps=2.0))
+    assert [frame.features.shape for frame in read] == [frame.features.shape for frame in frames[0]]
+    with pytest.raises(FeatureError, match="encoder_digest"):
+        list(read_features(tmp_path / "f.safetensors", large, fps=2.0))
+    mixed = [frames[1][0], replace(frames[0][1], index=1)]
+    with pytest.raises(
+        FeatureError, match=r"frame 1 has features \[1, 3, 96\], but this checkpoint takes \[2, 4, 96\]"
+    ):
+        list(Streamer(large, large.fit_config(StreamConfig())).run(mixed, TASK))
+
+
+def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
+    qwen, llava = (write_hub(tmp_path / kind, kind) for kind in ("qwen2_vl", "llava"))
+    with pytest.raises(CheckpointError, match="--frame-pixels must be at least 784"):
+        load_model(qwen, device="cpu", frame_pixels=100)
+    for load in (load_model, identify_model):
+        with pytest.raises(CheckpointError, match=r"--frame-pixels is for qwen2_vl.*takes frames of the one size"):
+            load(llava, frame_pixels=10**5)
+    with pytest.raises(CheckpointError, match="--quantize 8bit needs bitsandbytes"):
+        load_model(llava, device="cpu", quantize="8bit")
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [("gemma3", "both directions"), ("qwen3_5", "recurrent state"), ("llava_onevision", "tiles"), ("new", "cannot be")],
+    [("gemma3", "both directions"), ("qwen3_5", "recurrent state"), ("llava_next", "tiles"), ("new", "cannot be")],
 )
 def test_other_models_are_refused_with_the_reason(kind: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))

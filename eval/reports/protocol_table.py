@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from stepscope.engine.plurals import format_count
-from stepscope.eval.data.samples import Split
+from stepscope.eval.data.samples import Role, Split
 from stepscope.eval.matching.grading import COSINE_JUDGE, CosineBands, NamedJudge, RememberedGrades
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
@@ -58,7 +58,7 @@ class DifferingTurn:
 
     video_id: str
     time_s: float
-    role: str
+    role: Role
     text: str
     met: tuple[str, ...]
     """Names of the rules under which it is met at least in part."""

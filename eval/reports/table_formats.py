@@ -36,8 +36,8 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, latex: 
         body = f"\\hline\n{format_latex_rows([head])}\\hline\n{format_latex_rows(lines)}\\hline\n"
         return f"\\begin{{tabular}}{{{'l' * len(heads)}}}\n{body}\\end{{tabular}}\n\n"
     shown = ([" ".join(cell.split()).replace("|", "\\|") for cell in cells] for cells in (heads, *rows))
-    head, *lines = (f"| {' | '.join(cells)} |" for cells in shown)
-    return "\n".join([head, "|" + " --- |" * len(heads), *lines]) + "\n\n"
+    first, *rest = (f"| {' | '.join(cells)} |" for cells in shown)
+    return "\n".join([first, "|" + " --- |" * len(heads), *rest]) + "\n\n"
 
 
 def format_notes(notes: Sequence[str], *, latex: bool) -> str:

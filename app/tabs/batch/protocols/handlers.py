@@ -20,6 +20,7 @@ from stepscope.app.web.views import PlayerView, status_line
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import Role
 from stepscope.eval.protocols.rules import parse_rules
 from stepscope.eval.reports.protocol_table import (
     DifferingTurn,
@@ -192,7 +193,9 @@ def open_turn(
         return saved.refuse(ValueError("no run is shown; choose one"))
     short_name, time_s, run, text, *_ = event.row_value
     video_id = batches.find_video(shown.runs[0], str(short_name))
-    role = next((one.role for one in shown.turns.get(run, ()) if (one.time_s, one.text) == (time_s, text)), "assistant")
+    role: Role = next(
+        (one.role for one in shown.turns.get(run, ()) if (one.time_s, one.text) == (time_s, text)), "assistant"
+    )
     return saved.open_moment(
         context,
         batches,

@@ -1,13 +1,17 @@
-"""HTML of the page as Jinja templates, which escape every value. One file per template."""
+"""HTML of the page as Jinja templates, which escape every value and its marks of direction. One file per template."""
 
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from stepscope.app.formatting import show_turns
 
 _ENVIRONMENT: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
+    finalize=lambda value: show_turns(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

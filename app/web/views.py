@@ -12,7 +12,7 @@ import gradio as gr
 
 from stepscope.app.core.run import Run, analyze_run, write_task
 from stepscope.app.core.videos import Clip
-from stepscope.app.formatting import format_clock, format_rate
+from stepscope.app.formatting import format_clock, format_rate, show_turns
 from stepscope.app.reviews.events import name_events, reference_event
 from stepscope.app.templates import render
 from stepscope.app.web.increments import StreamIncrements
@@ -110,7 +110,7 @@ def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
 
 def status_line(text: str, *, is_problem: bool = False) -> Any:
     """Return the update of a status line; a problem is marked with ⚠ and a border."""
-    text = replace_surrogates(text)
+    text = show_turns(replace_surrogates(text))
     return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 

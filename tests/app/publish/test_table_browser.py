@@ -37,6 +37,7 @@ def test_a_hostile_table_is_text(page: Page, address: str) -> None:
     page.goto(f"{address}hostile/")
     page.wait_for_selector("table.videos")
     assert [link.get_attribute("title") for link in page.locator(".videos a").all()] == list(HOSTILE_IDS)
+    assert page.eval_on_selector(".videos a", "(link) => getComputedStyle(link).unicodeBidi") == "isolate"
     assert "<script>" in page.title()
     assert page.evaluate("window.hacked") is None
     assert traffic.problems == []

@@ -10,7 +10,9 @@ import pytest
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock, format_rate, shorten_ids
+from stepscope.app.templates import render_note
 from stepscope.app.web.payload import pack_run
+from stepscope.app.web.views import status_line
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import fill_legality, initial_state
@@ -199,3 +201,9 @@ def test_long_ids_are_told_apart_by_what_not_all_share() -> None:
         "<img src=x onerror=alert(1) >…"  # as much as fits
     )
     assert shorten_ids([]) == {}
+
+
+def test_a_name_turns_nothing_beside_it() -> None:
+    name = "rtl\u202egnp\u2066 مرحبا"
+    assert status_line(f"{name}: done").value == "rtl\\u202egnp\\u2066 مرحبا: done"
+    assert "rtl\\u202egnp" in render_note(name)

@@ -117,10 +117,11 @@ class Track:
     def copy_reason(self) -> str:
         """Why a browser needs a converted copy to show the decoded pictures at their times; empty if it does not."""
         is_mirrored = self.orientation.is_transposed ^ self.orientation.is_flipped_x ^ self.orientation.is_flipped_y
+        is_early = self.container == MATROSKA and self.zero_s < 0  # browsers leave the first pictures out
         reasons = {
             "browsers cannot play the file": not self.is_browser_playable,
             "browsers show its first video stream, not the best one": self.stream_index > 0,
-            f"its clock starts at {self.start_s:g} s": self.zero_s > 0,
+            f"its clock starts at {self.start_s:g} s": self.zero_s > 0 or is_early,
             "browsers show HDR colours in different ways": self.is_hdr,
             "not every browser mirrors pictures": is_mirrored,
         }

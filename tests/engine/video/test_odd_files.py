@@ -183,6 +183,16 @@ def test_pictures_before_time_0_that_matroska_stores_without_a_time_are_left_out
     assert probe(path).duration_s == pytest.approx(3, abs=0.11)
 
 
+def test_a_browser_needs_a_copy_to_show_the_pictures_of_a_webm_before_time_0(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "early.webm", levels=range(20, 60), start_s=-1)
+    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
+    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
+    assert probe(path).copy_reason == "its clock starts at -1 s"
+    copy = tmp_path / "copy.mp4"
+    convert_for_browser(path, copy)
+    assert (probe(copy).copy_reason, probe(copy).duration_s) == ("", pytest.approx(4, abs=0.11))
+
+
 @pytest.mark.parametrize("name", ["jump.mp4", "jump.ts"])
 def test_a_picture_that_is_displayed_for_hours_is_named(tmp_path: Path, name: str) -> None:
     path = write_at(tmp_path / name, [*range(9), *range(7208, 7217)])

@@ -51,6 +51,7 @@ def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0, widt
         "live.webm": {"live": "1"},
         "fragmented.mp4": {"movflags": "+frag_keyframe+empty_moov+default_base_moof"},
         "mkv": {"avoid_negative_ts": "disabled"},
+        "webm": {"avoid_negative_ts": "disabled"},
     }.get(kind, {})
     codec = {"webm": "libvpx", "flv": "flv"}.get(path.suffix[1:], "libx264")
     coding = {"g": "20", "bf": "0" if kind == "fragmented.mp4" else "2"} if codec == "libx264" else {}

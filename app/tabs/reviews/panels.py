@@ -164,7 +164,7 @@ def make_import_panel() -> ImportPanel:
             elem_id="allow_deletions",
         )
         documents = gr.File(
-            label="Import corrections: .eaf files that were exported here and edited in ELAN",
+            label="Import corrections: .eaf files edited in ELAN",
             file_count="multiple",
             file_types=[".eaf"],
             height=160,

@@ -32,8 +32,8 @@ def format_latex_rows(rows: Sequence[Sequence[str]]) -> str:
 def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, latex: bool) -> str:
     """Return a table as LaTeX, or as Markdown; the cells are plain texts."""
     if latex:
-        head, *lines = ([escape_latex(cell) for cell in cells] for cells in (heads, *rows))
-        body = f"\\hline\n{format_latex_rows([head])}\\hline\n{format_latex_rows(lines)}\\hline\n"
+        top, *below = ([escape_latex(cell) for cell in cells] for cells in (heads, *rows))
+        body = f"\\hline\n{format_latex_rows([top])}\\hline\n{format_latex_rows(below)}\\hline\n"
         return f"\\begin{{tabular}}{{{'l' * len(heads)}}}\n{body}\\end{{tabular}}\n\n"
     shown = ([" ".join(cell.split()).replace("|", "\\|") for cell in cells] for cells in (heads, *rows))
     first, *rest = (f"| {' | '.join(cells)} |" for cells in shown)

@@ -58,6 +58,8 @@ class Provenance:
     text_encoder_digest: str = ""
     dataset: str = ""
     """Name that chooses the match window."""
+    judge: str = ""
+    """Judge of replies inside reply spans."""
     zero_cost: str = ""
     """Treatment of matches that cost nothing; see ``eval.matching.turns``."""
     versions: Mapping[str, Any] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class Provenance:
             ("settings that are not the default", _join(changed) or ("none" if others else "")),
             ("all settings", _join(others)),
             ("text encoder", self.encoder_label),
+            ("judge of contents", self.judge),
             ("match window of", self.dataset),
             ("zero-cost matches", self.zero_cost),
             ("split", self.split),

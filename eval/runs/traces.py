@@ -52,6 +52,7 @@ class _ScoringEncoder(BaseModel):
     text_encoder: str
     text_encoder_version: str = ""
     text_encoder_digest: str = ""
+    judge: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class TracedVideo:
 
 
 def read_provenance(run: RunFolder) -> Provenance:
-    """Return the provenance of a run folder, with the text encoder of its scores."""
+    """Return the provenance of a run folder, with the text encoder and the judge of its scores."""
     try:
         encoder = read_record(_ScoringEncoder, run.path / "metrics.json").model_dump(exclude_unset=True)
     except (FileNotFoundError, ValueError):

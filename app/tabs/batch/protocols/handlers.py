@@ -21,7 +21,7 @@ from stepscope.engine.io.files import write_csv
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import Role
-from stepscope.eval.protocols.rules import parse_rules
+from stepscope.eval.protocols.rules import Rule, parse_rules
 from stepscope.eval.reports.protocol_table import (
     DifferingTurn,
     ProtocolRow,
@@ -139,7 +139,7 @@ def _describe(shown: ShownProtocols) -> str:
     return " ".join(filter(None, words))
 
 
-def _draw_card(shown: ShownProtocols, rule: Any, rows: Sequence[ProtocolRow]) -> Mapping[str, Any]:
+def _draw_card(shown: ShownProtocols, rule: Rule, rows: Sequence[ProtocolRow]) -> Mapping[str, Any]:
     """Return a card of the template ``protocols``."""
     return {
         "rule": rule,
@@ -159,7 +159,7 @@ def _draw_row(shown: ShownProtocols, row: ProtocolRow) -> Mapping[str, Any]:
             (format_score(one.value), format_interval([one.interval.low, one.interval.high]))
             for one in (row.runs[name] for name in shown.runs)
         ],
-        "difference": "" if found is None else f"{found.difference:+.3f}",
+        "difference": "" if found is None else f"{found.difference:+.3f}".replace("+0.000", "0.000"),
         "p_value": "" if found is None else f"{found.p_value:.3f}",
         "is_significant": found is not None and found.p_value < SIGNIFICANCE_LEVEL,
     }
@@ -193,9 +193,8 @@ def open_turn(
         return saved.refuse(ValueError("no run is shown; choose one"))
     short_name, time_s, run, text, *_ = event.row_value
     video_id = batches.find_video(shown.runs[0], str(short_name))
-    role: Role = next(
-        (one.role for one in shown.turns.get(run, ()) if (one.time_s, one.text) == (time_s, text)), "assistant"
-    )
+    turns = shown.turns.get(run, ())
+    role: Role = next((one.role for one in turns if (one.time_s, one.text) == (time_s, text)), "assistant")
     return saved.open_moment(
         context,
         batches,

@@ -29,6 +29,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     run = batches.runs / "a"
     digest = RunFolder(run).settings()["model_digest"]  # type: ignore[index]
     source = json.loads((tmp_path / "a-provenance.json").read_text())
+    assert (source["judge"], source["text_encoder"]) == ("cosine bands 0.5/0.8", "letters")
     assert (source["model_digest"], source["device"], source["config"]["speak_threshold"]) == (digest, "cpu", 0.0)
     for table in ("metrics.json", "charts.json"):
         content = json.loads((tmp_path / f"a-{table}").read_text())

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from stepscope.eval.served.answer_log import AnswerLog, open_answers
 from stepscope.eval.served.chat import Endpoint
 from stepscope.eval.served.options import RunVideoOptions
 from stepscope.eval.served.prompts import DEFAULT_PROMPT, Prompt
-from stepscope.eval.served.stream import Served, stream_video
+from stepscope.eval.served.stream import Served, can_ask, stream_video
 
 
 def run_video(options: RunVideoOptions) -> int | None:
@@ -39,6 +39,9 @@ def run_video(options: RunVideoOptions) -> int | None:
     served, device = _served(options), find_decoder(options)
     if not options.video.is_file():
         raise ValueError(f"there is no video {options.video}")
+    served = replace(served, asks=can_ask(served))
+    if served.has_questions and not served.asks:
+        print("warning: the server gives no logprobs, so no questions are asked", file=sys.stderr)
     sample = _find_sample(options)
     fps = options.stream.fps if sample is None else sample.fps
     task = _task(options) if sample is None else build_task(sample)
@@ -57,7 +60,7 @@ def run_video(options: RunVideoOptions) -> int | None:
             settings=settings,
             signals=served.describe_signals(),
             split=options.split,
-            has_states=served.asks and not served.endpoint.is_stream,
+            has_states=served.asks,
         ) as run,
         open_answers(options.out, name, origin, resume=options.resume) as answers,
     ):

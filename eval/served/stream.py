@@ -40,13 +40,15 @@ class Served:
     max_side: int = 512
     """Longest side of a picture that is sent, in pixels."""
     config: StreamConfig = field(default_factory=StreamConfig)
-    """Its policy ``answer`` asks questions, and its thresholds are those of the signals."""
+    """Its thresholds are those of the signals; with the policy ``answer``, questions may be asked."""
+    asks: bool = False
+    """Whether the model is asked questions at each frame; see ``can_ask``."""
     is_real_time: bool = False
     """Whether frames are sent at their times; a frame that is late by its length or more is left out."""
 
     @property
-    def asks(self) -> bool:
-        """Whether the model is asked questions at each frame."""
+    def has_questions(self) -> bool:
+        """Whether its policy reads answers to questions."""
         return self.config.policy.source == "answer"
 
     def describe_signals(self) -> tuple[SignalSpec, ...]:
@@ -58,7 +60,7 @@ class Served:
             speak(name=YES_SPEAK, label="P(yes) to speak"),
             update(name=YES_UPDATE, label="P(yes) of steps"),
         )
-        return (speak(name=NOT_SILENT, label="1 - P(silence)"), *(asked if self.asks else ()))
+        return (speak(name=NOT_SILENT, label="1 - P(silence)"), *(asked if self.has_questions else ()))
 
 
 class Model(Protocol):
@@ -79,7 +81,6 @@ class _PolledModel:
 
     def __init__(self, client: ChatClient, served: Served) -> None:
         self._client, self._max_tokens, self._system = client, served.max_tokens, served.prompt.system
-        self._gives_probs = False
         self._pictures: deque[bytes] = deque(maxlen=served.prompt.num_pictures)
 
     def see(self, picture: bytes, *, time_s: float) -> None:
@@ -89,14 +90,11 @@ class _PolledModel:
         return self._complete(text, self._max_tokens)
 
     def ask_yes(self, question: str) -> float:
-        # one request more per question: only for a server that has shown to give probabilities
-        return read_yes_prob(self._complete(question, 1).tokens) if self._gives_probs else math.nan
+        return read_yes_prob(self._complete(question, 1).tokens)
 
     def _complete(self, text: str, max_tokens: int) -> Completion:
         messages = make_messages(text, tuple(self._pictures), system=self._system)
-        answer = self._client.complete(messages, max_tokens=max_tokens, needs_logprobs=True)
-        self._gives_probs = self._gives_probs or bool(answer.tokens)
-        return answer
+        return self._client.complete(messages, max_tokens=max_tokens, needs_logprobs=True)
 
 
 class _StreamedModel:
@@ -113,6 +111,18 @@ class _StreamedModel:
 
     def ask_yes(self, question: str) -> float:
         return math.nan
+
+
+def can_ask(served: Served) -> bool:
+    """Return whether there are questions, and the server gives the probabilities of answers, which one request shows.
+
+    Raises ``ServedModelError`` if it cannot be reached.
+    """
+    if not served.has_questions or served.endpoint.is_stream:
+        return False
+    with ChatClient(served.endpoint) as client:
+        probe = make_messages("Is this a question? Answer yes or no.", ())
+        return bool(client.complete(probe, max_tokens=1, needs_logprobs=True).tokens)
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def record(folder: Path, server: ModelServer, *options: str) -> RunFolder:
 
 def test_a_preset_with_questions_records_the_probabilities_of_their_answers(tmp_path: Path) -> None:
     answers = ["SILENT", "no", "yes", "Hang it.", "no", "no", "no"]
-    server = ModelServer(answers=answers * 9, logprobs=speak)
+    server = ModelServer(answers=["yes", *answers], logprobs=speak)  # the first one shows that it has logprobs
     with serve_chat(server):
         run = record(tmp_path / "run", server, "--preset", "zero-shot", "--fps", "0.1")
     (sample,) = read_split(run.split_path()).samples
@@ -88,13 +88,13 @@ def test_a_preset_with_questions_records_the_probabilities_of_their_answers(tmp_
     assert (first.updates, first.dst_state) == (("S1->start",), {"S1": "in_progress", "S2": "not_started"})
     assert second.updates == ()
     assert (first.response, second.response) == (None, "Hang it.")
-    asked = [request["messages"][-1]["content"][-1]["text"].splitlines()[-1] for request in server.requests]
+    asked = [request["messages"][-1]["content"][-1]["text"].splitlines()[-1] for request in server.requests[1:]]
     assert asked[1].startswith("Should you say something")
-    assert asked[4:7][1:] == [
+    assert asked[5:7] == [
         'Has the user completed the step "hang the sail"? Answer yes or no.',
         'Has the user started the step "paint the hull"? Answer yes or no.',
     ]
-    assert server.requests[0]["messages"][0]["role"] == "system"
+    assert server.requests[1]["messages"][0]["role"] == "system"
     specs = {spec.name: spec for spec in run.signals()}
     assert (specs["not_silent_prob"].decides, specs["not_silent_prob"].threshold) == ("speak", 0.5)
 
@@ -113,7 +113,8 @@ def test_a_sweep_previews_thresholds_of_recorded_probabilities(
 
 @pytest.mark.parametrize("kind", ["silent about it", "refusing", "a stream"])
 def test_without_logprobs_the_signals_have_no_values_and_say_why(tmp_path: Path, kind: str) -> None:
-    server = ModelServer(answers=["SILENT", "Hang it."] * 9, refuses_logprobs=kind == "refusing")
+    probe = [] if kind == "a stream" else ["yes"]
+    server = ModelServer(answers=[*probe, "SILENT", "Hang it."], refuses_logprobs=kind == "refusing")
     serve = serve_video_chat if kind == "a stream" else serve_chat
     with serve(server):
         run = record(tmp_path / "run", server, "--decision-policy", "answer")
@@ -123,8 +124,10 @@ def test_without_logprobs_the_signals_have_no_values_and_say_why(tmp_path: Path,
     assert [output.response for output in outputs[:2]] == [None, "Hang it."]
     reasons = {spec.missing for spec in run.signals()}
     assert reasons == {"vLLM-Omni's stream has no logprobs" if kind == "a stream" else "the server gives no logprobs"}
-    if kind != "a stream":
-        assert len(server.requests) == len(outputs) + (kind == "refusing"), "no question is asked in vain"
+    assert not any(output.updates for output in outputs)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["has_states"] is False
+    if kind == "silent about it":
+        assert len(server.requests) == len(outputs) + 1, "no question is asked in vain"
 
 
 def test_a_preset_of_states_reads_them_from_the_answers(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ export const traces = defineLane({
   paint: ({ pen, colours, gutter, inner }, { run, name, signal, top, height }) => {
     if (!signal.missing || !run.times.length || hasValues(run, name)) return;
     pen.fillStyle = colours.ink;
-    pen.fillText(fitText(pen, `no values: ${signal.missing}`, inner - 16), gutter + 8, top + height / 2);
+    pen.fillText(fitText(pen, `no values: ${signal.missing}`, inner - 16), gutter + 8, top + height / 4);
   },
   signs: (timeline, row, settings) => [
     ...marksOf(row.run)

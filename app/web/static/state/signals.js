@@ -19,10 +19,11 @@ export function decodeFloats(packed) {
 export function prepareSignals(data) {
   data.assistant_states ??= [];
   data.named = (data.named ?? []).map(({ values, ...signal }, number) => {
-    const name = `signal-${number}`,
-      hasThreshold = signal.threshold !== null;
-    const canMove = hasThreshold || (signal.decides !== null && !kindOf(signal.policy).range);
+    const name = `signal-${number}`;
     data[name] = decodeFloats(values);
+    const isKnown = hasValues(data, name),
+      hasThreshold = signal.threshold !== null && isKnown;
+    const canMove = hasThreshold || (isKnown && signal.decides !== null && !kindOf(signal.policy).range);
     if (hasThreshold) data.thresholds[name] = signal.threshold;
     const made = { ...signal, name, hasThreshold, canMove, colour: LINES[number % LINES.length], series: name };
     return hasThreshold ? withLevels(data, made, signal.threshold) : made;

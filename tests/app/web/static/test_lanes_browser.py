@@ -254,10 +254,11 @@ def test_named_signals_have_rows_counts_and_a_band_of_states(page: Page) -> None
         const labels = traces.map(({ label }) => label);
         const texts = [], pen = { fillText: (text) => texts.push(text), measureText: () => ({ width: 1 }) };
         for (const row of traces) row.lane.paint({ pen, colours: {}, gutter: 9, inner: 900 }, row);
+        texts.push(traces.at(-1).signal.canMove);
         return [texts, labels, kinds.includes("state"), [...hits, ...alarms], [...whole["signal-1 level"]]];
     """
     texts, labels, has_states, decided, levels = on_timeline(page, body, packed)
-    assert texts == ["no values: the server gives no logprobs"]
+    assert texts == ["no values: the server gives no logprobs", False], "nothing to decide, and so nothing missed"
     assert labels == ["a <b>", "sum", "shown only", "empty"], "unknown probabilities give way to the signals"
     assert has_states
     assert sorted(decided) == [1, 4]

@@ -91,7 +91,7 @@ export function visibleSignals(data) {
   const isShown = (name) =>
     (hasValues(data, name) && hasSignal(data.policy, name) && (data.times.length > 0 || !data.named.length)) ||
     ((data.decided[name].length > 0 || (name === "speak" && !data.named.length)) &&
-      !data.named.some(({ decides }) => decides === name));
+      !data.named.some((signal) => signal.decides === name && hasValues(data, signal.name)));
   return [...DECISIONS.filter(isShown).map((name) => signalOf(data, name)), ...data.named];
 }
 

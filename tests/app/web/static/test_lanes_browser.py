@@ -265,6 +265,17 @@ def test_named_signals_have_rows_counts_and_a_band_of_states(page: Page) -> None
     assert levels == [0.25, 0.5, 0.75, 0.25, 0.5, 0.75], "a trigger above 0.6 starts the sum again"
 
 
+def test_the_decisions_of_a_run_stay_where_no_signal_has_values(page: Page) -> None:
+    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
+    empty = named("empty", [math.nan] * 6, missing="the server gives no logprobs")
+    packed = with_steps(1, **unknown, named=[empty], decided={"speak": [1], "update": []})
+    body = """
+        sweep(show(packed[0]));
+        return timeline.rows.filter(({ kind }) => kind === "trace").map(({ label }) => label);
+    """
+    assert on_timeline(page, body, packed) == ["speak", "empty"]
+
+
 def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_known(page: Page) -> None:
     unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
     signals = [

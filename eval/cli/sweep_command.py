@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 from tqdm import tqdm
 
 from stepscope.engine.decisions.signals import Decision
@@ -52,8 +53,8 @@ def sweep(options: SweepOptions) -> int:
     if options.out is not None:
         print(f"all points: {options.out}/sweep.csv")
     for name in metrics if scores.num_videos else ():
-        if name not in scores.metrics and not options.metric:
-            continue  # a default score of a decision that is not swept
+        if not options.metric and (name not in scores.metrics or np.isnan(scores.as_matrix(name)).all()):
+            continue  # a default score of a decision that is not swept, or that the policy does not make
         print(_describe(swept, name))
     return 1 if scores.errors else 0
 

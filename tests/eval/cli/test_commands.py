@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.cli.stepscope import main
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import SHORT, copies, load_letters, no_java, write_split
+from tests.support.streams.hub import write_hub
 from tests.support.streams.published import write_online
 
 
@@ -46,6 +49,21 @@ def test_a_run_has_the_settings_of_the_file_and_the_thresholds_of_the_command(
     }
     assert written["lookahead"] == 64
     assert {name: written[name] for name in wanted} == wanted
+
+
+@pytest.mark.usefixtures("config")
+def test_a_preset_of_states_is_run_and_swept(split: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_hub(tmp_path / "hub", "qwen2_5_vl")
+    options = ["--checkpoint", str(folder), "--preset", "streamo"]
+    assert main(["eval", str(split), "--out", str(tmp_path / "run"), *options, "--devices", "cpu:1"]) == 0
+    run = RunFolder(tmp_path / "run")
+    (sample,) = read_split(split).samples
+    assert [spec.name for spec in run.signals()] == ["silence", "standby", "response"]
+    assert all(sum(output.signals.values()) == pytest.approx(1) for output in run.outputs(sample))
+    sweep = ["sweep", str(split), "--out", str(tmp_path / "sweep"), *options, "--device", "cpu:1", "--speak", "0.1,0.9"]
+    assert main(sweep) == 0
+    assert main(["sweep", str(split), "--preview", str(tmp_path / "run"), "--speak", "0.1,0.9"]) == 0
+    assert "best dst_update" not in capsys.readouterr().out
 
 
 def test_a_sweep_has_the_settings_of_the_file(config: Path, split: Path, tiny_folder: Path, tmp_path: Path) -> None:

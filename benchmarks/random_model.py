@@ -5,6 +5,7 @@ suppressed, so that every response has the maximum length. Sizes come from the p
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,6 +14,8 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerBase,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
     SiglipVisionConfig,
     SiglipVisionModel,
     SmolVLMConfig,
@@ -24,6 +27,10 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.inference.cuda_graphs import create_graph_pool
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.hub.images import read_format
+from stepscope.engine.model.hub.layout import DEFAULT_PIXELS
+from stepscope.engine.model.hub.model import HubModel
+from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.onednn import use_onednn
 from stepscope.engine.model.prompt import Prompt
 from stepscope.engine.model.published.model import LlamaAssistant
@@ -83,13 +90,33 @@ SHAPES = {
         "vocab_size": 128256,
         "max_position_embeddings": 8192,
     },
+    "Qwen2.5-VL-3B": {
+        "hidden_size": 2048,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "vocab_size": 151936,
+        "max_position_embeddings": 32768,
+    },
+    "tiny-VL": {**_TINY, "max_position_embeddings": 8192},
     "tiny-10": {**_TINY, "max_position_embeddings": 8192},
     "tiny": {**_TINY, "max_position_embeddings": 4096},
 }
 """Sizes of the text models. With ``-10`` it is VideoLLM-online's family: 10 tokens per frame, frames joined by a
-separator, and a silent token that decides. The tiny ones are for tests and for CPUs."""
+separator, and a silent token that decides. With ``VL`` it is Qwen2.5-VL's: 64 tokens per frame, and questions decide.
+The tiny ones are for tests and for CPUs."""
 _TASK = Task(
     goal="build it", steps=tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 9))
+)
+
+
+_SIDE = 8
+"""Rows and columns of tokens of a frame of any size."""
+_IM_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] + ': ' }}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}{{ IMAGE }}{% else %}{{ part['text'] }}{% endif %}{% endfor %}{{ END + '\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
 )
 
 
@@ -125,6 +152,12 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     torch.manual_seed(0)
     device, dtype, tokenizer = bundled.model.device, bundled.model.dtype, bundled.prompt.tokenizer
     prompt, silent_id = _EndlessPrompt(tokenizer), bundled.silent_id
+    name = f"{shape}, random weights"
+    if "VL" in shape.split("-"):
+        hub, hub_prompt = _make_hub(SHAPES[shape], tokenizer, prompt.image_id, device, dtype)
+        return replace(
+            bundled, name=name, model=hub, prompt=hub_prompt, trained_policy="answer", silent_id=None, graphs=None
+        )
     if shape.endswith("-10"):
         prompt = silent = _SilentTokenPrompt(tokenizer)
         silent_id, model = silent.silent_id, _make_assistant(SHAPES[shape], device, dtype)
@@ -133,7 +166,6 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     model.eval().requires_grad_(requires_grad=False)
     use_onednn(model)
     graphs = bundled.graphs and create_graph_pool(model)
-    name = f"{shape}, random weights"
     return replace(bundled, name=name, model=model, prompt=prompt, silent_id=silent_id, graphs=graphs)
 
 
@@ -166,6 +198,43 @@ def _make_assistant(sizes: Mapping[str, int], device: torch.device, dtype: torch
         return LlamaAssistant(llama, SiglipVisionModel(vision), connector, grid_size=3, framing="pad")
 
 
+class _EndlessHubPrompt(HubPrompt):
+    """A prompt that suppresses the end of a reply, as ``_EndlessPrompt``."""
+
+    @property
+    def suppress_tokens(self) -> tuple[int, ...]:
+        return (*super().suppress_tokens, self.eos_id)
+
+
+def _make_hub(
+    sizes: Mapping[str, int],
+    tokenizer: PreTrainedTokenizerBase,
+    image_id: int,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> tuple[HubModel, HubPrompt]:
+    """Build a Qwen2.5-VL with a tiny tower, and its prompt with another model's tokens."""
+    half = sizes["hidden_size"] // sizes["num_attention_heads"] // 2
+    sections = [half // 4, (half - half // 4) // 2]  # as published: 16, 24 and 24 of 64
+    rope = {"rope_type": "default", "mrope_section": [*sections, half - sum(sections)], "rope_theta": 1e6}
+    tower = {"depth": 1, "num_heads": 2, "hidden_size": 32, "intermediate_size": 64, "fullatt_block_indexes": [0]}
+    config = Qwen2_5_VLConfig(
+        text_config={**sizes, "rope_parameters": rope},
+        vision_config={**tower, "out_hidden_size": sizes["hidden_size"], "window_size": 112},
+        image_token_id=image_id,
+        tie_word_embeddings=False,
+    )
+    spoken = copy(tokenizer)
+    image = str(tokenizer.convert_ids_to_tokens(image_id))
+    spoken.chat_template = _IM_TEMPLATE.replace("IMAGE", f"'{image}'").replace("END", f"'{tokenizer.eos_token}'")
+    frame_format = read_format(config, DEFAULT_PIXELS)
+    prompt = _EndlessHubPrompt(spoken, image_id=image_id, frame_format=frame_format)
+    with torch.device(device):
+        vlm = Qwen2_5_VLForConditionalGeneration._from_config(config, dtype=dtype)
+    vlm = vlm.eval().requires_grad_(requires_grad=False)
+    return HubModel(vlm, frame_format=frame_format, opening=prompt.opening, closing=prompt.closing), prompt
+
+
 def build_random_workload(
     checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_ratio: float = 0.05, response_tokens: int = 50
 ) -> RandomWorkload:
@@ -175,7 +244,7 @@ def build_random_workload(
     ``trigger_ratio`` of 0.25 the rank is 3 and the threshold 0.35, which one frame of four exceeds.
     """
     videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
-    policy = "heads" if checkpoint.model.has_heads else "silent-token"
+    policy = "heads" if checkpoint.model.has_heads else checkpoint.trained_policy or "silent-token"
     silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens, decision_policy=policy)
     outputs = list(Streamer(checkpoint, silent).run(videos[0].features, _TASK))
     probs = sorted(output.speak_prob for output in outputs)
@@ -187,7 +256,7 @@ def build_random_workload(
 def _random_video(checkpoint: Checkpoint, number: int, num_frames: int) -> StreamRequest:
     model = checkpoint.model
     random = torch.Generator().manual_seed(number)
-    shape = (num_frames, model.tokens_per_frame, model.feature_dim)
+    shape = (num_frames, *(_SIDE if size is None else size for size in model.feature_shape))
     features = torch.randn(shape, generator=random).to(model.device, model.dtype)
     frames = tuple(FrameFeatures(index=index, time_s=index / 2, features=frame) for index, frame in enumerate(features))
     return StreamRequest(video_id=f"video-{number}", features=frames, task=_TASK)

@@ -9,7 +9,12 @@ from stepscope.engine.bench.modes import CLOSE_MARGIN, as_float32, list_modes, m
 from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.stream import StreamRequest
 
-_FAMILIES: Final = {"SmolVLM, trained": BUNDLED, "SmolVLM": "SmolVLM2-256M", "VideoLLM-online": "tiny-10"}
+_FAMILIES: Final = {
+    "SmolVLM, trained": BUNDLED,
+    "SmolVLM": "SmolVLM2-256M",
+    "VideoLLM-online": "tiny-10",
+    "Qwen2.5-VL": "tiny-VL",
+}
 _ROWS: Final = 3
 
 

@@ -47,7 +47,7 @@ class Settings:
         if shape == BUNDLED:
             return bundled
         if self.is_tiny:
-            shape = "tiny-10" if shape.endswith("-10") else "tiny"
+            shape = "tiny-10" if shape.endswith("-10") else "tiny-VL" if "VL" in shape.split("-") else "tiny"
         return random_checkpoint(shape, bundled)
 
 

@@ -17,12 +17,13 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.streamer import Streamer
 
 _GOALS: Final = {
+    "Qwen2.5-VL-3B": {"alone": "at most 7.5 s"},
     "SmolVLM2-2.2B": {
         "alone": "at most 3.5 s",
         "live": "at most 3 ms",
         "decision": "at most 30 ms",
         "at once": "at least 1,500 frames/s",
-    }
+    },
 }
 
 

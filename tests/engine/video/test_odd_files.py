@@ -190,7 +190,8 @@ def test_a_browser_needs_a_copy_to_show_the_pictures_of_a_webm_before_time_0(tmp
     assert probe(path).copy_reason == "its clock starts at -1 s"
     copy = tmp_path / "copy.mp4"
     convert_for_browser(path, copy)
-    assert (probe(copy).copy_reason, probe(copy).duration_s) == ("", pytest.approx(4, abs=0.11))
+    assert probe(copy).copy_reason == ""
+    assert probe(copy).duration_s == pytest.approx(4, abs=0.11)
 
 
 @pytest.mark.parametrize("name", ["jump.mp4", "jump.ts"])

@@ -3,10 +3,13 @@
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any, Final
 
 from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.states import RESPONSE
+from stepscope.engine.io.files import strip_text
+from stepscope.engine.io.json_records import short_repr
 
 CONTEXT: Final = (
     "You watch a live video and help the user with this task: {goal}\nSteps:\n{steps}\n"
@@ -36,14 +39,18 @@ class Prompt:
     """Texts with which an answer begins, by the state of the assistant; none for a model without."""
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` for a template with another field, or without a picture."""
+        """Raise ``ValueError`` for an empty template, one with another field, or without a picture."""
+        if not strip_text(self.template):
+            raise ValueError("the prompt is empty; write what the model is asked at each frame")
+        plain = [f"{{{name}}}" for name in _FIELDS]
+        rule = f"the prompt may have the fields {', '.join(plain)} only, and {{{{ for a brace"
         try:
-            self.template.format(**dict.fromkeys(_FIELDS, ""))
-        except (KeyError, IndexError, ValueError, AttributeError) as error:
-            fields = ", ".join(f"{{{name}}}" for name in _FIELDS)
-            raise ValueError(
-                f"the prompt may have the fields {fields} only, and {{{{ for a brace; got {error}"
-            ) from error
+            parsed = list(Formatter().parse(self.template))
+        except ValueError as error:
+            raise ValueError(f"{rule}; got {error}") from error
+        for _, name, form, conversion in parsed:
+            if name is not None and (name not in _FIELDS or form or conversion):
+                raise ValueError(f"{rule}; got {short_repr(f'{name}:{form}' if form else name)}")
         if self.num_pictures < 1:
             raise ValueError(f"a request must have at least 1 picture; got {self.num_pictures}")
 

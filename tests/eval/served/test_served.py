@@ -230,11 +230,13 @@ def test_an_address_that_is_none_or_holds_a_key_is_refused(url: str, reason: str
         Endpoint(url=url, model="m")
 
 
-def test_a_prompt_with_an_unknown_field_is_refused() -> None:
-    with pytest.raises(ValueError, match="may have the fields"):
-        Prompt(template="{picture}")
-    with pytest.raises(ValueError, match="may have the fields"):
-        Prompt(template="{goal.__class__.x}")
+@pytest.mark.parametrize(
+    "template",
+    ["{picture}", "{goal.__class__}", "{user[0]}", "{}", "{goal!r:>9999999999}", '{"a": 1}', "{goal", " \u200b"],
+)
+def test_a_prompt_that_is_empty_or_has_an_unknown_field_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match=r"may have the fields|the prompt is empty"):
+        Prompt(template=template)
 
 
 def test_the_command_records_a_bundled_video_against_its_split(

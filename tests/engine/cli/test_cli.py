@@ -63,6 +63,12 @@ def test_each_preset_is_settings_that_a_file_of_ones_own_and_options_change(
     assert read("--preset", name, "--speak-threshold", "0.9").stream == replace(shipped, speak_threshold=0.9)
 
 
+def test_the_pixels_of_a_preset_are_an_option_of_the_model() -> None:
+    assert read("--preset", "streamo").frame_pixels == 100_352
+    assert read("--preset", "streamo", "--frame-pixels", "50176").frame_pixels == 50_176
+    assert read("--preset", "zero-shot").frame_pixels is None
+
+
 def test_the_presets_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["presets"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -250,8 +250,10 @@ def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint, 
 
 @pytest.mark.parametrize("strategy", ["refresh", "drop-all", "drop-middle", "sink-window"])
 def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: ContextStrategy) -> None:
-    config = replace(settings(checkpoint), context_strategy=strategy, max_update_tokens=1, kept_tokens=40)
-    small = replace(config, max_seq_len=3 * checkpoint.model.tokens_per_frame + 420, reserved_seq_len=120)
+    config = replace(settings(checkpoint), speak_threshold=0, max_update_tokens=1, kept_tokens=40)
+    small = replace(
+        config, context_strategy=strategy, max_seq_len=3 * checkpoint.model.tokens_per_frame + 420, reserved_seq_len=120
+    )
     outputs = list(Streamer(checkpoint, small).run(make_frames(checkpoint, 16), TASK))
     assert any(output.refreshed for output in outputs)
     assert len(outputs) == 16

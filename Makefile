@@ -55,6 +55,7 @@ bench: .venv/.dev
 checkpoint: .venv/.demo
 	$(BIN)/python -m stepscope.assets checkpoint
 	$(BIN)/python -m stepscope.assets twin
+	$(BIN)/python -m stepscope.assets answers
 	$(BIN)/python -m stepscope.assets videos
 	$(BIN)/python -m stepscope.assets run
 	$(BIN)/python -m stepscope.assets score

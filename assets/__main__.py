@@ -14,6 +14,11 @@ COMMANDS = {
         "stepscope.assets.commands:TwinOptions",
         "stepscope.assets.commands:build_twin",
     ),
+    "answers": Command(
+        "train the adapter that answers questions",
+        "stepscope.assets.commands:AnswerOptions",
+        "stepscope.assets.commands:build_answers",
+    ),
     "videos": Command(
         "draw the bundled videos and all manifests",
         "stepscope.assets.commands:DrawOptions",

@@ -1,4 +1,4 @@
-"""The commands of the bundled files: ``checkpoint``, ``twin``, ``videos``, ``lesson``, ``run``, ``score``."""
+"""The commands of the bundled files, from ``checkpoint`` to ``score``."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY
 from stepscope.assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
 from stepscope.assets.training.build import BuildConfig, build_checkpoint, write_train_split
 from stepscope.assets.training.lesson import draw_lesson
-from stepscope.assets.training.twin import TwinConfig, train_twin
+from stepscope.assets.training.twin import AnswerConfig, TwinConfig, train_answers, train_twin
 from stepscope.engine.cli.program import Options
 from stepscope.engine.loading import load_model
 
@@ -44,6 +44,22 @@ class TwinOptions(Options):
     """Sizes and rates of the training."""
 
     stop_message: ClassVar[str] = "stopped; {0.twin.work} keeps the training state, the same command continues it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(Options):
+    """Train the adapter of the bundled checkpoint that answers questions; resumes after an interruption."""
+
+    out: Path = HERE / "checkpoint-answer"
+    """Folder of the adapter."""
+    base: Path = HERE / "checkpoint"
+    """Folder of the checkpoint that it changes."""
+    answers: OmitArgPrefixes[AnswerConfig] = field(
+        default_factory=lambda: AnswerConfig(work=Path("build/assets/answers"))
+    )
+    """Sizes of the training."""
+
+    stop_message: ClassVar[str] = "stopped; {0.answers.work} keeps the training state, the same command continues it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +112,12 @@ def build_twin(options: TwinOptions) -> None:
     """Train and write the twin that decides by a silent token."""
     transformers_logging.disable_progress_bar()
     train_twin(options.twin, base=options.base, out=options.out)
+
+
+def build_answers(options: AnswerOptions) -> None:
+    """Train and write the adapter that answers questions."""
+    transformers_logging.disable_progress_bar()
+    train_answers(options.answers, base=options.base, out=options.out)
 
 
 def draw(options: DrawOptions) -> None:

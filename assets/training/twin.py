@@ -1,10 +1,12 @@
-"""The twin of the bundled checkpoint, which decides by a silent token instead of its heads.
+"""Checkpoints that decide otherwise than the bundled one, from which they are trained further: two more stages.
 
-It is the bundled checkpoint, trained further with the streaming-EOS loss on the first scenes of the bundled training
-split. ``eval.training`` trains it, as ``stepscope train`` does.
+The twin decides by a silent token, with the streaming-EOS loss. The other one is an adapter that answers the questions
+of the policy ``answer``. ``eval.training`` trains both, as ``stepscope train`` does, on the first scenes of the bundled
+training split.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -16,11 +18,12 @@ from numpy.typing import NDArray
 
 from stepscope.assets.scenes.scene import FPS
 from stepscope.assets.training.build import TRAIN_SEED, draw_scenes, train_scene, training_clip
-from stepscope.engine.io.files import atomic_write
+from stepscope.engine.io.files import atomic_write, write_json
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, write_features
 from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, read_object
 from stepscope.engine.training.config import Schedule, TrainConfig
 from stepscope.engine.training.curves import WORK_FOLDER
 from stepscope.engine.video.reader import Frame
@@ -47,30 +50,61 @@ class TwinConfig:
     """Number of drawing processes."""
 
 
-def train_twin(config: TwinConfig, *, base: Path, out: Path) -> None:
-    """Draw the clips, train on them, and write the files of the checkpoint to the folder ``out``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerConfig(TwinConfig):
+    """Sizes of the training of the adapter."""
 
-    Raises ``ValueError`` if the training diverged.
-    """
-    clips = write_clips(
-        load_model(base, device="cpu"), config.work / "clips", num_scenes=config.scenes, processes=config.processes
-    )
-    result = config.work / "model"
-    options = TrainOptions(
-        split=clips,
-        out=result,
-        checkpoint=str(base),
-        device="cpu",
+    scenes: int = 400
+    steps: int = 300
+    interval: int = 60
+
+
+def train_twin(config: TwinConfig, *, base: Path, out: Path) -> None:
+    """Train the twin, and write its files to the folder ``out``. Raises ``ValueError`` if the training diverged."""
+    _train(
+        config,
+        base=base,
+        out=out,
         method="full",
         decisions="silent-token",
         silent_token=SILENT_TOKEN,
         train=TrainConfig(num_steps=config.steps, learning_rate=5e-4, decision_weight=1.0, positive_weight=1.0),
+    )
+
+
+def train_answers(config: AnswerConfig, *, base: Path, out: Path) -> None:
+    """Train the adapter, and write its files to ``out`` beside ``base``. Raises as ``train_twin``."""
+    _train(
+        config,
+        base=base,
+        out=out,
+        method="lora",
+        decisions="answer",
+        batch_size=4,
+        train=TrainConfig(num_steps=config.steps, learning_rate=2e-3, positive_weight=1.0, negative_rate=0.06),
+    )
+    settings = read_object(out / ADAPTER_CONFIG)
+    write_json(out / ADAPTER_CONFIG, {**settings, "base_model_name_or_path": os.path.relpath(base, out)})
+
+
+def _train(config: TwinConfig, *, base: Path, out: Path, **options: Any) -> None:
+    """Draw the clips, train on them, and write the files of the checkpoint to the folder ``out``."""
+    clips = write_clips(
+        load_model(base, device="cpu"), config.work / "clips", num_scenes=config.scenes, processes=config.processes
+    )
+    result = config.work / "model"
+    whole = TrainOptions(
+        split=clips,
+        out=result,
+        checkpoint=str(base),
+        device="cpu",
         schedule=Schedule(interval=config.interval),
         resume=(result / WORK_FOLDER).is_dir(),
+        **options,
     )
-    if train(options):
+    if train(whole):
         raise ValueError(f"the training in {result} failed; {out} stays as it was")
-    own = shutil.ignore_patterns(WORK_FOLDER, "README.md", ".*")  # the twin has a model card of its own
+    own = shutil.ignore_patterns(WORK_FOLDER, "README.md", ".*")  # it has a model card of its own
     shutil.copytree(result, out, ignore=own, dirs_exist_ok=True)
 
 

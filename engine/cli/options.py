@@ -19,7 +19,7 @@ class CheckpointOptions(Options):
     """The checkpoint."""
 
     checkpoint: str = str(BUNDLED)
-    """Checkpoint folder, hub id, or bundled or bundled-silent-token."""
+    """Checkpoint folder, hub id, or bundled, bundled-silent-token or bundled-answer."""
     heads: Path | None = None
     """Heads file that replaces the checkpoint's own."""
 

@@ -157,7 +157,7 @@ def batches(
     decisions: Decisions = "heads",
     states: Mapping[str, str] | None = None,
 ) -> Iterator[Batch]:
-    """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
+    """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens, or of each.
 
     The contexts of all clips, as a stream refreshes at ``refresh_at`` tokens, come in random order, and with
     probability ``mid_start_rate`` one from a random frame of its clip on, as after a refresh. An epoch drops the last
@@ -167,7 +167,7 @@ def batches(
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-    per_frame = checkpoint.model.tokens_per_frame
+    is_branched = decisions in ("answer", "state-token")
     items = [
         (item, first)
         for item in clips
@@ -191,15 +191,15 @@ def batches(
                 sequence = build_sequence(
                     item.clip,
                     checkpoint.trained_prompt,
-                    tokens_per_frame=per_frame,
+                    tokens_per_frame=checkpoint.model.count_tokens(item.source.read(0, 1)[0]),
                     first_frame=first,
                     refresh_at=refresh_at,
                     decisions=decisions,
                     states=states,
                 )
                 sequences.append(sequence)
-                features.append(item.source.read(first, first + len(sequence.ends)).flatten(0, 1))
-            yield sequences, torch.cat(features)
+                features.append(item.source.read(first, first + len(sequence.ends)))
+            yield sequences, features if is_branched else torch.cat([one.flatten(0, 1) for one in features])
         epoch, skipped = epoch + 1, 0
 
 

@@ -18,8 +18,10 @@ from stepscope.engine.training.processes import Processes
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence
 from stepscope.engine.training.trainer import StepLosses
 
-Batch = tuple[Sequence[TrainingSequence], Tensor]
-"""Sequences, and the features ``[N, ...]`` of their image tokens in order."""
+Features = Sequence[Tensor]
+"""For each sequence, the features ``[n, I, F]`` of its frames, or ``[n, rows, columns, F]``."""
+Batch = tuple[Sequence[TrainingSequence], Tensor | Features]
+"""Sequences, and the features ``[N, ...]`` of their image tokens in order; ``Features`` for ``BranchObjective``."""
 
 
 class _BatchLabels(Protocol):
@@ -53,12 +55,12 @@ class _Objective(ABC, Generic[L]):
         """Return the labels that the losses count."""
 
     @abstractmethod
-    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: L, features: Tensor) -> Losses:
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: L, features: Any) -> Losses:
         """Return the sums of the losses of sequences."""
 
     @abstractmethod
     def _count_features(self, sequence: TrainingSequence) -> int:
-        """Return the rows of the features of a sequence."""
+        """Return the number of items of ``features`` for a sequence."""
 
     def backward(self, batch: Batch, *, seed: int, processes: Processes) -> StepLosses:
         """Add the gradient of the share of this process in a batch; see ``engine.training.trainer.Objective``."""
@@ -85,8 +87,8 @@ class _Objective(ABC, Generic[L]):
         """Continue from a state, which is empty."""
 
     def _split(
-        self, sequences: Sequence[TrainingSequence], features: Tensor, num_processes: int
-    ) -> Iterator[tuple[slice, Tensor]]:
+        self, sequences: Sequence[TrainingSequence], features: Tensor | Features, num_processes: int
+    ) -> Iterator[tuple[slice, Tensor | Features]]:
         """Yield the rows of each forward pass with their features."""
         size = self.config.micro_batch_size or -(-len(sequences) // num_processes)
         if size >= len(sequences):
@@ -156,9 +158,9 @@ class BranchObjective(_Objective[BranchLabels]):
     def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> BranchLabels:
         return draw_branches(sequences, negative_rate=self.config.negative_rate, random=random)
 
-    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: BranchLabels, features: Tensor) -> Losses:
-        images = self.model.embed_frames(features.unflatten(0, (-1, self.model.feature_shape[0])))
-        return sum_branch_losses(self.model, sequences, labels, images, positive_weight=self.config.positive_weight)
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: BranchLabels, features: Features) -> Losses:
+        weight = self.config.positive_weight
+        return sum_branch_losses(self.model, sequences, labels, features, positive_weight=weight)
 
     def _count_features(self, sequence: TrainingSequence) -> int:
-        return len(sequence.ends) * self.model.feature_shape[0]
+        return 1

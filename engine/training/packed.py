@@ -102,23 +102,20 @@ def sum_branch_losses(
     model: VisionLanguageModel,
     sequences: Sequence[TrainingSequence],
     labels: BranchLabels,
-    images: Tensor,
+    features: Sequence[Tensor],
     *,
     positive_weight: float,
 ) -> Losses:
-    """Return the sums of the losses of sequences; ``images [M, tokens_per_frame, D]`` are their frames in order."""
+    """Return the sums of the losses of sequences; ``features`` are those of the frames of each."""
     parts, embedded, positions = list[_Part](), list[Tensor](), list[Tensor]()
     targets, weights = list[int](), list[list[float]]()  # per token; its weights in the losses of text, speak, update
     weight_of = {IGNORE_INDEX: [1.0, 0.0, 0.0], 0: [0.0, 1.0, 0.0], 1: [0.0, positive_weight, 0.0]}
-    next_image = 0
-    by_sequence = zip(sequences, labels.targets, labels.branches, labels.speak, strict=True)
-    for sequence, own_targets, branches, speak in by_sequence:
-        num_frames = len(sequence.ends)
-        frames = images[next_image : next_image + num_frames]
-        next_image += num_frames
+    by_sequence = zip(sequences, features, labels.targets, labels.branches, labels.speak, strict=True)
+    for sequence, frames, own_targets, branches, speak in by_sequence:
+        images = model.embed_frames(frames)
         inputs = model.embed_tokens(torch.tensor(sequence.ids, device=model.device)).clone()
-        inputs[torch.tensor(sequence.frames) != IGNORE_INDEX] = frames.flatten(0, 1).to(inputs.dtype)
-        place = model.place(_list_pieces(sequence, frames), 0)
+        inputs[torch.tensor(sequence.frames) != IGNORE_INDEX] = images.flatten(0, 1).to(inputs.dtype)
+        place = model.place(_list_pieces(sequence, frames, per_frame=images.shape[1]), 0)
         embedded.append(inputs)
         positions.append(torch.arange(len(inputs), device=model.device) if place is None else place[0])
         parts.append(_Part(length=len(inputs)))
@@ -144,9 +141,9 @@ def sum_branch_losses(
     return Losses.unpack(weighed.sum(0))
 
 
-def _list_pieces(sequence: TrainingSequence, frames: Tensor) -> list[int | Tensor]:
+def _list_pieces(sequence: TrainingSequence, frames: Tensor, *, per_frame: int) -> list[int | Tensor]:
     """Return the tokens of a sequence, with one piece for all tokens of a frame."""
-    per_frame, pieces = frames.shape[1], list[int | Tensor]()
+    pieces = list[int | Tensor]()
     first = min(at for at in sequence.frames if at != IGNORE_INDEX)
     for token, at in zip(sequence.ids, sequence.frames, strict=True):
         if at == IGNORE_INDEX:

@@ -8,8 +8,9 @@ ASSETS: Final = Path(__file__).parents[3] / "assets"
 BUNDLED_CHECKPOINTS: Final[Mapping[str, Path]] = {
     "bundled": ASSETS / "checkpoint",
     "bundled-silent-token": ASSETS / "checkpoint-silent-token",
+    "bundled-answer": ASSETS / "checkpoint-answer",
 }
-"""The first one decides with its two heads, its twin by a silent token."""
+"""The first one decides with its two heads, its twin by a silent token, the adapter by answers to questions."""
 
 
 def bundled_name(folder: Path) -> str | None:

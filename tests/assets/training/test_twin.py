@@ -1,11 +1,12 @@
 """A small-scale run of the program that trains the twin of the bundled checkpoint."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from stepscope.assets.training.twin import TwinConfig, train_twin, write_clips
+from stepscope.assets.training.twin import AnswerConfig, TwinConfig, train_answers, train_twin, write_clips
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.training.dataset import read_clips
@@ -36,3 +37,13 @@ def test_a_trained_twin_streams_by_its_silent_token(tmp_path: Path) -> None:
     assert twin.prompt.words(",") == (twin.silent_id,)
     assert twin.fit_config(StreamConfig()).decision_policy == "streaming-eos"
     assert not (out / "training").exists()
+
+
+@pytest.mark.slow
+def test_a_trained_adapter_streams_by_its_answers_beside_its_base(tmp_path: Path) -> None:
+    config = AnswerConfig(work=tmp_path / "work", scenes=2, steps=2, interval=2, processes=1)
+    base, out = tmp_path / "checkpoint", tmp_path / "answer"
+    shutil.copytree(ASSETS / "checkpoint", base)
+    train_answers(config, base=base, out=out)
+    assert json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"] == "../checkpoint"
+    assert load_model(out, device="cpu").fit_config(StreamConfig()).decision_policy == "answer"

@@ -15,6 +15,7 @@ from stepscope.engine.decisions.states import parse_states
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
 from stepscope.engine.model.hub.model import HubModel
+from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.training.config import TrainConfig
@@ -36,6 +37,11 @@ CLIP = TrainingClip(goal="g", steps=STEPS, num_frames=5, turns=TURNS)
 
 def make_checkpoint(kind: str, folder: Path) -> Checkpoint:
     return load_checkpoint(write_hub(folder, kind), device="cpu", dtype="float32")
+
+
+def shape_of(model: VisionLanguageModel) -> tuple[int, ...]:
+    """Return the shape of the features of a frame, of 2 x 3 tokens where a video decides."""
+    return tuple(size or 2 + axis for axis, size in enumerate(model.feature_shape))
 
 
 def test_questions_have_the_answers_of_the_reference_and_updates_are_not_written(tmp_path: Path) -> None:
@@ -69,15 +75,13 @@ def test_questions_have_the_answers_of_the_reference_and_updates_are_not_written
 def test_the_loss_of_a_branch_is_that_of_its_context_and_itself_alone(kind: str, tmp_path: Path) -> None:
     checkpoint = make_checkpoint(kind, tmp_path)
     model = checkpoint.model
-    per_frame = model.tokens_per_frame
+    per_frame = model.count_tokens(torch.zeros(shape_of(model)))
     sequence = build_sequence(CLIP, checkpoint.trained_prompt, tokens_per_frame=per_frame, decisions="answer")
-    features = torch.stack(
-        [torch.randn(model.feature_shape, generator=torch.Generator().manual_seed(n)) for n in range(5)]
-    )
+    features = torch.stack([torch.randn(shape_of(model), generator=torch.Generator().manual_seed(n)) for n in range(5)])
     images = model.embed_frames(features)
     labels = draw_branches([sequence], negative_rate=1.0, random=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        sums = sum_branch_losses(model, [sequence], labels, images, positive_weight=1.0)
+        sums = sum_branch_losses(model, [sequence], labels, [features], positive_weight=1.0)
         wanted = {"speak": 0.0, "update": 0.0}
         inputs = model.embed_tokens(torch.tensor(sequence.ids)).clone()
         inputs[torch.tensor(sequence.frames) != IGNORE_INDEX] = images.flatten(0, 1)
@@ -138,13 +142,12 @@ def test_gradient_checkpointing_and_micro_batches_change_no_gradient(tmp_path: P
         model = checkpoint.model
         model.text_model.requires_grad_(True)
         config = replace(TrainConfig(num_steps=3, learning_rate=1e-2, autocast="float32"), **changes)
-        prompt, per_frame = checkpoint.trained_prompt, model.tokens_per_frame
+        prompt, per_frame = checkpoint.trained_prompt, model.count_tokens(torch.zeros(shape_of(model)))
         sequences = [
             build_sequence(CLIP, prompt, tokens_per_frame=per_frame, first_frame=first, decisions="answer")
             for first in (0, 2)
         ]
-        shape = (8, *model.feature_shape)
-        features = torch.randn(shape, generator=torch.Generator().manual_seed(0)).flatten(0, 1)
+        features = [torch.randn((n, *shape_of(model)), generator=torch.Generator().manual_seed(n)) for n in (5, 3)]
         trainer = Trainer(BranchObjective(model, config))
         found[name] = [trainer.step((sequences, features)).total for _ in range(3)]
     assert found["micro"] == pytest.approx(found["whole"], rel=1e-4)

@@ -125,7 +125,7 @@ def test_only_a_run_with_settings_can_be_used(batches: BatchContext) -> None:
 def test_the_bundled_checkpoints_are_offered_and_bring_their_own_rule(batches: BatchContext) -> None:
     assert [value for _, value in list_checkpoints(batches)] == [batches.work.checkpoint, *BUNDLED_CHECKPOINTS]
     own = replace(batches, work=replace(batches.work, checkpoint=str(BUNDLED_CHECKPOINTS["bundled"])))
-    assert [label for label, _ in list_checkpoints(own)] == ["bundled", "bundled-silent-token"]
+    assert [label for label, _ in list_checkpoints(own)] == ["bundled", "bundled-silent-token", "bundled-answer"]
     for_all = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="/srv/models/own"))
     assert list_checkpoints(for_all) == [("own", ""), *((name, name) for name in BUNDLED_CHECKPOINTS)]
     assert make_work(for_all, "", 0.5, 0.5, live=False).checkpoint == "/srv/models/own"

@@ -29,7 +29,7 @@ def main() -> None:
     config = StreamConfig(decision_policy="answer")
     random = torch.Generator().manual_seed(0)
     frames = [
-        FrameFeatures(index=n, time_s=n / 2, features=torch.randn(checkpoint.model.feature_shape, generator=random))
+        FrameFeatures(index=n, time_s=n / 2, features=torch.randn(1, checkpoint.model.feature_dim, generator=random))
         for n in range(32)
     ]
     runner = Runner(checkpoint.model, config, features=frames, readout_spec=make_readout_spec(checkpoint, config))

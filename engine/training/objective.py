@@ -20,8 +20,8 @@ from stepscope.engine.training.trainer import StepLosses
 
 Features = Sequence[Tensor]
 """For each sequence, the features ``[n, I, F]`` of its frames, or ``[n, rows, columns, F]``."""
-Batch = tuple[Sequence[TrainingSequence], Tensor | Features]
-"""Sequences, and the features ``[N, ...]`` of their image tokens in order; ``Features`` for ``BranchObjective``."""
+Batch = tuple[Sequence[TrainingSequence], Any]
+"""Sequences, and the features ``[N, ...]`` of their image tokens in order, or ``Features`` for ``BranchObjective``."""
 
 
 class _BatchLabels(Protocol):
@@ -87,8 +87,8 @@ class _Objective(ABC, Generic[L]):
         """Continue from a state, which is empty."""
 
     def _split(
-        self, sequences: Sequence[TrainingSequence], features: Tensor | Features, num_processes: int
-    ) -> Iterator[tuple[slice, Tensor | Features]]:
+        self, sequences: Sequence[TrainingSequence], features: Any, num_processes: int
+    ) -> Iterator[tuple[slice, Any]]:
         """Yield the rows of each forward pass with their features."""
         size = self.config.micro_batch_size or -(-len(sequences) // num_processes)
         if size >= len(sequences):

@@ -20,6 +20,7 @@ from stepscope.engine.chat.worker import ChatWorker
 from stepscope.engine.config import ContextStrategy, StreamConfig, Thresholds
 from stepscope.engine.inspection import FrameInspection
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.checkpoint_folder import has_untrained_signals
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.video.reader import OnDamage, warn_damaged
 from stepscope.eval.data.samples import Split
@@ -72,9 +73,21 @@ class AppContext:
     def settings(self) -> Mapping[str, Any]:
         """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
         device = "cuda" if self.remote is not None else self.checkpoint.model.device.type
-        known = {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}
-        pixels = self.checkpoint.frame_pixels
-        return known | signal_settings(self.config) | ({} if pixels is None else {"frame_pixels": pixels})
+        known: dict[str, Any] = {
+            "checkpoint": self.checkpoint.name,
+            "device": device,
+            "versions": versions(),
+        } | self.encoder
+        if self.checkpoint.frame_pixels is not None:
+            known["frame_pixels"] = self.checkpoint.frame_pixels
+        if self.is_untrained:
+            known["is_untrained"] = True
+        return known | signal_settings(self.config)
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether the model was never trained for the signals by which the page decides."""
+        return has_untrained_signals(self.checkpoint.folder, self.config.policy)
 
     @property
     def opening_clip(self) -> Clip | None:

@@ -19,6 +19,7 @@ from stepscope.app.controls.widgets import (
     AT_ONCE,
     MODEL_QUEUE,
     PREVIEW_THRESHOLDS_JS,
+    SWEEP_QUEUE,
     make_status_line,
     wire,
 )
@@ -29,6 +30,7 @@ from stepscope.app.core.unused_uploads import UnusedUploads
 from stepscope.app.endpoints.wiring import make_endpoints
 from stepscope.app.failures import report_failures
 from stepscope.app.opening import saved_runs as saved
+from stepscope.app.tabs.batch.sweeps.calibration import Calibration, calibrate
 from stepscope.app.tabs.batch.tab import make_batch_tab
 from stepscope.app.tabs.chat.panel import AskPanel, make_ask_panel
 from stepscope.app.tabs.chat.tab import make_chat_tab
@@ -37,6 +39,7 @@ from stepscope.app.tabs.player import handlers, reruns, streaming
 from stepscope.app.tabs.player.downloads import export_run
 from stepscope.app.tabs.player.figures import export_figure
 from stepscope.app.tabs.player.inspection import inspect_run
+from stepscope.app.tabs.player.proposals import ProposedSteps, propose_steps
 from stepscope.app.tabs.player.questions import wire_question
 from stepscope.app.tabs.player.reruns import RequestView
 from stepscope.app.tabs.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload_panel
@@ -44,6 +47,7 @@ from stepscope.app.tabs.reviews.api import answer
 from stepscope.app.tabs.reviews.tab import make_review_tab
 from stepscope.app.web.component import make_player
 from stepscope.app.web.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
+from stepscope.engine.model.hub.prompt import HubPrompt
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "for example:\nS1: attach the wheel\nS2: put on the roof"
@@ -70,6 +74,12 @@ class PlayerTab:
     uploads: UploadPanel
     asking: AskPanel | None
     """The panel *Ask*; None if the page has none."""
+    propose: Any
+    """Button that lets the model propose the steps."""
+    calibrate: Any
+    """Button that calibrates the thresholds of untrained signals."""
+    calibration: Any
+    """Its progress and result."""
 
     @property
     def view(self) -> PlayerView:
@@ -141,6 +151,8 @@ def _make_player_tab(
             stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop")
         goal = gr.Textbox(label="Goal", placeholder="for example: build the toy truck", elem_id="goal")
         steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
+        can_propose = context.remote is None and isinstance(context.checkpoint.prompt, HubPrompt)
+        propose = gr.Button("Propose steps", size="sm", visible=can_propose, elem_id="propose")
         user_turns = gr.Textbox(
             label="User turns, one per line (optional)",
             placeholder="for example:\n12.5: What is next?  or  1:30 What is next?",
@@ -148,6 +160,9 @@ def _make_player_tab(
             elem_id="user_turns",
         )
         sliders = make_threshold_sliders(context.config, SLIDERS, is_previewed=True)
+        is_untrained = context.is_untrained and context.remote is None
+        calibrate = gr.Button("Calibrate on labelled videos", size="sm", visible=is_untrained, elem_id="calibrate")
+        calibration = gr.HTML(elem_id="calibration", padding=False)
         strategy = make_context_choice(context.config, elem_id="context")
     with gr.Column(scale=11, min_width=640, elem_classes="work"):
         video, run_view = _make_stage(context, reviews)
@@ -172,6 +187,9 @@ def _make_player_tab(
         tabs=tabs,
         uploads=uploads,
         asking=asking,
+        propose=propose,
+        calibrate=calibrate,
+        calibration=calibration,
     )
 
 
@@ -257,6 +275,19 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
     wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **AT_ONCE)
     page.unload(release_recording)
+    clip = tab.clip
+    proposed = ProposedSteps(steps=clip.steps, status=tab.run.status)
+    wire(tab.propose.click, partial(propose_steps, context), [clip.clip, clip.goal], proposed, **MODEL_QUEUE)
+    calibrated = Calibration(tab.calibration, *tab.thresholds)
+    made = wire(
+        tab.calibrate.click,
+        partial(calibrate, context, batches),
+        clip.clip,
+        calibrated,
+        **SWEEP_QUEUE,
+        show_progress="hidden",
+    )
+    made.then(None, list(tab.thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
     if tab.asking is not None:
         wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=tab.view)
     stream = buttons.stream.change(

@@ -104,6 +104,11 @@ class Run:
         return {**asdict(self.scoring), "judge": self.judge.name if self.judge else COSINE_JUDGE}
 
     @property
+    def is_untrained(self) -> bool:
+        """Whether its model was never trained for the signals."""
+        return self.settings.get("is_untrained") is True
+
+    @property
     def thresholds(self) -> Thresholds:
         """The decision thresholds."""
         return Thresholds(speak=self.config.speak_threshold, update=self.config.update_threshold)

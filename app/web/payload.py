@@ -119,6 +119,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "fps": run.config.fps,
         "video_fps": run.clip.video_fps,
         "policy": run.config.policy.pack(),
+        "is_untrained": run.is_untrained,
         "refresh_at": run.config.shorten_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
         "task": asdict(run.typed_task or write_task(run.task)),

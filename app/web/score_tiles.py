@@ -5,13 +5,17 @@ The template receives only numbers and texts of ``eval.metrics.definitions``.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from stepscope.app.core.run import Run, analyze_run
 from stepscope.app.templates import render
+from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.definitions import Metric, find_metric
 from stepscope.eval.metrics.matched_video import LIVE_SCORES
 from stepscope.eval.metrics.score import VideoAnalysis, score_counts
+from stepscope.eval.protocols.rules import parse_rule
+from stepscope.eval.reports.baselines import list_baselines
 
 HEADLINES: Final = (
     "num_failures",
@@ -21,6 +25,9 @@ HEADLINES: Final = (
     "speaking_event_f1_1s",
 )
 """Metrics that are always shown."""
+BESIDE: Final = ("F1", "missing_rate", "redundant_rate", "speaking_event_f1_1s")
+"""Metrics of an untrained run that are shown beside those of ``BASELINES``."""
+BASELINES: Final = ("always silent", "always speaking")
 STATES: Final = ("dst_update_event_f1_1s", "dst_f1", "dst_joint_goal_accuracy", "dst_timeline_score")
 """Metrics of updates and states, shown unless a run has none of them, as one of a model without states."""
 SPANS: Final = ("PAUC_w0.5", "PAUC_silent", "span_coverage")
@@ -44,6 +51,30 @@ def render_scores(analysis: VideoAnalysis | None, basis: str) -> str:
     if analysis is None:
         return ""
     return render("score_tiles", tiles=make_tiles(score_counts(analysis.counts)), basis=basis)
+
+
+def render_baselines(run: Run, encode: Encode) -> str:
+    """Return the scores of a run with a reference beside those of assistants that need no model, as HTML."""
+    sample, rule = run.reference, parse_rule("egoproactive")
+    assert sample is not None
+    metrics = [find_metric(name) for name in BESIDE]
+    made = list_baselines({})
+    all_outputs = {"this run": run.outputs, **{name: made[name](sample)[: len(run.outputs)] for name in BASELINES}}
+    rows = []
+    for name, outputs in all_outputs.items():
+        analysis = analyze_run(replace(run, outputs=tuple(outputs), live=None), encode)
+        assert analysis is not None
+        scores = score_counts(analysis.counts)
+        counted = rule.count_outputs(sample, outputs, grade=lambda replies: [0] * len(replies))
+        g_mean = rule.summarize(counted)["g_mean"]
+        values = [g_mean, *(scores.get(metric.name) for metric in metrics)]
+        rows.append((name, ["undefined" if value is None or math.isnan(value) else f"{value:.2f}" for value in values]))
+    return render(
+        "baselines",
+        caption="The signals are untrained. Beside an assistant that never speaks, and one that speaks at each frame:",
+        columns=[{"label": "G-mean", "hint": f"G-mean by {rule.describe()}"}, *metrics],
+        rows=rows,
+    )
 
 
 def make_tiles(scores: Mapping[str, float | None]) -> list[Tile]:

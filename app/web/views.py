@@ -18,7 +18,7 @@ from stepscope.app.templates import render
 from stepscope.app.web.increments import StreamIncrements
 from stepscope.app.web.moments import find_first_failure, find_turn_event, find_worst_moment
 from stepscope.app.web.payload import pack_nothing, pack_run
-from stepscope.app.web.score_tiles import render_scores
+from stepscope.app.web.score_tiles import render_baselines, render_scores
 from stepscope.engine.control.task import Task
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.plurals import format_count
@@ -188,7 +188,8 @@ def show_run(
             is_opening=is_opening,
             hit=hit,
         ),
-        scores=render_scores(analysis, describe_scoring(run.scoring_settings)),
+        scores=render_scores(analysis, describe_scoring(run.scoring_settings))
+        + (render_baselines(run, encode) if analysis and run.is_untrained else ""),
     )
 
 

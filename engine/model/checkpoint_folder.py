@@ -6,6 +6,7 @@ transformers is not imported, which takes seconds: programs whose workers load t
 from pathlib import Path
 
 from stepscope.engine.config import Quantization
+from stepscope.engine.decisions.policies import DecisionPolicy
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
 from stepscope.engine.model.files.heads_file import HEADS_FILE, find_heads, read_heads, read_trained_policy
@@ -28,6 +29,11 @@ def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -
     if read_object(folder / "config.json").get("use_binary_decision_head"):
         return None
     return find_family(folder).policy
+
+
+def has_untrained_signals(folder: Path, policy: DecisionPolicy) -> bool:
+    """Return whether a policy reads answers of a model that was published without training for it."""
+    return policy.source == "answer" and is_hub_model(folder)
 
 
 def identify_model(

@@ -14,7 +14,12 @@ from typing import Any
 import torch
 
 from stepscope.engine.io.files import digest_file
-from stepscope.engine.model.checkpoint_folder import find_folder, find_frame_pixels, identify_model
+from stepscope.engine.model.checkpoint_folder import (
+    find_folder,
+    find_frame_pixels,
+    has_untrained_signals,
+    identify_model,
+)
 from stepscope.engine.model.devices import resolve_device
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, signal_settings
@@ -105,7 +110,8 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
             raise ValueError(f"the heads file {worker_config.heads} does not exist")
         heads = digest_file(worker_config.heads)[:16]
     quantize, hardware = worker_config.quantize, worker_config.hardware_decoding
-    pixels = find_frame_pixels(find_folder(worker_config.checkpoint), worker_config.frame_pixels)
+    folder = find_folder(worker_config.checkpoint)
+    pixels = find_frame_pixels(folder, worker_config.frame_pixels)
     identity = identify_model(
         worker_config.checkpoint, heads=worker_config.heads, quantize=quantize, frame_pixels=pixels
     )
@@ -123,6 +129,7 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         "kept_features": worker_config.features is not None,
         **({} if quantize == "none" else {"quantize": quantize}),
         **({} if pixels is None else {"frame_pixels": pixels}),
+        **({"is_untrained": True} if has_untrained_signals(folder, worker_config.config.policy) else {}),
         **({} if hardware == "off" else {"hardware_decoding": hardware}),
     }
 

@@ -47,6 +47,8 @@ class Provenance:
     """Whether CUDA graphs were ``checked`` against eager passes, or ``off`` and why; empty on other devices."""
     frame_pixels: int | None = None
     """Most pixels of a frame; None for a model that takes images of one size."""
+    is_untrained: bool = False
+    """Whether the model was never trained for its signals, which are its answers to questions."""
     split: str = ""
     asked_in_run: str = ""
     """Questions that a user asked in the run, as ``describe_questions`` returns them: they change what follows."""
@@ -73,7 +75,7 @@ class Provenance:
             for name in cls.__dataclass_fields__
             if name not in ("run", "config", "versions") and isinstance(settings.get(name), str)
         }
-        kinds = {"config": Mapping, "versions": Mapping, "frame_pixels": int}
+        kinds = {"config": Mapping, "versions": Mapping, "frame_pixels": int, "is_untrained": bool}
         parts = {name: settings[name] for name, kind in kinds.items() if isinstance(settings.get(name), kind)}
         return cls(run=run, **texts, **parts)
 
@@ -128,6 +130,7 @@ class Provenance:
             ("asked in the run", self.asked_in_run),
             ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
             ("heads", self.heads_digest),
+            ("signals", "untrained: P(yes) of the model's own answers" if self.is_untrained else ""),
             ("device", self.device),
             ("hardware decoding", self.hardware_decoding),
             ("graphs", self.graphs),
@@ -152,6 +155,7 @@ class Provenance:
             self.asked_label,
             f"split {PurePath(self.split).name}" if self.split else "",
             f"model {self.model_digest[:12] or self.checkpoint or 'unknown'}",
+            "untrained signals" if self.is_untrained else "",
             self.device,
             *map(" ".join, self._thresholds()),
             f"context {strategy}" if (strategy := self.config.get("context_strategy", "refresh")) != "refresh" else "",

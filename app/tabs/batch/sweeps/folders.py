@@ -214,12 +214,19 @@ def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str)
         live=False,
         features=batches.runs / FEATURES_FOLDER,
     )
-    device, scoring = _first_device(devices), batches.scoring_of(settings)
-    grid = make_grid(size, work.config.policy)
-    described = build_run_settings(split, work, parse_devices(device))
+    described = build_run_settings(split, work, parse_devices(_first_device(devices)))
     if changed := find_changed_settings(settings, described, _RUN_IDENTITY):
         differences = describe_changes(changed, settings, described)
         raise ValueError(f"{name} was made with {differences}; start it again under a new name first")
+    return place_sweep(batches, split, work, size=size, devices=devices, scoring=batches.scoring_of(settings))
+
+
+def place_sweep(
+    batches: BatchContext, split: Split, work: WorkerConfig, *, size: int, devices: str, scoring: ScoreSettings
+) -> PlannedSweep:
+    """Return the plan of an exact sweep of a split, in its folder. Raises as ``build_run_settings``."""
+    device, grid = _first_device(devices), make_grid(size, work.config.policy)
+    described = build_run_settings(split, work, parse_devices(device))
     wanted = build_sweep_settings(described, grid, scoring)
     new = batches.runs / SWEEPS_FOLDER / f"{split.path.stem}-{_digest(wanted)}-{size}"
     folder = _find_same(batches, wanted) or unused_folder(new)

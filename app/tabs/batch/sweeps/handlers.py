@@ -17,7 +17,13 @@ from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.style.colours import Theme
 from stepscope.app.tabs.batch.figure_row import NamedFigure
-from stepscope.app.tabs.batch.sweeps.folders import check_has_model, find_exact_sizes, find_sweep, plan_sweep
+from stepscope.app.tabs.batch.sweeps.folders import (
+    PlannedSweep,
+    check_has_model,
+    find_exact_sizes,
+    find_sweep,
+    plan_sweep,
+)
 from stepscope.app.tabs.batch.sweeps.render import (
     RECOMMENDED,
     choices,
@@ -191,34 +197,42 @@ def run_points(
     """
     live = live or Cancellable()  # an API client may call this without begin_sweep
     live.is_started = True
-    pace, failed, is_first = Pace(UPDATE_INTERVAL_S), dict[str, str](), True
+    is_first = True
     try:
         planned = plan_sweep(batches, name, size, devices)
-        events = run_sweep(
-            planned.split,
-            planned.work,
-            planned.grid,
-            out=planned.folder,
-            scoring=planned.scoring,
-            encode=context.encode,
-            device=planned.device,
-            resume=True,
-        )
-        with closing(events):
-            for progress in events:
-                if live.is_cancelled:
-                    break
-                if progress.error and progress.video_id is not None:
-                    failed[progress.video_id] = progress.error
-                if pace.is_due():
-                    view = _running(draw_sweep_progress(progress, failed))
-                    yield view if is_first else view._replace(exact=gr.skip(), cancel=gr.skip())
-                    is_first = False
+        with closing(follow_sweep(context, planned, live)) as shown:
+            for progress in shown:
+                view = _running(progress)
+                yield view if is_first else view._replace(exact=gr.skip(), cancel=gr.skip())
+                is_first = False
         yield _ended(render_note(_CANCELLED) if live.is_cancelled else "")
     except (EngineError, ValueError, OSError) as error:
         yield _ended(render_note(as_sentence(error), is_problem=True))
     finally:
         live.ended.set()
+
+
+def follow_sweep(context: AppContext, planned: PlannedSweep, live: Cancellable) -> Generator[str, None, None]:
+    """Run a sweep until it ends or is cancelled; yield its progress as HTML. Raises as ``run_sweep``."""
+    pace, failed = Pace(UPDATE_INTERVAL_S), dict[str, str]()
+    events = run_sweep(
+        planned.split,
+        planned.work,
+        planned.grid,
+        out=planned.folder,
+        scoring=planned.scoring,
+        encode=context.encode,
+        device=planned.device,
+        resume=True,
+    )
+    with closing(events):
+        for progress in events:
+            if live.is_cancelled:
+                return
+            if progress.error and progress.video_id is not None:
+                failed[progress.video_id] = progress.error
+            if pace.is_due():
+                yield draw_sweep_progress(progress, failed)
 
 
 def halt_sweep(live: Cancellable | None) -> SweepButtons:

@@ -2,7 +2,7 @@
 
 import { stateWord } from "../lanes/steps.js";
 import { bandsOf, timeOf } from "../state/data.js";
-import { visibleSignals } from "../state/signals.js";
+import { fullTitle, visibleSignals } from "../state/signals.js";
 import { settingsOf } from "./timeline_figure.js";
 
 const COLUMNS = ["video_id", "run", "lane", "series", "time_s", "end_s", "value", "text"];
@@ -76,7 +76,7 @@ function* signalRows(run, signal, counts) {
   const lane = signal.key ?? signal.name,
     values = run[signal.series];
   for (const [frame, time] of run.times.entries())
-    yield { lane, series: signal.title, time_s: time, value: values[frame] };
+    yield { lane, series: fullTitle(signal), time_s: time, value: values[frame] };
   for (const [kind, series] of Object.entries(MARKS))
     for (const frame of counts?.[kind] ?? [])
       yield { lane, series, time_s: timeOf(run, frame), value: kind === "misses" ? NaN : values[frame] };

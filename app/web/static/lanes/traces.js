@@ -50,9 +50,12 @@ export const traces = defineLane({
       return void pen.fillText(signal.canMove && !isFigure ? "no threshold: drag one" : "", 4, lines[2]);
     }
     const { hits, alarms, misses } = counts[name];
-    if (!run.has_reference) return void pen.fillText(countText(hits.length, "decision"), 4, lines[1]);
-    pen.fillText("decisions only", 4, lines[1]); // the legend above has the words of the signs
-    pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[2]);
+    if (!run.has_reference) {
+      if (signal.isUntrained) pen.fillText("untrained", 4, lines[2]);
+      return void pen.fillText(countText(hits.length, "decision"), 4, lines[1]);
+    }
+    pen.fillText(signal.isUntrained ? "untrained" : "decisions only", 4, lines[1]);
+    pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[2]); // the legend has the words
   },
   paint: ({ pen, colours, gutter, inner }, { run, name, signal, top, height }) => {
     if (!signal.missing || !run.times.length || hasValues(run, name)) return;

@@ -66,7 +66,8 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
     const context = data.cache[frame]
       ? `${countText(data.cache[frame], "token")} in the context`
       : "length of the context not known";
-    parts.push(createNode("p", "ss-dim", `${context}, ${modelTimeText(data.latency[frame])}${gone}`));
+    const warning = data.is_untrained ? "; the signals are untrained" : "";
+    parts.push(createNode("p", "ss-dim", `${context}, ${modelTimeText(data.latency[frame])}${gone}${warning}`));
   }
   panel.replaceChildren(...parts);
 }

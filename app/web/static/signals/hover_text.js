@@ -3,7 +3,7 @@
 
 import { clockText, countUpTo, probText, thresholdWords, timeOf } from "../state/data.js";
 import { exceeds, signOf } from "../state/policy.js";
-import { signalOf } from "../state/signals.js";
+import { fullTitle, signalOf } from "../state/signals.js";
 
 const MAX_LETTERS = 120,
   LINE_LETTERS = 60;
@@ -27,7 +27,8 @@ export function plainText(text) {
 
 // The hover text of a decision, or of a reference without one, at a frame.
 export function decisionText(run, name, kind, frame, threshold) {
-  const { policy, decides, title, series } = signalOf(run, name),
+  const signal = signalOf(run, name),
+    { policy, decides, series } = signal,
     prob = run[series][frame];
   const sign = signOf(policy, exceeds(policy, decides, prob, threshold));
   const value = Number.isNaN(prob)
@@ -35,7 +36,7 @@ export function decisionText(run, name, kind, frame, threshold) {
     : `${probText(prob, threshold)} ${sign} ${thresholdWords(policy, threshold)}`;
   return [
     `${clockText(timeOf(run, frame))}  ${MEANINGS[kind]}`,
-    `${plainText(title)} ${value}`,
+    `${plainText(fullTitle(signal))} ${value}`,
     ...(kind === "misses" ? [] : saidLines(run, decides, frame)),
     ...referenceLines(run, decides, kind, frame),
   ].join("<br>");

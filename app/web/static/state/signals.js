@@ -74,10 +74,14 @@ export function setLevels(data, name, threshold) {
   }
 }
 
+// The title of a signal in a text that has room, with a warning if the model was never trained for it.
+export const fullTitle = ({ title, isUntrained }) => (isUntrained ? `${title} (untrained)` : title);
+
 export function signalOf(data, name) {
   if (!DECISIONS.includes(name)) return data.named.find((signal) => signal.name === name);
   const isTraced = hasValues(data, name);
-  return { ...HEADS[name], series: name, policy: data.policy, isTraced, hasThreshold: isTraced, canMove: isTraced };
+  const found = { series: name, policy: data.policy, isTraced, hasThreshold: isTraced, canMove: isTraced };
+  return { ...HEADS[name], ...found, isUntrained: data.is_untrained };
 }
 
 // Whether a probability of a frame is known, or none is there yet.

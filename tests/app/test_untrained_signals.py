@@ -1,0 +1,78 @@
+"""A model of the hub on the page: its signals are called untrained, and are calibrated on labelled videos."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.context import AppContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.videos import read_splits
+from stepscope.app.tabs.batch.sweeps.calibration import calibrate
+from stepscope.app.tabs.player.proposals import propose_steps, read_proposal
+from tests.support.data.batches import copies, write_split
+from tests.support.pages.batch_tab import make_batches
+from tests.support.pages.benches import make_context, run_views
+from tests.support.streams.hub import write_hub
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_hub(tmp_path_factory.mktemp("hub"), "qwen2_5_vl")
+
+
+@pytest.fixture(scope="module")
+def context(folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    context = make_context(folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+    return replace(context, config=context.checkpoint.fit_config(context.config))
+
+
+def test_a_run_says_that_its_signals_are_untrained(context: AppContext, tiny_folder: Path, demo_manifest: Path) -> None:
+    clip = context.bundled_videos.find("truck-2")
+    shown = [view for view in run_views(context, clip, LiveRun()) if isinstance(view.player, str)][-1]
+    packed = json.loads(shown.player)
+    assert packed["is_untrained"] is True
+    assert "untrained signals" in packed["origin"]["summary"]
+    rows = dict(packed["origin"]["rows"])
+    assert rows["signals"].startswith("untrained")
+    assert rows["frame size"] == "at most 50176 pixels, aspect kept"
+    assert all(name in shown.scores for name in ("G-mean", "this run", "always silent", "always speaking"))
+    trained = make_context(tiny_folder, demo_manifest, demo_manifest.parent / "copies")
+    shown = [view for view in run_views(trained, clip, LiveRun()) if isinstance(view.player, str)][-1]
+    assert json.loads(shown.player)["is_untrained"] is False
+    assert "always silent" not in shown.scores
+
+
+def test_thresholds_are_calibrated_on_the_videos_at_hand(
+    context: AppContext, folder: Path, demo_manifest: Path, tmp_path: Path
+) -> None:
+    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
+    batches = replace(batches, splits=read_splits([], [split]))
+    *_, last = calibrate(context, batches, None)
+    assert "Calibrated on 1 video of split: " in last.note
+    assert last.speak in (0.05, 0.275, 0.5, 0.725, 0.95)
+    assert last.update in (0.05, 0.275, 0.5, 0.725, 0.95)
+    (refused,) = calibrate(context, replace(batches, splits={}), None)
+    assert "no video at hand has a reference" in refused.note
+
+
+def test_steps_are_proposed_by_the_model(context: AppContext) -> None:
+    clip = context.bundled_videos.find("truck-2")
+    assert "enter its goal" in propose_steps(context, clip, " ").status.value
+    found = propose_steps(context, clip, "build the toy truck")
+    assert "proposed" in found.status.value
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("1. Wash it\n2) Dry it\n", ["S1: Wash it", "S2: Dry it"]),
+        ("- Wash it\n\n* Wash it\nStep 3: Dry it", ["S1: Wash it", "S2: Dry it"]),
+        ("x" * 100, ["S1: " + "x" * 80]),
+        (" \n", []),
+    ],
+)
+def test_an_answer_is_read_line_by_line(text: str, steps: list[str]) -> None:
+    assert read_proposal(text) == steps

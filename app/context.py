@@ -73,11 +73,8 @@ class AppContext:
     def settings(self) -> Mapping[str, Any]:
         """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
         device = "cuda" if self.remote is not None else self.checkpoint.model.device.type
-        known: dict[str, Any] = {
-            "checkpoint": self.checkpoint.name,
-            "device": device,
-            "versions": versions(),
-        } | self.encoder
+        known: dict[str, Any] = {"checkpoint": self.checkpoint.name, "device": device, **self.encoder}
+        known["versions"] = versions()
         if self.checkpoint.frame_pixels is not None:
             known["frame_pixels"] = self.checkpoint.frame_pixels
         if self.is_untrained:

@@ -57,6 +57,8 @@ def identify_model(
 def is_without_heads(folder: Path, *, has_heads: bool) -> bool:
     """Return whether a folder holds an image-text model of the hub, or an adapter of one; see ``is_hub_model``."""
     has_heads = has_heads or (folder / HEADS_FILE).is_file()
+    if is_published(folder):  # its adapter changes a Llama, which need not be at hand
+        return False
     return is_hub_model(folder if has_heads else find_base(folder) or folder, has_heads=has_heads)
 
 

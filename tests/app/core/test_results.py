@@ -61,4 +61,5 @@ def test_undefined_scores_are_last_and_a_group_of_them_is_a_note() -> None:
         ("Reply spans", [], "undefined: Spans covered"),
         ("Teacher-forced", [], NOT_MEASURED),
     ]
-    assert draw_corpus({"scores": scores}).count('scope="col"') == 3
+    drawn = draw_corpus({"scores": scores})
+    assert (drawn.count("<details"), drawn.count(" open>"), drawn.count('scope="col"')) == (4, 2, 2 * 3)

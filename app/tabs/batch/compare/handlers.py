@@ -102,7 +102,7 @@ def compare(
         compared=compared,
         said=said,
         failures=draw_differences({name: found.differences[name] for name in FAILURE_SCORES}, notes=notes),
-        scores=draw_differences(scores, found.times_problem, notes=notes),
+        scores=draw_differences(scores, found.times_problem, notes=notes, is_folded=True),
         **sort_videos(batches, compared, metric)._asdict(),
         turns=choose_turns(batches, compared, wrong_in),
     )

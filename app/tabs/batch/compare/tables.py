@@ -11,7 +11,7 @@ from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
 from stepscope.engine.config import StreamConfig, format_thresholds, name_thresholds
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.metrics.definitions import BEST_VALUES, Metric, compute_loss, find_metric, has_direction
+from stepscope.eval.metrics.definitions import BEST_VALUES, GROUPS, Metric, compute_loss, find_metric, has_direction
 from stepscope.eval.reports.compare_runs import ComparedVideo
 from stepscope.eval.reports.statistics import Difference
 from stepscope.eval.runs.provenance import Provenance
@@ -22,17 +22,33 @@ WRONG_IN: Final = ["only A", "only B", "both", "neither"]
 SIGNIFICANCE_LEVEL: Final = 0.05
 
 
+DIFFERING: Final = "Scores that differ, p < .05"
+
+
 def draw_differences(
-    differences: Mapping[str, Difference], times_problem: str = "", *, notes: tuple[str, str] = ("", "")
+    differences: Mapping[str, Difference],
+    times_problem: str = "",
+    *,
+    notes: tuple[str, str] = ("", ""),
+    is_folded: bool = False,
 ) -> str:
     """Return the scores of both runs as an HTML table; significant differences are bold, with the better run.
 
-    With ``times_problem``, the reason why times are not comparable, times have no difference. ``notes`` are in the
-    headings of the runs.
+    If ``is_folded``, those come first, and the others are folded by their group. With ``times_problem``, the reason
+    why times are not comparable, times have no difference. ``notes`` are in the headings of the runs.
     """
-    rows = [_difference_row(find_metric(name), found) for name, found in differences.items()]
+    rows = {name: _difference_row(find_metric(name), found) for name, found in differences.items()}
+    if not rows:
+        return ""
+    groups: dict[str, list[Mapping[str, Any]]] = {"": list(rows.values())}
+    if is_folded:
+        groups = {DIFFERING: [row for row in rows.values() if row["is_significant"]]}
+        for group in GROUPS:
+            equal = [rows[metric.name] for metric in group.metrics if metric.name in rows]
+            groups[f"{group.name}, no clear difference"] = [row for row in equal if not row["is_significant"]]
+        groups = {name: found for name, found in groups.items() if found}
     sides = dict(zip(("A", "B"), notes, strict=True))
-    return render("differences", sides=sides, rows=rows, times_problem=times_problem) if rows else ""
+    return render("differences", sides=sides, groups=groups, times_problem=times_problem)
 
 
 def _difference_row(metric: Metric, found: Difference) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from stepscope.app.tabs.batch.compare import handlers as comparing
 from stepscope.app.tabs.batch.compare.handlers import ComparedRuns
 from stepscope.app.tabs.batch.compare.tables import compared_videos, describe_sides, draw_differences
 from stepscope.eval.metrics.bootstrap import Interval
-from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric
 from stepscope.eval.reports.compare_runs import ComparedVideo
 from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn
 from stepscope.eval.runs.folder import RunFolder
@@ -52,6 +52,18 @@ def test_a_delay_is_called_better_only_if_its_distance_from_0_is_tested_so() -> 
 def test_a_change_has_a_sign_unless_it_rounds_to_nothing(b: float, change: str) -> None:
     ((_, _, _, said, interval, *_),) = cells(draw_differences({"F1": difference(0.5, b, low=-1e-9, high=0.02)}))
     assert (said, interval) == (change, "0.000 to 0.020")
+
+
+def test_scores_that_differ_are_first_and_the_others_are_folded_by_group() -> None:
+    apart, equal = difference(0.5, 0.6, p_value=0.01), difference(0.5, 0.5)
+    drawn = draw_differences({"F1": equal, "dst_f1": apart, "missing_rate": apart, "METEOR": equal}, is_folded=True)
+    heads = re.findall(r"<details class=\"score-group\"( open)?><summary><b>(.*?)</b> <span>(\d+)", drawn)
+    assert heads == [
+        (" open", "Scores that differ, p &lt; .05", "2"),
+        ("", "Turn-taking, no clear difference", "1"),
+        ("", "Text, no clear difference", "1"),
+    ]
+    assert [row[0] for row in cells(drawn)][:2] == [find_metric(name).label for name in ("dst_f1", "missing_rate")]
 
 
 def test_nothing_is_drawn_of_no_scores() -> None:

@@ -36,7 +36,7 @@ class FrameSource(Protocol):
     """Frame features, in memory or on disk."""
 
     def read(self, first: int = 0, stop: int | None = None) -> Tensor:
-        """Return the features ``[n, I, F]`` of the frames from ``first`` to before ``stop``."""
+        """Return the features ``[n, ...]`` of the frames from ``first`` to before ``stop``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,16 +122,20 @@ def check_contexts(
     clip: TrainingClip,
     checkpoint: Checkpoint,
     *,
+    source: FrameSource | None,
     refresh_at: int | None = None,
     decisions: Decisions = "heads",
     states: Mapping[str, str] | None = None,
 ) -> list[TrainingSequence]:
-    """Return the sequences of a clip's contexts. Raises ``ContextError`` if one is longer than the model allows."""
+    """Return the sequences of a clip's contexts; without ``source``, frames have the most tokens.
+
+    Raises ``ContextError`` if one is longer than the model allows.
+    """
     limit = checkpoint.model.max_context
     contexts = find_contexts(
         clip,
         checkpoint.trained_prompt,
-        tokens_per_frame=checkpoint.model.tokens_per_frame,
+        tokens_per_frame=checkpoint.model.tokens_per_frame if source is None else _count_tokens(source, checkpoint),
         refresh_at=refresh_at,
         decisions=decisions,
         states=states,
@@ -143,6 +147,11 @@ def check_contexts(
             "shorten its turns"
         )
     return contexts
+
+
+def _count_tokens(source: FrameSource, checkpoint: Checkpoint) -> int:
+    """Return the tokens of each frame of a clip."""
+    return checkpoint.model.count_tokens(source.read(0, 1)[0])
 
 
 def batches(
@@ -172,7 +181,14 @@ def batches(
         (item, first)
         for item in clips
         for first in _first_frames(
-            check_contexts(item.clip, checkpoint, refresh_at=refresh_at, decisions=decisions, states=states)
+            check_contexts(
+                item.clip,
+                checkpoint,
+                source=item.source,
+                refresh_at=refresh_at,
+                decisions=decisions,
+                states=states,
+            )
         )
     ]
     starts = range(0, len(items) - len(items) % batch_size or len(items), batch_size)
@@ -191,7 +207,7 @@ def batches(
                 sequence = build_sequence(
                     item.clip,
                     checkpoint.trained_prompt,
-                    tokens_per_frame=checkpoint.model.count_tokens(item.source.read(0, 1)[0]),
+                    tokens_per_frame=_count_tokens(item.source, checkpoint),
                     first_frame=first,
                     refresh_at=refresh_at,
                     decisions=decisions,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.errors import ContextError
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.training.dataset import check_contexts
+from stepscope.engine.training.dataset import FrameSource, check_contexts
 from stepscope.engine.training.sequences import TrainingClip
 from stepscope.eval.data.samples import InvalidSample, Split
 from stepscope.eval.runs.streaming.teacher_forcing import make_clip
@@ -35,13 +35,14 @@ def count_clip(
     *,
     fps: float,
     refresh_at: int,
+    source: FrameSource | None = None,
     states: Mapping[str, str] | None = None,
 ) -> ClipRow:
     """Return the counts of a clip, whose context is refreshed at ``refresh_at`` tokens.
 
     Raises ``ContextError`` if a context is longer than the model allows.
     """
-    contexts = check_contexts(clip, checkpoint, refresh_at=refresh_at, states=states)
+    contexts = check_contexts(clip, checkpoint, source=source, refresh_at=refresh_at, states=states)
     of_role = {role: [turn for turn in clip.turns if turn.role == role] for role in ("assistant", "update", "user")}
     updates = [update for turn in of_role["update"] if (update := parse_update(turn.text)) is not None]
     minutes = clip.num_frames / fps / 60

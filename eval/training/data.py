@@ -79,7 +79,9 @@ def load_training_data(
         problems = list[str]()
         clips = read_clips(path, checkpoint, fps=fps, on_invalid=problems.append)
         rows = [
-            count_clip(clip.name, clip.clip, checkpoint, fps=fps, refresh_at=refresh_at, states=states)
+            count_clip(
+                clip.name, clip.clip, checkpoint, fps=fps, source=clip.source, refresh_at=refresh_at, states=states
+            )
             for clip in clips
         ]
         rows += [ClipRow(video_id=path.name, problem=problem, is_used=False) for problem in problems]
@@ -123,7 +125,13 @@ def _load_samples(
             num_frames = min(sample.num_frames, source.num_frames)
             clip = EncodedClip(name=sample.video_id, clip=make_clip(sample, num_frames=num_frames), source=source)
             row = count_clip(
-                sample.video_id, clip.clip, checkpoint, fps=sample.fps, refresh_at=refresh_at, states=states
+                sample.video_id,
+                clip.clip,
+                checkpoint,
+                fps=sample.fps,
+                source=source,
+                refresh_at=refresh_at,
+                states=states,
             )
         except (EngineError, ValueError) as error:
             yield sample.video_id, (None, ClipRow(video_id=sample.video_id, problem=str(error), is_used=False))

@@ -1,6 +1,6 @@
 """Branches are learned as the stream asks them, and states as it writes them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.dataset import EncodedClip, batches
 from stepscope.engine.training.objective import BranchObjective
 from stepscope.engine.training.packed import draw_branches, sum_branch_losses
-from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
+from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence, find_contexts
 from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, random_frames
 from tests.support.streams.hub import write_hub
@@ -112,14 +113,16 @@ def test_a_state_at_each_frame_is_trained_in_the_context_of_the_stream(tmp_path:
     config = StreamConfig(decision_policy="state-token", states="silence=</Silence>, response=</Response>")
     config = replace(config, speak_threshold=1.0)
     task = Task(goal="g", steps=STEPS)
-    request = StreamRequest(video_id="v", features=random_frames(checkpoint, 5), task=task, is_traced=True)
+    frames = list(random_frames(checkpoint, 5))
+    request = StreamRequest(video_id="v", features=frames, task=task, is_traced=True)
     trace = list(Streamer(checkpoint, config).run_many([request]))[-1].trace
     assert trace is not None
+    states, per_frame = parse_states(config.states), model.count_tokens(frames[0].features)
+    assert per_frame < model.tokens_per_frame
     streamed = list[int]()
     for computed in trace.contexts[-1]:
         piece = computed.item.piece
-        streamed += [prompt.image_id] * model.tokens_per_frame if isinstance(piece, Image) else [piece]
-    states, per_frame = parse_states(config.states), model.tokens_per_frame
+        streamed += [prompt.image_id] * per_frame if isinstance(piece, Image) else [piece]
     silent = build_sequence(replace(CLIP, turns=()), prompt, tokens_per_frame=per_frame, states=states)
     assert silent.ids[: len(streamed)] == streamed
     spoken = build_sequence(replace(CLIP, turns=TURNS[1:2]), prompt, tokens_per_frame=per_frame, states=states)
@@ -128,6 +131,50 @@ def test_a_state_at_each_frame_is_trained_in_the_context_of_the_stream(tmp_path:
     response = [(token, 1) for token in prompt.state("</Response>")]
     reply = [(token, IGNORE_INDEX) for token in (*prompt.words("Good."), prompt.eos_id)]
     assert labels == [*silence, *response, *reply, *silence * 3]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The features of a clip, in memory."""
+
+    features: torch.Tensor
+
+    def read(self, first: int = 0, stop: int | None = None) -> torch.Tensor:
+        return self.features[first:stop]
+
+
+def test_clips_with_frames_of_different_sizes_are_trained_in_the_contexts_of_their_streams(tmp_path: Path) -> None:
+    checkpoint = make_checkpoint("qwen2_5_vl", tmp_path)
+    model, prompt, states = checkpoint.model, checkpoint.trained_prompt, parse_states("silence=</a>, response=</b>")
+    clips, wanted = list[EncodedClip](), list[list[int]]()
+    refresh_at = build_sequence(CLIP, prompt, tokens_per_frame=8, states=states).ends[1]
+    for rows, columns in ((2, 3), (4, 2)):
+        features = torch.randn(5, rows, columns, model.feature_dim, generator=torch.Generator().manual_seed(rows))
+        clips.append(EncodedClip(name="clip", clip=CLIP, source=Frames(features)))
+        per_frame = model.count_tokens(features[0])
+        contexts = find_contexts(CLIP, prompt, tokens_per_frame=per_frame, refresh_at=refresh_at, states=states)
+        wanted += [context.ids for context in contexts]
+    drawn = batches(
+        clips,
+        checkpoint,
+        batch_size=len(wanted),
+        seed=0,
+        mid_start_rate=0.0,
+        refresh_at=refresh_at,
+        decisions="state-token",
+        states=states,
+    )
+    sequences, features = next(drawn)
+    assert sorted(sequence.ids for sequence in sequences) == sorted(wanted)
+    labels = draw_branches(sequences, negative_rate=1.0, random=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        together = sum_branch_losses(model, sequences, labels, features, positive_weight=1.0)
+        alone = [
+            sum_branch_losses(model, sequences[at:][:1], labels.rows(slice(at, at + 1)), [one], positive_weight=1.0)
+            for at, one in enumerate(features)
+        ]
+    assert float(together.text) == pytest.approx(sum(float(one.text) for one in alone), rel=1e-4)
+    assert float(together.speak) == pytest.approx(sum(float(one.speak) for one in alone), rel=1e-4)
 
 
 def test_gradient_checkpointing_and_micro_batches_change_no_gradient(tmp_path: Path) -> None:

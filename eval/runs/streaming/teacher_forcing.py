@@ -59,7 +59,13 @@ def read_live_turns(
         config: Context sizes and decision policy of the stream.
         sample: The reference.
         frames: Encoded frames of its video at its frame rate.
+
+    Raises ``ValueError`` for a model that gives an image's tokens positions of their own.
     """
+    if checkpoint.model.place((0,), 0) is not None:
+        raise ValueError(
+            "the teacher-forced pass is for models whose tokens have consecutive positions; leave out --teacher-forced"
+        )
     segments = list(_read_segments(checkpoint, config, sample, iter(frames)))
     silence_probs = [silence for segment in segments for silence in segment.silence_probs]
     responses = [response for segment in segments for response in segment.responses]

@@ -21,10 +21,11 @@ from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.control.draft_buffer import ComputedItem
 from stepscope.engine.control.questions import list_update_questions
-from stepscope.engine.control.requests import EvictRequest, Image
+from stepscope.engine.control.requests import Branch, EvictRequest, ForwardRequest, FrameTimesRequest, Image
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import CheckpointError, FeatureError
-from stepscope.engine.inference.runner import embed_inputs, evict_tokens
+from stepscope.engine.inference.readout import make_readout_spec
+from stepscope.engine.inference.runner import Runner, embed_inputs, evict_tokens
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import identify_model
@@ -107,8 +108,14 @@ def spell(checkpoint: Checkpoint, items: list[ComputedItem]) -> list[int]:
     return [token for piece in pieces for token in (image if isinstance(piece, Image) else [piece])]
 
 
-def forward_whole(checkpoint: Checkpoint, ids: list[int], num_images: int) -> Tensor:
-    """Return the logits of the model's own forward over a whole conversation."""
+def find_replies(checkpoint: Checkpoint, items: list[ComputedItem]) -> list[int]:
+    """Return where the replies of a context begin, behind their openings."""
+    pieces, opening = [item.item.piece for item in items], list(hub_parts(checkpoint)[1].response_opening)
+    return [n + len(opening) for n in range(len(pieces)) if pieces[n : n + len(opening)] == opening]
+
+
+def own_inputs(checkpoint: Checkpoint, ids: list[int], num_images: int) -> dict[str, Tensor]:
+    """Return a conversation as the model's own forward and ``generate`` take it."""
     model, prompt = hub_parts(checkpoint)
     pixels = normalize_images(
         make_images(num_images),
@@ -121,26 +128,76 @@ def forward_whole(checkpoint: Checkpoint, ids: list[int], num_images: int) -> Te
         inputs = {"pixel_values": pixels[:, None]}  # they take several images of one sample
     if model.has_grid:
         inputs["mm_token_type_ids"] = torch.tensor([[int(token in prompt.suppress_tokens) for token in ids]])
-    with torch.no_grad():
-        logits: Tensor = model.vlm(input_ids=torch.tensor([ids]), **inputs).logits[0]
-    return logits
+    return {"input_ids": torch.tensor([ids]), **inputs}
 
 
-def test_a_stream_is_the_model_over_the_whole_conversation(checkpoint: Checkpoint) -> None:
-    outputs, items = run_traced(checkpoint, settings(checkpoint))
-    assert sum(output.response is not None for output in outputs) > 1
+@torch.no_grad()
+def forward_whole(checkpoint: Checkpoint, ids: list[int], num_images: int) -> tuple[Tensor, Tensor]:
+    """Return the last hidden states and the logits of the model's own forward over a whole conversation."""
+    inputs = own_inputs(checkpoint, ids, num_images)
+    output = hub_parts(checkpoint)[0].vlm(**inputs, output_hidden_states=True)
+    return output.hidden_states[-1][0], output.logits[0]
+
+
+def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> None:
+    config = settings(checkpoint)
+    outputs, items = run_traced(checkpoint, config)
     assert sum(len(output.updates) for output in outputs) > 1
-    ids = spell(checkpoint, items)
-    logits = forward_whole(checkpoint, ids, NUM_FRAMES)
-    _, prompt = hub_parts(checkpoint)
-    logits[:, list(prompt.suppress_tokens)] = -torch.inf
-    model = checkpoint.model
-    frame_tokens = model.count_tokens(make_frames(checkpoint, 1)[0].features)
-    ends = torch.tensor([frame_tokens if isinstance(item.item.piece, Image) else 1 for item in items])
-    wanted = logits.argmax(-1)[ends.cumsum(0) - 1].tolist()
-    sampled = [(item.token, token) for item, token in zip(items, wanted, strict=True) if item.token is not None]
-    assert len(sampled) > 6
-    assert all(own == whole for own, whole in sampled)
+    model, prompt = hub_parts(checkpoint)
+    written = []
+    for start in find_replies(checkpoint, items):
+        before = items[:start]
+        ids, num_images = spell(checkpoint, before), sum(isinstance(item.item.piece, Image) for item in before)
+        inputs: dict[str, Any] = own_inputs(checkpoint, ids, num_images)
+        found = model.vlm.generate(
+            **inputs,
+            do_sample=False,
+            max_new_tokens=config.max_new_tokens,
+            eos_token_id=prompt.eos_id,
+            suppress_tokens=list(prompt.suppress_tokens),
+        )
+        written.append(prompt.text(found[0, len(ids) :].tolist()))
+    assert len(written) > 1
+    assert written == [output.response for output in outputs if output.response is not None]
+
+
+def test_questions_in_one_pass_equal_those_asked_one_by_one_and_leave_no_trace(checkpoint: Checkpoint) -> None:
+    asking = replace(checkpoint, trained_policy="answer")
+    config = asking.fit_config(StreamConfig())
+    model, prompt = hub_parts(checkpoint)
+    branched, alone = (
+        Runner(model, config, features=make_frames(checkpoint, 2), readout_spec=make_readout_spec(asking, config))
+        for _ in range(2)
+    )
+    for runner in (branched, alone):
+        runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=2))
+    questions = [prompt.question(text) for text in ("Speak now?", "Has the wheel been attached to the axle?", "Done?")]
+    inputs: tuple[int | Image, ...] = (*prompt.system("Be brief."), Image(frame_index=0), 7, Image(frame_index=1))
+    asked, branches = list[float](), list[Branch]()
+    for part in (inputs[:-2], inputs[-2:]):
+        alone.forward(ForwardRequest(num_cached=alone.cache.length, inputs=part, frames=range(2)))
+        length, position, held = read_cache(alone.cache)
+        branches += [Branch(position=length - 1, ids=ids) for ids in questions]
+        for ids in questions:
+            request = ForwardRequest(num_cached=length, inputs=ids, frames=range(2), decision_positions=(len(ids) - 1,))
+            asked.append(alone.forward(request).decisions[0].speak_prob)
+        alone.cache.crop_to(length)
+        assert read_cache(alone.cache)[:2] == (length, position)
+        assert torch.equal(read_cache(alone.cache)[2], held)
+    request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(2), branches=tuple(branches))
+    assert branched.forward(request).answers == pytest.approx(asked, abs=1e-5)
+    assert max(asked) - min(asked) > 0.001
+    assert read_cache(branched.cache)[:2] == (length, position)
+    assert torch.allclose(read_cache(branched.cache)[2], held, atol=1e-5)
+
+
+def read_cache(cache: KVCache) -> tuple[int, int, Tensor]:
+    """Return the length, the next position, and a copy of all keys and values."""
+    return (
+        cache.length,
+        cache.next_position,
+        torch.stack([x for layer in cache.layers for x in layer.read(cache.length)]),
+    )
 
 
 def test_the_context_is_the_render_of_the_conversation(checkpoint: Checkpoint, config: StreamConfig) -> None:
@@ -207,9 +264,8 @@ def test_a_free_conversation_is_the_render_of_the_template(checkpoint: Checkpoin
 def _written(checkpoint: Checkpoint, items: list[ComputedItem], number: int) -> str:
     """Return the text of a reply as it was written, without the cut of spaces."""
     _, prompt = hub_parts(checkpoint)
-    pieces, opening = [item.item.piece for item in items], list(prompt.response_opening)
-    starts = [n + len(opening) for n in range(len(pieces)) if pieces[n : n + len(opening)] == opening]
-    ids = list(takewhile(lambda piece: piece != prompt.eos_id, pieces[starts[number] :]))
+    pieces = [item.item.piece for item in items[find_replies(checkpoint, items)[number] :]]
+    ids = list(takewhile(lambda piece: piece != prompt.eos_id, pieces))
     return str(prompt.tokenizer.decode(ids))
 
 
@@ -225,7 +281,7 @@ def test_states_have_the_probabilities_of_the_models_own_forward(checkpoint: Che
         logprobs = []
         for text in ("no", "no no", "yes</Response>"):
             ids = list(prompt.state(text))
-            rows = forward_whole(checkpoint, [*seen, *ids], frame + 1).double().log_softmax(-1)[len(seen) - 1 : -1]
+            rows = forward_whole(checkpoint, [*seen, *ids], frame + 1)[1].double().log_softmax(-1)[len(seen) - 1 : -1]
             logprobs.append(rows[range(len(ids)), ids].sum())
         silence, standby, response = torch.stack(logprobs).exp().tolist()
         if policy == "reserved-text":
@@ -259,22 +315,24 @@ def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: Contex
     assert len(outputs) == 16
 
 
-def test_feeding_frame_by_frame_gives_the_logits_of_the_whole_conversation(checkpoint: Checkpoint) -> None:
+def test_feeding_frame_by_frame_gives_the_states_and_logits_of_the_whole_conversation(checkpoint: Checkpoint) -> None:
     _, items = run_traced(checkpoint, settings(checkpoint))
     model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
     features = make_frames(checkpoint)
     pieces: list[Any] = [item.item.piece for item in items]
     inputs = [features[piece.frame_index].features if isinstance(piece, Image) else piece for piece in pieces]
-    logits = []
+    hidden, logits = list[Tensor](), list[Tensor]()
     with torch.no_grad():
         for start in range(0, len(inputs), 17):
             part = inputs[start : start + 17]
             place = model.place(part, cache.next_position)
-            hidden = model(embed_inputs(model, part)[None], cache, place and place[0])[0]
+            hidden.append(model(embed_inputs(model, part)[None], cache, place and place[0])[0])
             cache.ends += place[1] if place else []
-            logits.append(model.token_logits(hidden))
-    whole = forward_whole(checkpoint, spell(checkpoint, items), NUM_FRAMES)
-    assert torch.allclose(torch.cat(logits), whole, atol=1e-4)
+            logits.append(model.token_logits(hidden[-1]))
+    for own, whole in zip(
+        (hidden, logits), forward_whole(checkpoint, spell(checkpoint, items), NUM_FRAMES), strict=True
+    ):
+        assert torch.allclose(torch.cat(own), whole, atol=1e-4)
 
 
 @pytest.mark.parametrize("model_type", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])

@@ -51,7 +51,8 @@ def test_thresholds_are_calibrated_on_the_videos_at_hand(
     batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
     batches = replace(batches, splits=read_splits([], [split]))
     *_, last = calibrate(context, batches, None)
-    assert "Calibrated on 1 video of split: " in last.note
+    assert "Calibrated on 1 video of split: the best of 25 points is speak " in last.note
+    assert "points have this value" in last.note  # a random model is silent at many of them
     assert last.speak in (0.05, 0.275, 0.5, 0.725, 0.95)
     assert last.update in (0.05, 0.275, 0.5, 0.725, 0.95)
     (refused,) = calibrate(context, replace(batches, splits={}), None)

@@ -47,10 +47,11 @@ def calibrate(context: AppContext, batches: BatchContext, clip: Clip | None) -> 
     except (EngineError, ValueError, OSError) as error:
         yield Calibration(note=render_note(as_sentence(error), is_problem=True))
         return
+    tied = f" {best.ties}." if best.ties else ""
     text = (
-        f"Calibrated on {format_count(scores.num_videos, 'video')} of {planned.split.path.stem}: {best.place} has the "
-        f"best {find_metric(best.metric).label}, {best.format(best.value)}, of {len(best.grid)} points. These videos "
-        "chose the thresholds: score them on others."
+        f"Calibrated on {format_count(scores.num_videos, 'video')} of {planned.split.path.stem}: the best of "
+        f"{len(best.grid)} points is {best.place} ({find_metric(best.metric).label}: {best.format(best.value)}).{tied} "
+        "These videos chose the thresholds: score them on others."
     )
     update = best.update_threshold if best.grid.update else gr.skip()
     yield Calibration(note=render_note(text), speak=best.speak_threshold, update=update)

@@ -62,11 +62,14 @@ def test_a_choice_that_is_not_in_its_list_is_a_short_sentence(value: str) -> Non
     assert len(refused.value.message) < 600
 
 
-def test_a_session_keeps_no_value_of_its_requests() -> None:
+def test_a_session_keeps_no_value_of_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionState, "__init__", SessionState.__init__)  # both are set back after the test
+    monkeypatch.setattr(SessionState, "_update_value_in_config", SessionState._update_value_in_config)
     keep_no_values()
     with gr.Blocks() as page:
         box = gr.Textbox()
         box.change(str, box, gr.Textbox())
     state = SessionState(page)
+    assert state.config_values == {}  # a copy of all components
     asyncio.run(page.process_api(0, ["x" * 10_000], state=state))
     assert "x" * 10_000 not in str(state.config_values)

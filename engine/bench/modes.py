@@ -20,7 +20,7 @@ import numpy as np
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.policies import Signal
-from stepscope.engine.io.files import EncodingError, load_json, read_text
+from stepscope.engine.io.files import load_json, read_text
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.records import FrameOutput, Step, UserTurn
@@ -97,10 +97,14 @@ def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] 
     Raises ``ValueError`` if the file is not a manifest with at least one such video.
     """
     try:
-        records = load_json(read_text(manifest))["videos"]
+        content = load_json(read_text(manifest))
+    except ValueError as error:
+        raise ValueError(f"{manifest} cannot be read as JSON: {error}") from error
+    try:
+        records = content["videos"]
         chosen = [record for record in records if only is None or record["video_id"] in only]
         videos = [_video(record, manifest.parent, checkpoint) for record in chosen]
-    except (KeyError, TypeError, json.JSONDecodeError, EncodingError) as error:
+    except (KeyError, TypeError) as error:
         raise ValueError(f"{manifest} is not the manifest of a split: {error!r}") from error
     if not videos:
         raise ValueError(f"{manifest} holds no videos to stream")

@@ -7,6 +7,7 @@ and ``evaluators/online_evaluator.py``; qualcomm/qualcomm-interactive-cooking-da
 
 import math
 import re
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -19,6 +20,7 @@ _DECISION: Final = re.compile(r"\s*\$(interrupt|silent)\$", re.IGNORECASE)
 _TEXTS: Final = ("response", "state_to", "state", "position", "count")
 """Fields of a trigger of OmniPro that say what is right, by its task; without one, the question does."""
 _ROUNDING: Final = 1e-6  # of a frame
+_ROUNDING_S: Final = 0.0011  # programs round times to milliseconds
 
 
 def is_egoproactive(fields: Fields) -> bool:
@@ -55,6 +57,7 @@ def list_decisions(content: Fields) -> list[Fields]:
     if not isinstance(intervals, list) or not isinstance(answers, list):
         raise content.error("video_intervals", "and answers must be lists")
     found: list[Fields] = []
+    spans: list[tuple[float, float, str]] = []
     for number, (interval, answer) in enumerate(zip(intervals, answers, strict=False)):
         place = f"{content.path_prefix}video_intervals[{number}]"
         if not isinstance(interval, list) or len(interval) != 2:
@@ -64,6 +67,10 @@ def list_decisions(content: Fields) -> list[Fields]:
             raise ValueError(f"{place} must end after its start")
         record = {"start": start_s, "end": end_s, "answer": answer}
         found.append(Fields(record=record, path_prefix=f"{content.path_prefix}answers[{number}]."))
+        spans.append((start_s, end_s, place))
+    for (_, end_s, before), (start_s, _, place) in pairwise(sorted(spans)):
+        if start_s < end_s - _ROUNDING_S:
+            raise ValueError(f"{place} must not begin before {before} ends: each moment has one decision")
     return found
 
 

@@ -45,7 +45,7 @@ def test_lines_are_numbered_without_the_byte_order_mark(tmp_path: Path, encoding
 
 @pytest.mark.parametrize("text", ["", "\ufeff", " \r\n"])
 def test_an_empty_json_text_is_called_empty(text: str) -> None:
-    with pytest.raises(ValueError, match="it is empty"):
+    with pytest.raises(ValueError, match=r"^it is empty$"):
         load_json(text)
 
 

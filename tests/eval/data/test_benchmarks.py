@@ -63,6 +63,10 @@ def test_a_message_of_interactive_cooking_is_a_reference(tmp_path: Path) -> None
         ({**COOKING, "output_texts": ["a", "b", 3]}, r"output_texts\[2\].text must be text"),
         ({**COOKING, "output_timestamps": [0, 1, "x"]}, r"output_timestamps\[2\] must be a number"),
         ({**EGOPROACTIVE, "answers": ["Stop"]}, r"answers\[0\].answer must begin with \$interrupt\$ or \$silent\$"),
+        (
+            {**EGOPROACTIVE, "video_intervals": [[8, 16], [0, 8.5], [16, 23.5]]},
+            r"intervals\[0\] must not begin before video_intervals\[1\] ends",
+        ),
         ({**EGOPROACTIVE, "duration_in_sec": None}, "duration_in_sec is missing"),
         ({**OMNIPRO, "question_time": "soon"}, "question_time must be seconds, or minutes and seconds such as 01:05"),
         ({**OMNIPRO, "ground_truth": [{}]}, r"ground_truth\[0\].trigger_time is missing"),

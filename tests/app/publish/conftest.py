@@ -32,7 +32,8 @@ def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     write_h264(folder / "square.mp4", moving_square(60, shade=90), fps=10)
     steps = [{**step, "name": HOSTILE} for step in STEPS]
     turns = [turn if turn["role"] == "update" else {**turn, "text": HOSTILE} for turn in TURNS]
-    video = {"video_path": "square.mp4", "fps": 2.0, "num_frames": 12, "goal": HOSTILE, "steps": steps, "turns": turns}
+    goal = f"{HOSTILE} {'x' * 900}"
+    video = {"video_path": "square.mp4", "fps": 2.0, "num_frames": 12, "goal": goal, "steps": steps, "turns": turns}
     split = write_split(folder, *({"video_id": video_id, **video} for video_id in HOSTILE_IDS))
     assert json.loads(split.read_text(encoding="utf-8"))
     return save_run(folder / "run <script>window.hacked=1<", split)

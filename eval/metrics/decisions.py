@@ -192,7 +192,7 @@ def _event_offsets(gen_frames: Sequence[int], ref_frames: Sequence[int], *, tole
     """Pair as many events as possible at minimum total distance, and return the offsets in frames.
 
     Of equal solutions the one without crossing pairs is returned: events at 1 and 2 with references at 3 and 4 have the
-    offsets -2 and -2, never -3 and -1.
+    offsets -2 and -2, never -3 and -1. An event on time is paired with another reference if that makes one pair more.
     """
     distances = np.abs(np.subtract.outer(np.array(gen_frames, dtype=float), np.array(ref_frames, dtype=float)))
     links = assign(np.where(distances <= tolerance_frames, distances, np.inf))

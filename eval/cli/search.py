@@ -13,7 +13,9 @@ HEADS = ("run", "video_id", "time_s", "what", "failure", "text", "reference", "m
 
 
 def search_runs(options: SearchOptions) -> int:
-    """Print the moments; return 1 if there is none."""
+    """Print the moments; return 1 if there is none; raise ``ValueError`` without a run."""
+    if not options.runs:
+        raise ValueError("name at least one run folder after the query")
     found = search_folders(name_runs(options.runs), options.query)
     if options.out is not None:
         write_csv(options.out, found.to_dict("records"), columns=list(found))  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ class Part:
 PARTS: Final = (
     Part(name="machine", weight=2, run=machine.run),
     Part(name="gpu tests", weight=6, run=gpu_tests.run),
-    Part(name="exactness", weight=6, run=exactness.run),
+    Part(name="exactness", weight=8, run=exactness.run),
     Part(name="SmolVLM2-2.2B", weight=16, run=partial(speed.run, shape="SmolVLM2-2.2B", num_videos=32)),
     Part(name="profile of SmolVLM2-2.2B", weight=3, run=profiling.run),
     Part(name="training of SmolVLM2-500M", weight=3, run=training.run),

@@ -40,9 +40,9 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.mark.slow
-def test_it_runs_on_a_cpu_from_a_bare_checkout_within_a_minute(tmp_path: Path) -> None:
+def test_it_runs_on_a_cpu_from_a_bare_checkout(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
-    command = [sys.executable, "-c", BARE, str(ROOT), "--device", "cpu", "--tiny", "--minutes", "3", "--out", "results"]
+    command = [sys.executable, "-c", BARE, str(ROOT), "--device", "cpu", "--tiny", "--minutes", "8", "--out", "results"]
     done = subprocess.run(
         command, cwd=tmp_path, env={**environment, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
     )
@@ -50,7 +50,7 @@ def test_it_runs_on_a_cpu_from_a_bare_checkout_within_a_minute(tmp_path: Path) -
     results = json.loads((tmp_path / "results" / "gpu.json").read_text(encoding="utf-8"))
     states = {part["name"]: part["state"] for part in results["parts"]}
     assert list(states) == [part.name for part in PARTS]
-    skipped = {"gpu tests", "Qwen2.5-VL-3B", "NVDEC"}
+    skipped = {"gpu tests", "NVDEC"}
     assert states == {name: "skipped" if name in skipped else "done" for name in states}
     figures = {part["name"]: [figure["name"] for figure in part["figures"]] for part in results["parts"]}
     assert figures["SmolVLM2-2.2B"] == [
@@ -60,10 +60,10 @@ def test_it_runs_on_a_cpu_from_a_bare_checkout_within_a_minute(tmp_path: Path) -
         "decision to first token",
         "4 videos at once",
     ]
-    assert len(figures["exactness"]) == 3 * 2 * 5  # families, dtypes, modes
+    assert len(figures["exactness"]) == 4 * 2 * 5  # families, dtypes, modes
     assert figures["training of SmolVLM2-500M"][0].startswith("step of 4 contexts")
     table = (tmp_path / "results" / "gpu.md").read_text(encoding="utf-8")
-    assert "| Qwen2.5-VL-3B | skipped | 0.0 | the engine has no such family |" in table
+    assert "| Qwen2.5-VL-3B | done |" in table
 
 
 def test_a_device_that_is_absent_ends_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

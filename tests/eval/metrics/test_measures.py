@@ -15,6 +15,7 @@ NEW_METRIC = """
 from dataclasses import dataclass
 
 from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.matched_video import MatchedVideo
 from stepscope.eval.metrics.measures import Measure
 
 

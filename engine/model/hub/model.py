@@ -100,7 +100,9 @@ class HubModel(VisionLanguageModel):
         read = body.get_video_features if self.frame_format.is_video else body.get_image_features
         found = read(**inputs)
         deep = getattr(found, "deepstack_features", None) or []
-        levels = [torch.stack(list(images)) for images in (found.pooler_output, *deep)]
+        pooled = torch.stack(list(found.pooler_output))
+        # a list of images, or in transformers 5.17 the rows of all of them
+        levels = [pooled, *(torch.cat(list(images)).view_as(pooled) for images in deep)]
         features = torch.cat(levels, dim=-1)
         columns = pixel_values.shape[3] // self.frame_format.block if self.has_grid else 0
         return features.unflatten(1, (-1, columns)) if columns else features

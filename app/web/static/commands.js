@@ -30,7 +30,7 @@ const KEYS = [
   [
     "P N 8",
     "previousFailure nextFailure onlyThisKind",
-    "previous, next failure of the chosen kinds, or moment of a search; choose only the kind of this failure, or all again",
+    "previous, next failure of the chosen kinds, or moment of a search; choose only this kind, or the others again",
   ],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],

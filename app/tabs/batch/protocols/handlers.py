@@ -92,13 +92,13 @@ def show(
 def show_again(
     context: AppContext,
     batches: BatchContext,
-    shown: ShownProtocols | None,
+    is_opened: bool,
     name: str | None,
     other: str | None,
     protocols: Sequence[str],
 ) -> Iterator[ProtocolsView]:
-    """Score again for another shown run, if the tab has been opened."""
-    if shown is None or name is None:
+    """Score again for another shown run, if the tab has been opened; a link may open it before there is a run."""
+    if not is_opened or name is None:
         yield UNCHANGED
     else:
         yield from show(context, batches, name, other, protocols)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.protocols import handlers
 from stepscope.app.tabs.batch.protocols.handlers import ALONE, FIRST_PROTOCOLS, TURN_HEADERS, ProtocolsView
@@ -93,6 +93,8 @@ def wire_protocols_panel(
     options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
     gr.on([here.select, runs.change], partial(handlers.list_runs, batches), [runs, panel.other], panel.other, **LATEST)
     wire(partial(gr.on, [here.select, panel.other.input, panel.protocols.input]), show, chosen, view, **options)
-    wire(runs.change, show_again, [view.shown, *chosen], view, **options)
+    opened = gr.State(False)
+    here.select(lambda: True, None, opened, **AT_ONCE)
+    wire(runs.change, show_again, [opened, *chosen], view, **options)
     wire(view.turns.select, open_turn, [live, view.shown], player, **ends)
     wire_table_row(panel.downloads, handlers.write_table, [view.shown])

@@ -91,7 +91,7 @@ def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchCon
     assert (
         "pauc is undefined: the split has no references for replies in spans." in show("late", "", ["pauc"]).said.value
     )
-    (skipped,) = handlers.show_again(context, page, None, "late", "", CHOSEN)
+    (skipped,) = handlers.show_again(context, page, False, "late", "", CHOSEN)
     assert skipped == handlers.UNCHANGED, "a tab that was never opened costs nothing"
 
 
@@ -115,6 +115,12 @@ def test_the_table_is_saved_with_one_column_for_each_score_of_a_protocol(show: A
     assert parse_rule("ovo-timing").protocol.source.replace("_", "\\_") in latex
     with pytest.warns(UserWarning, match="there is no table"):
         assert list(save_table(handlers.write_table, "csv", None)) == [None]
+
+
+def test_a_tab_that_a_link_opens_before_its_run_scores_the_run(context: AppContext, page: BatchContext) -> None:
+    *_, opened = handlers.show_again(context, page, True, "late", "", CHOSEN)
+    assert "3 videos" in opened.said.value
+    assert list(handlers.show_again(context, page, False, "late", "", CHOSEN)) == [handlers.UNCHANGED]
 
 
 @pytest.mark.browser

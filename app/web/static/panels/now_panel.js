@@ -23,7 +23,7 @@ import { highestNear, highestText, inspectionButton } from "./inspection.js";
 import { drawDifference } from "./differences.js";
 import { LOW_SIMILARITY, momentText, signOfKind } from "../playback/stops.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
-import { hasDecided, runWords } from "../state/preview.js";
+import { hasDecided } from "../state/preview.js";
 import { hasValues, visibleSignals } from "../state/signals.js";
 import { gradeText, legalityTag } from "./transcript.js";
 
@@ -33,8 +33,6 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
   const parts = [],
     hasRun = data.times.length > 0;
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
-  const run = runWords(player, data);
-  if (run) parts.push(createNode("p", "ss-of-run", `${failure ? "Failure, texts" : "Texts"} and states: ${run}`));
   if (failure) parts.push(failureCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps));
   const head = createNode("p", "ss-line");
   const total = hasRun ? data.times.length + data.num_dropped : data.expected_frames,

@@ -41,11 +41,8 @@ export function updateCounts(player) {
   player.shown.counts = Object.fromEntries(
     countedNames(player.data).map((name) => [name, countsFor(player, name).extend()]),
   );
-  const run = runWords(player, player.data);
-  player.root.classList.toggle("ss-is-preview", run !== "");
-  player.find("kinds").dataset.run = run;
   player.find("counts").textContent = [
-    previewText(player, run),
+    previewText(player),
     isTaskChanged(player) ? "Goal, steps or user turns have changed since this run: press Run." : "",
   ]
     .filter(Boolean)
@@ -128,7 +125,9 @@ export function reveal(player, time) {
   if (time < start || time > end) setView(player, time - (end - start) / 2, time + (end - start) / 2);
 }
 
-function previewText(player, run) {
+// The one place of the page that says what is a preview, and of which run the rest is.
+function previewText(player) {
+  const run = runWords(player, player.data);
   if (!player.shown.isPreview && !run) return "";
   const isMoving = player.thresholds.moved !== null && player.isPointerDown;
   const next = !player.shown.isPreview

@@ -6,12 +6,12 @@ transformers is not imported, which takes seconds: programs whose workers load t
 from pathlib import Path
 
 from stepscope.engine.config import Quantization
-from stepscope.engine.decisions.policies import DecisionPolicy
+from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
 from stepscope.engine.model.files.heads_file import HEADS_FILE, find_heads, read_heads, read_trained_policy
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
-from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy
+from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy, read_training
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
 from stepscope.engine.model.published.layout import find_family, is_published, read_layout
 
@@ -32,8 +32,14 @@ def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -
 
 
 def has_untrained_signals(folder: Path, policy: DecisionPolicy) -> bool:
-    """Return whether a policy reads answers of a model that was published without training for it."""
-    return policy.source == "answer" and is_hub_model(folder)
+    """Return whether a policy reads answers of a model that was not trained for them, as far as its folder says."""
+    if policy.source != "answer" or is_published(folder):
+        return False
+    if is_without_heads(folder, has_heads=False):
+        named = read_training(folder)
+    else:
+        named = read_trained_policy(read_heads(find_heads(folder, None, allow_untrained=True))[1])
+    return named is None or find_policy(named).source != policy.source
 
 
 def identify_model(

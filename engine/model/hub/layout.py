@@ -19,13 +19,18 @@ TRAINING_FILE: Final = "stepscope.json"
 
 
 def read_hub_policy(folder: Path) -> str:
-    """Return the policy that a model was trained for; ``answer`` for one as published.
+    """Return the policy that a model was trained for; ``answer`` for one as published. Raises as ``read_training``."""
+    return read_training(folder) or _UNTRAINED_POLICY
 
-    Raises ``CheckpointError`` if the folder names an unknown policy.
+
+def read_training(folder: Path) -> str | None:
+    """Return the policy that the folder of a model or an adapter names; None if it names none.
+
+    Raises ``CheckpointError`` if the policy is unknown.
     """
-    name = read_object(folder / TRAINING_FILE).get("decision_policy", _UNTRAINED_POLICY)
+    name = read_object(folder / TRAINING_FILE).get("decision_policy")
     try:
-        return find_policy(name).name
+        return None if name is None else find_policy(name).name
     except ValueError as error:
         raise CheckpointError(f"{folder / TRAINING_FILE}: {error}") from error
 

@@ -1,6 +1,5 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
-import json
 from dataclasses import replace
 from itertools import takewhile
 from math import isnan
@@ -23,7 +22,7 @@ from stepscope.engine.control.draft_buffer import ComputedItem
 from stepscope.engine.control.questions import list_update_questions
 from stepscope.engine.control.requests import Branch, EvictRequest, ForwardRequest, FrameTimesRequest, Image
 from stepscope.engine.control.task import Task
-from stepscope.engine.errors import CheckpointError, FeatureError
+from stepscope.engine.errors import FeatureError
 from stepscope.engine.inference.readout import make_readout_spec
 from stepscope.engine.inference.runner import Runner, embed_inputs, evict_tokens
 from stepscope.engine.loading import load_model
@@ -402,37 +401,6 @@ def test_the_pixels_of_a_frame_are_part_of_its_features(tmp_path: Path) -> None:
         FeatureError, match=r"frame 1 has features \[1, 3, 96\], but this checkpoint takes \[2, 4, 96\]"
     ):
         list(Streamer(large, large.fit_config(StreamConfig())).run(mixed, TASK))
-
-
-def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
-    qwen, llava = (write_hub(tmp_path / kind, kind) for kind in ("qwen2_vl", "llava"))
-    with pytest.raises(CheckpointError, match="--frame-pixels must be at least 784"):
-        load_model(qwen, device="cpu", frame_pixels=100)
-    for load in (load_model, identify_model):
-        with pytest.raises(CheckpointError, match=r"--frame-pixels is for qwen2_vl.*takes frames of the one size"):
-            load(llava, frame_pixels=10**5)
-    with pytest.raises(CheckpointError, match="--quantize 8bit needs bitsandbytes"):
-        load_model(llava, device="cpu", quantize="8bit")
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [("gemma3", "both directions"), ("qwen3_5", "recurrent state"), ("llava_next", "tiles"), ("new", "cannot be")],
-)
-def test_other_models_are_refused_with_the_reason(kind: str, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(CheckpointError, match=f"a {kind} model cannot be streamed.*{reason}|{reason}.*qwen2_vl"):
-        load_model(tmp_path, device="cpu")
-
-
-def test_a_decoder_with_windows_is_refused(tmp_path: Path) -> None:
-    folder = write_hub(tmp_path, "internvl")
-    config = json.loads((folder / "config.json").read_text())
-    layers = {"layer_types": ["sliding_attention"] * 3, "use_sliding_window": True, "sliding_window": 8}
-    (folder / "config.json").write_text(json.dumps({**config, "text_config": {**config["text_config"], **layers}}))
-    with pytest.raises(CheckpointError, match="layers of sliding_attention"):
-        load_model(folder, device="cpu")
 
 
 def test_asking_less_often_equals_the_definition_and_leaves_the_frames_between_unknown(tmp_path: Path) -> None:

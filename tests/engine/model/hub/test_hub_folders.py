@@ -1,0 +1,69 @@
+"""Folders of image-text models of the hub: what is refused, and which signals count as trained."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stepscope.engine.decisions.policies import POLICIES
+from stepscope.engine.errors import CheckpointError
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint_folder import has_untrained_signals, identify_model
+from tests.support.streams.hub import write_hub
+
+
+def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
+    qwen, llava = (write_hub(tmp_path / kind, kind) for kind in ("qwen2_vl", "llava"))
+    with pytest.raises(CheckpointError, match="--frame-pixels must be at least 784"):
+        load_model(qwen, device="cpu", frame_pixels=100)
+    for load in (load_model, identify_model):
+        with pytest.raises(CheckpointError, match=r"--frame-pixels is for qwen2_vl.*takes frames of the one size"):
+            load(llava, frame_pixels=10**5)
+    with pytest.raises(CheckpointError, match="--quantize 8bit needs bitsandbytes"):
+        load_model(llava, device="cpu", quantize="8bit")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("gemma3", "both directions"), ("qwen3_5", "recurrent state"), ("llava_next", "tiles"), ("new", "cannot be")],
+)
+def test_other_models_are_refused_with_the_reason(kind: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=f"a {kind} model cannot be streamed.*{reason}|{reason}.*qwen2_vl"):
+        load_model(tmp_path, device="cpu")
+
+
+def test_a_decoder_with_windows_is_refused(tmp_path: Path) -> None:
+    folder = write_hub(tmp_path, "internvl")
+    config = json.loads((folder / "config.json").read_text())
+    layers = {"layer_types": ["sliding_attention"] * 3, "use_sliding_window": True, "sliding_window": 8}
+    (folder / "config.json").write_text(json.dumps({**config, "text_config": {**config["text_config"], **layers}}))
+    with pytest.raises(CheckpointError, match="layers of sliding_attention"):
+        load_model(folder, device="cpu")
+
+
+@pytest.mark.parametrize("is_adapter", [False, True])
+def test_signals_are_trained_if_the_folder_names_their_policy(is_adapter: bool, tmp_path: Path) -> None:
+    folder = write_hub(tmp_path / "model", "qwen2_vl")
+    if is_adapter:
+        base, folder = folder, tmp_path / "adapter"
+        folder.mkdir()
+        (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
+        for name in ("config.json", "tokenizer.json"):
+            (folder / name).write_bytes((base / name).read_bytes())
+        (folder / "adapter_model.safetensors").write_bytes(b"")
+    policies = [POLICIES[name] for name in ("answer", "answer-hysteresis")]
+    for named, is_untrained in ((None, True), ("state-token", True), ("answer", False), ("answer-hysteresis", False)):
+        if named is not None:
+            (folder / "stepscope.json").write_text(json.dumps({"decision_policy": named}))
+        assert {has_untrained_signals(folder, policy) for policy in policies} == {is_untrained}, named
+    assert not has_untrained_signals(folder, POLICIES["state-token"])
+    (folder / "stepscope.json").write_text('{"decision_policy": "new"}')
+    with pytest.raises(CheckpointError, match=r"stepscope.json: .*new"):
+        has_untrained_signals(folder, POLICIES["answer"])
+
+
+def test_answers_of_a_model_with_heads_are_untrained_unless_its_heads_file_names_them(tiny_folder: Path) -> None:
+    assert has_untrained_signals(tiny_folder, POLICIES["answer"])
+    assert not has_untrained_signals(tiny_folder, POLICIES["heads"])

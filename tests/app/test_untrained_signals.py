@@ -72,6 +72,7 @@ def test_steps_are_proposed_by_the_model(context: AppContext) -> None:
         ("1. Wash it\n2) Dry it\n", ["S1: Wash it", "S2: Dry it"]),
         ("- Wash it\n\n* Wash it\nStep 3: Dry it", ["S1: Wash it", "S2: Dry it"]),
         ("x" * 100, ["S1: " + "x" * 80]),
+        ("\x07 1. Wash\x00\x1b[31m it \ud800\r\n\x7f\x9f\n", ["S1: Wash [31m it ?"]),
         (" \n", []),
     ],
 )

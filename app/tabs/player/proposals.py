@@ -9,6 +9,7 @@ import gradio as gr
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.videos import Clip
+from stepscope.app.figures.text import clean_text
 from stepscope.app.formatting import as_sentence
 from stepscope.app.web.views import status_line
 from stepscope.engine.chat.answering import AnswerEnd
@@ -52,11 +53,11 @@ def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> P
 
 
 def read_proposal(text: str) -> list[str]:
-    """Return the steps of an answer, numbered anew: lines without bullets and numbers, each once, at most 12.
+    """Return the steps of an answer, numbered: lines without bullets and control characters, each once, at most 12.
 
     Example: ``1. Wash it`` and ``- Dry it`` are ``S1: Wash it`` and ``S2: Dry it``.
     """
-    lines = (strip_text(_BULLET.sub("", line)) for line in text.splitlines())
+    lines = (strip_text(_BULLET.sub("", clean_text(line))) for line in text.splitlines())
     names = list(dict.fromkeys(line[:_MAX_LETTERS] for line in lines if line))[:MAX_STEPS]
     return [f"S{number}: {name}" for number, name in enumerate(names, start=1)]
 

@@ -35,6 +35,7 @@ from stepscope.app.security.connections import limit_connections
 from stepscope.app.security.gradio_patches import (
     MAX_SESSIONS,
     keep_no_values,
+    load_first,
     refuse_downloads,
     refuse_long_sessions,
     remove_failed_uploads,
@@ -151,6 +152,7 @@ def serve(options: PageOptions) -> None:
         keep_no_values()
         refuse_long_sessions()
         remove_failed_uploads()
+        load_first(f"{LIVE_MODULES.address}/leaving.js")
         limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         modules = [MODULES.make_route(), LIVE_MODULES.make_route()]

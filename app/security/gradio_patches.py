@@ -1,4 +1,7 @@
-"""Changes of Gradio that keep a public page safe; ``docs/development.md`` lists all uses of its private parts."""
+"""Changes of Gradio that keep a public page safe, and a live session open while its user decides to leave.
+
+``docs/development.md`` lists all uses of its private parts.
+"""
 
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +12,9 @@ import gradio as gr
 from gradio import processing_utils
 from gradio.queueing import Queue
 from gradio.route_utils import GradioMultiPartParser
+from gradio.routes import templates
 from gradio.state_holder import SessionState, StateHolder
+from jinja2 import FunctionLoader
 from starlette.datastructures import FormData
 
 MAX_SESSIONS: Final = 1000
@@ -62,6 +67,19 @@ def refuse_long_sessions() -> None:
 
     setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
     setattr(Queue, "push", push_short)  # noqa: B010
+
+
+def load_first(script: str) -> None:
+    """Load a script, by its address, before Gradio's own; ``head`` is added to the page after Gradio has started."""
+    pages = templates.env
+    loader = pages.loader
+    assert loader is not None
+
+    def read_page(name: str) -> str:
+        source: str = loader.get_source(pages, name)[0]
+        return source.replace("<script>", f'<script src="{script}"></script><script>', 1)
+
+    pages.loader = FunctionLoader(read_page)
 
 
 def remove_failed_uploads() -> None:

@@ -178,9 +178,10 @@ function onPopState(player) {
   const isSameBatch =
     place.tab !== "batch" ||
     (inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against));
-  player.address.keptFor = isSameRun ? undefined : player.data;
-  if (isSameBatch && (isSameRun || place.tab)) openTabsOfAddress(player);
-  else location.reload();
+  const isShown = isSameBatch && (isSameRun || place.tab);
+  player.address.keptFor = isSameRun || !isShown ? undefined : player.data;
+  if (isShown) openTabsOfAddress(player);
+  else location.reload(); // a page with a live session asks; if the user stays, updateAddress restores its address
 }
 
 // The event that keys judge, unless it is the one that follows from the time alone.

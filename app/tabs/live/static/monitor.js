@@ -32,23 +32,12 @@ export function mount({ element, props, server, watch }) {
   );
   let current = null; // the key of the session that is shown
   let stream = null; // of the webcam
-  let isLeaving = false;
-  const listeners = new AbortController();
 
   const wait = (ms) =>
     new Promise((done) => {
       setTimeout(done, ms);
     });
   const isOver = (key) => current !== key || !element.isConnected;
-
-  // The session ends with the page: the browser asks before, and the next page names the recording. Gradio closes its
-  // connection before the answer, and loads the page again even if the user stays.
-  function askBefore(event) {
-    if (!element.isConnected) return listeners.abort();
-    if (!current) return;
-    event.preventDefault();
-    isLeaving = true;
-  }
 
   function closeCamera() {
     for (const track of stream?.getTracks() ?? []) track.stop();
@@ -57,7 +46,8 @@ export function mount({ element, props, server, watch }) {
 
   function end() {
     current = null;
-    if (!isLeaving) keepName("");
+    element.removeAttribute("data-session");
+    keepName("");
     closeCamera();
     text.textContent = "";
     none.textContent = NONE;
@@ -76,6 +66,7 @@ export function mount({ element, props, server, watch }) {
       } // asked again
       if (isOver(key)) break;
       if (seen === null) return end();
+      element.toggleAttribute("data-session", Boolean(seen)); // for leaving.js; a session of a server that left is lost
       if (seen?.picture) {
         picture.src = `data:image/jpeg;base64,${seen.picture}`;
         picture.hidden = !(none.hidden = true);
@@ -136,7 +127,6 @@ export function mount({ element, props, server, watch }) {
   const before = keptName();
   if (before)
     none.textContent = `The session ended with its page. It was recorded as ${before}: open it in the tab Batch.`;
-  window.addEventListener("beforeunload", askBefore, { signal: listeners.signal });
   watch("value", show);
   show();
 }

@@ -109,16 +109,29 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(address: str,
         page.wait_for_function(until_complete)
 
 
-def test_a_session_whose_page_stays_is_named_when_gradio_loads_it_again(address: str) -> None:
+def test_a_session_continues_at_its_address_if_the_user_stays(address: str) -> None:
     with open_browser(FAKE_CAMERA) as browser:
         page = browser.new_page()
         page.on("dialog", lambda dialog: dialog.dismiss())
+        page.goto(f"{address}?video=truck-2")
+        wait_for_status(page, "Press Run")
         page.goto(address)
         wait_for_status(page, "Press Run")
         page.get_by_role("tab", name="Live").click()
+        page.wait_for_url("**tab=live")
+        here = page.url
         page.get_by_role("radio", name="Webcam").check()
         page.click("#live_start")
-        page.wait_for_function("sessionStorage.getItem('stepscope:recording')")
-        with page.expect_event("dialog"):
-            page.evaluate("setTimeout(() => location.reload())")
-        page.wait_for_function("document.querySelector('.live-none')?.textContent.includes('was recorded as live-')")
+        page.evaluate("window.isSamePage = true")
+        for leave in ("location.reload()", "history.go(-2)", "location.assign('about:blank')"):
+            page.wait_for_selector("[data-session]")
+            with page.expect_event("dialog"):
+                page.evaluate(f"setTimeout(() => {leave})")
+            before = page.evaluate(NUM_FRAMES)
+            page.wait_for_function(f"(before) => ({NUM_FRAMES})() > before + 2", arg=before)
+            page.wait_for_function("(here) => location.href === here", arg=here)
+        assert page.evaluate("window.isSamePage")
+        page.click("#live_stop")
+        page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
+        page.reload()  # without a question
+        wait_for_status(page, "Press Run")

@@ -50,6 +50,14 @@ COMMANDS = {
         "stepscope.eval.cli.options:SearchOptions",
         "stepscope.eval.cli.search:search_runs",
     ),
+    "runs": Command(
+        "list the runs of a folder with their notes",
+        "stepscope.eval.cli.options:RunsOptions",
+        "stepscope.eval.cli.run_list:print_runs",
+    ),
+    "note": Command(
+        "write the notes of a run", "stepscope.eval.cli.options:NoteOptions", "stepscope.eval.cli.run_list:write_note"
+    ),
     "score": Command(
         "score a run folder again",
         "stepscope.eval.cli.options:RescoreOptions",

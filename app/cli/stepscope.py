@@ -24,7 +24,7 @@ STEPSCOPE = Group(
         "eval": EVALUATION["run"],
         **{
             name: EVALUATION[name]
-            for name in ("sweep", "compare", "leaderboard", "protocols", "search", "score", "import")
+            for name in ("sweep", "compare", "leaderboard", "protocols", "search", "runs", "note", "score", "import")
         },
         "export": EXPORTS,
         "publish": Command(

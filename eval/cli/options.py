@@ -245,6 +245,43 @@ class SearchOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunsOptions(Options):
+    """Print the runs of a folder, the newest first: their notes, the settings that differ, and their own scores."""
+
+    folder: Positional[Path]
+    """Folder that holds the run folders."""
+    search: str = ""
+    """Terms that must all match: a word or "a phrase" of name, note, tags, group or settings, or tag:, group: or the
+    name of a setting with its beginning, such as seed:3; -term excludes."""
+    metric: tuple[str, ...] = ()
+    """Scores in the columns; see docs/metrics.md (default: those of the leaderboard)."""
+    archived: bool = False
+    """Print archived runs as well."""
+    csv: Path | None = None
+    """CSV file to write as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteOptions(Options):
+    """Change the notes of a run in notes.json of its folder, and print them; what is not given stays."""
+
+    run: Positional[Path]
+    """Run folder."""
+    note: str | None = None
+    """Text that replaces the note."""
+    tag: tuple[str, ...] = ()
+    """Tags to add."""
+    untag: tuple[str, ...] = ()
+    """Tags to remove."""
+    group: str | None = None
+    """Group that replaces the present one."""
+    archive: bool = False
+    """Leave the run out of lists; nothing is deleted."""
+    unarchive: bool = False
+    """List the run again."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CompareOptions(Options):
     """Print the differences of two runs of one split, B minus A, with 95 % intervals and p-values.
 

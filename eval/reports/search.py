@@ -35,7 +35,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
     "<=": operator.le,
 }
-_TERM: Final = re.compile(r'(-?)(?:(\w+)(:|>=|<=|>|<)("[^"]*"|\S*)|("[^"]*"|\S+))')
+TERM: Final = re.compile(r'(-?)(?:(\w+)(:|>=|<=|>|<)("[^"]*"|\S*)|("[^"]*"|\S+))')
 Marks = Mapping[tuple[str, int, str], Collection[str]]
 """Verdicts and tags, such as ``tag: blurry``, by video, milliseconds and text of the event."""
 
@@ -91,7 +91,7 @@ def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> 
     if len(query) > MAX_QUERY_CHARS:
         raise ValueError(f"a search has at most {MAX_QUERY_CHARS} characters; got {len(query)}")
     found = pd.Series(data=True, index=moments.index)
-    for excluded, field, sign, value, words in _TERM.findall(query):
+    for excluded, field, sign, value, words in TERM.findall(query):
         matches = _match(moments, field, sign, value.strip('"'), marks or {}) if field else _contain(moments, words)
         found &= ~matches if excluded else matches
     return moments[found]

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -97,8 +98,13 @@ class RunFolder(OutputFolder):
         return {**settings, "split": str((self.path / settings["split"]).resolve())}
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
-        """Write ``run.json``: the settings, and the versions of Python and the packages."""
-        write_json(self.path / "run.json", {**relative_split(settings, self.path), "versions": versions()})
+        """Write ``run.json``: the settings, the versions of Python and the packages, and when it was first written."""
+        found = self._read_settings(RunSettings, "run.json") or {}
+        made = {
+            "versions": versions(),
+            "created": found.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        write_json(self.path / "run.json", {**relative_split(settings, self.path), **made})
 
     def split_path(self) -> Path:
         """Return the path of the run's split. Raises ``ValueError`` if this is not the run folder of a split."""

@@ -71,6 +71,8 @@ class RunSettings(BaseModel):
     has_states: bool | None = None
     """Whether the outputs hold states of the steps; None: not in an imported run, in any other."""
     versions: dict[str, str] = {}
+    created: str = ""
+    """Time at which the folder was first written, in UTC, such as ``2026-11-25T22:07:35+00:00``; no setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

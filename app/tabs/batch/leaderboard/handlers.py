@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,6 +29,7 @@ from stepscope.eval.reports.leaderboard import (
     list_leaderboard_metrics,
     sort_leaderboard,
 )
+from stepscope.eval.reports.run_list import describe_origin
 from stepscope.eval.reports.table_formats import TableFormat
 from stepscope.eval.runs.folder import RunFolder
 
@@ -163,7 +164,9 @@ def _table(batches: BatchContext, board: Leaderboard | None) -> dict[str, Any]:
     rows = []
     for name in board.rows:
         cells = describe_row(board, name, BEST)
-        origin = ", ".join(filter(None, (_origin(batches, name), board.remarks.get(name))))
+        settings = batches.settings_of(name)
+        origin = describe_origin(settings) if settings else "baseline"
+        origin = ", ".join(filter(None, (origin, board.remarks.get(name))))
         rows.append([name, origin, *(cells[place] for place in shown)])
     return {"headers": [*HEADERS, *heads], "data": rows}
 
@@ -172,19 +175,6 @@ def _undefined(board: Leaderboard) -> list[Metric]:
     """Return the scores that are undefined in all runs, which have no column."""
     columns = zip(board.metrics, zip(*board.rows.values(), strict=True), strict=True)
     return [metric for metric, cells in columns if all(math.isnan(cell.value) for cell in cells)]
-
-
-def _origin(batches: BatchContext, name: str) -> str:
-    """Return where a run comes from: imported results, a recorded model, or a run of a checkpoint."""
-    settings = batches.settings_of(name)
-    if not settings:
-        return "baseline"
-    if "imported" in settings:
-        missing = settings.get("missing")
-        return f"imported: {', '.join(missing)}" if isinstance(missing, Mapping) else "imported"
-    if recorded := settings.get("recorded"):
-        return f"recorded: {recorded.get('model', '')}"
-    return f"own: {Path(str(settings.get('checkpoint', ''))).name}"
 
 
 def open_run(batches: BatchContext, event: gr.SelectData) -> OpenedRun:

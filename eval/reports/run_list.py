@@ -1,0 +1,157 @@
+"""The runs of a folder side by side: notes, the settings that differ, and scores, as they were measured.
+
+Only ``run.json``, ``metrics.json`` and ``notes.json`` of each run are read, so that 500 runs are listed in a second.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+from stepscope.engine.io.files import Cell, to_json
+from stepscope.eval.reports.search import TERM
+from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.notes import RunNotes, read_notes
+
+COLUMNS: Final = ("run", "date", "origin", "group", "tags", "note", "archived")
+"""The columns before the settings that differ and the scores."""
+_NOT_LISTED: Final = ("created", "model_parts", "devices", "signals", "source", "missing")
+"""Entries of ``run.json`` that are no settings, or that another one implies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """One run of a list."""
+
+    name: str
+    date: datetime
+    """When its folder was first written; for a folder of an older version, when its settings were."""
+    origin: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """All settings as texts, those of the stream by their own names."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Defined scores of ``metrics.json``."""
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    notes: RunNotes = field(default_factory=RunNotes)
+    problem: str = ""
+    """Why a file of the run could not be read; empty if all could."""
+
+
+def list_runs(folders: Mapping[str, Path]) -> tuple[ListedRun, ...]:
+    """Return run folders by name as a list, the newest first. A damaged file costs its own part of the run only."""
+    return tuple(sorted((_read_run(name, path) for name, path in folders.items()), key=lambda run: run.date)[::-1])
+
+
+def find_run_folders(parent: Path) -> dict[str, Path]:
+    """Return the run folders in a folder by name."""
+    return {path.name: path for path in sorted(parent.iterdir()) if (path / "run.json").is_file()}
+
+
+def _read_run(name: str, path: Path) -> ListedRun:
+    problems = list[str]()
+
+    def read(reader: Any, *, default: Any) -> Any:
+        try:
+            return reader(path)
+        except FileNotFoundError:
+            return default
+        except (ValueError, OSError) as error:
+            problems.append(str(error).replace(f"{path}/", ""))
+            return default
+
+    settings = read(lambda folder: RunFolder(folder).settings(), default=None) or {}
+    metrics = read(read_metrics, default={})
+    notes = read(read_notes, default=RunNotes())
+    intervals = {
+        key: (found["low"], found["high"])
+        for key, found in metrics.get("intervals", {}).items()
+        if found["low"] is not None and found["high"] is not None
+    }
+    return ListedRun(
+        name=name,
+        date=_read_date(settings, path),
+        origin=describe_origin(settings),
+        settings=dict(_flatten(settings)),
+        scores={key: value for key, value in metrics.get("scores", {}).items() if value is not None},
+        intervals=intervals,
+        notes=notes,
+        problem="; ".join(problems),
+    )
+
+
+def _read_date(settings: Mapping[str, Any], path: Path) -> datetime:
+    try:
+        date = datetime.fromisoformat(str(settings.get("created")))
+    except ValueError:
+        file = path / "run.json"
+        return datetime.fromtimestamp(file.stat().st_mtime if file.exists() else 0, UTC)
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def describe_origin(settings: Mapping[str, Any]) -> str:
+    """Return where a run comes from: imported results, a recorded model, or the name of its checkpoint."""
+    if "imported" in settings:
+        missing = settings.get("missing")
+        return f"imported: {', '.join(missing)}" if isinstance(missing, Mapping) else "imported"
+    if recorded := settings.get("recorded"):
+        return f"recorded: {recorded.get('model', '')}"
+    return PurePath(str(settings.get("checkpoint", ""))).name
+
+
+def _flatten(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of settings; those in ``config``, ``versions`` and ``recorded`` by their own names."""
+    for name, value in settings.items():
+        if name in ("config", "versions", "recorded") and isinstance(value, Mapping):
+            yield from _flatten(value)
+        elif name == "split":
+            yield name, PurePath(str(value)).name
+        elif name not in _NOT_LISTED and value not in (None, "", [], {}):
+            yield name, value if isinstance(value, str) else to_json(value)
+
+
+def find_differing(runs: Sequence[ListedRun]) -> list[str]:
+    """Return the names of the settings of which runs have two values or more. A setting that a run lacks is unknown."""
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    return [name for name in names if len({run.settings[name] for run in runs if name in run.settings}) > 1]
+
+
+def filter_runs(runs: Iterable[ListedRun], query: str) -> list[ListedRun]:
+    """Return the runs that all terms of a query match; an empty query matches every one.
+
+    A term is a word or ``"a phrase"`` of the name, note, tags, group or settings, or ``tag:``, ``group:`` or the name
+    of a setting, with its beginning, such as ``seed:3``; ``-`` before it excludes its matches.
+    """
+    terms = TERM.findall(query)
+    return [run for run in runs if all(_matches(run, *term[1:]) != bool(term[0]) for term in terms)]
+
+
+def _matches(run: ListedRun, name: str, _: str, value: str, words: str) -> bool:
+    wanted = (value or words).strip('"').casefold()
+    if not name:
+        texts = (run.name, run.origin, run.notes.note, run.notes.group, *run.notes.tags, *run.settings.values())
+        return any(wanted in text.casefold() for text in texts)
+    known = {"tag": run.notes.tags, "group": (run.notes.group,)}
+    texts = known.get(name) or (run.settings.get(name, ""),)
+    return any(text.casefold().startswith(wanted) for text in texts)
+
+
+def tabulate_runs(runs: Sequence[ListedRun], metrics: Sequence[str]) -> list[dict[str, Cell]]:
+    """Return a row per run: ``COLUMNS``, the settings that differ, and the scores, None if undefined."""
+    names = find_differing(runs)
+    return [
+        {
+            "run": run.name,
+            "date": run.date.astimezone().strftime("%Y-%m-%d %H:%M"),
+            "origin": run.origin,
+            "group": run.notes.group,
+            "tags": ", ".join(run.notes.tags),
+            "note": run.notes.note,
+            "archived": "yes" if run.notes.archived else "",
+            **{name: run.settings.get(name, "") for name in names},
+            **{name: run.scores.get(name, math.nan) for name in metrics},
+        }
+        for run in runs
+    ]

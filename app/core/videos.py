@@ -70,6 +70,12 @@ class Clip:
         return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the file's upright pictures."""
+        info = _probe(self.path)
+        return info.height, info.width
+
+    @property
     def copy_reason(self) -> str:
         """Why the page shows a converted copy; empty if browsers can show the file itself."""
         return _probe(self.path).copy_reason

@@ -91,6 +91,10 @@ class VisionLanguageModel(nn.Module, ABC):
         """Return the tokens of a frame with these features."""
         return self.tokens_per_frame
 
+    def count_frame_tokens(self, height: int, width: int) -> int:
+        """Return the tokens of a frame of a video of ``height`` x ``width``."""
+        return self.tokens_per_frame
+
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of pixels of a frame of a video of ``height`` x ``width``."""
         return self.image_size, self.image_size

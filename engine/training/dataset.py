@@ -142,9 +142,10 @@ def check_contexts(
     )
     longest = max((len(context.ids) for context in contexts), default=0)
     if longest > limit:
+        bound = "at most " * (source is None and not checkpoint.model.image_size)
         raise ContextError(
-            f"a context of it has {longest} tokens, but the model has {limit} positions; lower --max-seq-len, or "
-            "shorten its turns"
+            f"a context of it has {bound}{longest} tokens, but the model has {limit} positions; lower --max-seq-len, "
+            "or shorten its turns"
         )
     return contexts
 

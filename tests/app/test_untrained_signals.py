@@ -10,7 +10,11 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.sweeps.calibration import calibrate
+from stepscope.app.tabs.batch.training.handlers import show_training
+from stepscope.app.tabs.player import streaming
 from stepscope.app.tabs.player.proposals import propose_steps, read_proposal
+from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.video.reader import read_frames
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context, run_views
@@ -42,6 +46,33 @@ def test_a_run_says_that_its_signals_are_untrained(context: AppContext, tiny_fol
     shown = [view for view in run_views(trained, clip, LiveRun()) if isinstance(view.player, str)][-1]
     assert json.loads(shown.player)["is_untrained"] is False
     assert "always silent" not in shown.scores
+
+
+def test_a_recording_is_bounded_by_the_frames_of_its_own_size(
+    context: AppContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip, model = context.bundled_videos.find("truck-2"), context.checkpoint.model
+    assert clip is not None
+    tokens = model.count_tokens(next(encode(context.checkpoint, read_frames(clip.path, fps=1))).features)
+    assert tokens == model.count_frame_tokens(*clip.size) < model.tokens_per_frame
+    for limit, is_kept in ((0, True), (-1, False)):
+        most = clip.num_frames * tokens * model.feature_dim + limit
+        monkeypatch.setattr(streaming, "MAX_RECORDED_VALUES", most)
+        live = LiveRun()
+        list(run_views(context, clip, live))
+        assert (live.recording is not None) == is_kept
+
+
+def test_a_split_is_checked_with_the_most_tokens_of_a_frame(
+    context: AppContext, demo_manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = make_batches(demo_manifest, checkpoint=context.checkpoint.folder, runs=demo_manifest.parent / "none")
+    batches = replace(batches, splits=read_splits([], [demo_manifest]))
+    view = show_training(context, batches, f"split {demo_manifest.stem}")
+    assert "which are at most 66 per frame" in view.said
+    monkeypatch.setattr(context.checkpoint.model, "max_context", 100)
+    view = show_training(context, batches, f"split {demo_manifest.stem}")
+    assert "a context of it has at most" in str(view.clips)
 
 
 def test_thresholds_are_calibrated_on_the_videos_at_hand(

@@ -211,8 +211,7 @@ def _show_progress(
 
 def _can_record(context: AppContext, run: Run) -> bool:
     """Return whether the frame features of a run are in this process, and small enough for a recording."""
+    if context.remote is not None:
+        return False
     model = context.checkpoint.model
-    return (
-        context.remote is None
-        and run.clip.num_frames * model.tokens_per_frame * model.feature_dim <= MAX_RECORDED_VALUES
-    )
+    return run.clip.num_frames * model.count_frame_tokens(*run.clip.size) * model.feature_dim <= MAX_RECORDED_VALUES

@@ -66,6 +66,13 @@ class HubModel(VisionLanguageModel):
         """Return the tokens before, of and after an image with these features."""
         return self._num_around + features.shape[:-1].numel()
 
+    def count_frame_tokens(self, height: int, width: int) -> int:
+        """Return the tokens before, of and after an image of a video of ``height`` x ``width``."""
+        rows, columns = self.frame_size(height, width)
+        return (
+            self._num_around + rows * columns // self.frame_format.block**2 if self.has_grid else self.tokens_per_frame
+        )
+
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of pixels of a frame; see ``FrameFormat.fit``."""
         return self.frame_format.fit(height, width)

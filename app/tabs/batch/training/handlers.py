@@ -107,7 +107,9 @@ def _show_split(context: AppContext, batches: BatchContext, source: str) -> Trai
             refresh_at=batches.work.config.refresh_at,
         )
     )
-    said = f"Checked from the annotations alone, with the tokens of {checkpoint.name}; videos are not opened."
+    model = checkpoint.model
+    bound = "" if model.image_size else f", which are at most {model.tokens_per_frame} per frame"
+    said = f"Checked from the annotations alone, with the tokens of {checkpoint.name}{bound}; videos are not opened."
     return _draw(TrainingResults(clips=rows), source)._replace(said=f"{said} {_describe_clips(rows)}")
 
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Literal, get_args
 
 from stepscope.engine.config import IllegalUpdates
-from stepscope.engine.io.files import strip_text
+from stepscope.engine.io.files import BLANKS, strip_text
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import FrameOutput, Step, UpdateLegality, UserTurn
 
@@ -25,10 +25,14 @@ TRANSITIONS: Mapping[str, tuple[StepState, StepState]] = {
 """The state before and after each transition."""
 MAX_SECONDS = 1e9
 """Largest time in a text or a file, in seconds: about 31 years."""
-_STEP_LINE = re.compile(r"(?:-\s*)?([A-Za-z]+\d+)\s*[:.]\s*(\S.*)")
+_BLANK = f"[{BLANKS}]"
+_STEP_LINE = re.compile(rf"(?:-{_BLANK}*)?([A-Za-z]+\d+){_BLANK}*[:.]{_BLANK}*([^{BLANKS}].*)")
 _DIGITS = r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+"
 _TIME = re.compile(rf"(?:(?:([0-9]+):([0-5][0-9])|([0-9]+)):([0-5][0-9](?:[.,][0-9]*)?)|({_DIGITS}))")
-_USER_TURN = re.compile(r"\s*([0-9.,]+(?::[0-9.,]+)*)(?:\s*:\s+|\s*:(?=[^\s0-9.,:])|\s+)(\S(?:.*\S)?)\s*", re.DOTALL)
+_USER_TURN = re.compile(
+    rf"([0-9.,]+(?::[0-9.,]+)*)(?:{_BLANK}*:{_BLANK}+|{_BLANK}*:(?=[^{BLANKS}0-9.,:])|{_BLANK}+)([^{BLANKS}].*)",
+    re.DOTALL,
+)
 _UPDATE = re.compile(r"\s*(\S+?)\s*->\s*(start|complete)\s*")
 
 

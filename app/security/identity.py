@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.app.reviews.actions import check_reviewer
-from stepscope.engine.io.files import EncodingError, read_text
+from stepscope.engine.io.files import INVISIBLE, EncodingError, read_text
 
 
 def signed_in(request: Any) -> str | None:
@@ -46,7 +46,8 @@ def reviewer_of(request: Any, typed: str) -> str:
 def read_users(path: Path) -> list[tuple[str, str]]:
     """Return the users of an ``--auth`` file of ``name:password`` lines. Raises ``ValueError`` with the line number.
 
-    Blank lines are skipped. Messages never quote the file, since it holds passwords.
+    Blank lines are skipped, and invisible characters at the ends of a line. Messages never quote the file, since it
+    holds passwords.
     """
     try:
         lines = read_text(path).split("\n")
@@ -54,7 +55,11 @@ def read_users(path: Path) -> list[tuple[str, str]]:
         raise ValueError(f"{path} cannot be read: {error}, with a line name:password for each reviewer") from None
     users: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
-        name, _, password = line.rstrip("\r").partition(":")
+        line = line.rstrip("\r").strip(INVISIBLE)
+        hidden = next((character for character in line if character in INVISIBLE), None)
+        if hidden is not None:
+            raise ValueError(f"{path}, line {number} has the invisible character U+{ord(hidden):04X}; remove it")
+        name, _, password = line.partition(":")
         if not name.strip() and not password:
             continue
         if not password or not _is_name(name):

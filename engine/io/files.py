@@ -40,9 +40,12 @@ _MARKS = (
 """Byte order marks, with the names of their encodings. Notepad writes that of UTF-8, and of UTF-16 as "Unicode"."""
 MAX_TEXT_BYTES: Final = 2**30
 """Largest text that is read; its records need several times as much memory."""
-_INVISIBLE = [0xAD, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+INVISIBLE: Final = "".join(
+    map(chr, [0xAD, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
+)
 """Characters without a shape, such as byte order marks; word processors and web pages put them beside words."""
-_BLANKS = "".join([*filter(str.isspace, map(chr, range(0x3001))), *map(chr, _INVISIBLE)])
+BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
+"""Spaces and characters without a shape."""
 
 
 class EncodingError(ValueError):
@@ -124,7 +127,7 @@ def _describe_encoding(encoding: str) -> str:
 
 def strip_text(text: str) -> str:
     """Return a typed or pasted text without blanks and invisible characters at its ends."""
-    return text.strip(_BLANKS)
+    return text.strip(BLANKS)
 
 
 def replace_surrogates(text: str) -> str:
@@ -162,7 +165,7 @@ def load_json_lines(text: str) -> Iterator[tuple[int, Any, str]]:
         if strip_text(line):
             value, problem = None, ""
             try:
-                value = load_json(line)
+                value = load_json(line.lstrip(INVISIBLE))
             except ValueError as error:
                 problem = str(error)
             yield number, value, problem

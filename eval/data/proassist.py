@@ -6,13 +6,14 @@ assistant`` the user turn is at frame 4 and the assistant's at frame 5. A turn's
 
 import re
 
+from stepscope.engine.io.files import strip_text
 from stepscope.engine.records import Step
 from stepscope.eval.data.clips import Extent
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Role, Sample, Turn
 
 _ROLES = ("system", "frames", "user", "assistant")
-_NUMBERED = re.compile(r"\s*([0-9]{1,4})[.)]\s*(\S.*)")
+_NUMBERED = re.compile(r"([0-9]{1,4})[.)]\s*(\S.*)")
 
 
 def read_dialogue(fields: Fields, extent: Extent) -> Sample:
@@ -58,14 +59,14 @@ def _read_steps(metadata: Fields) -> tuple[Step, ...]:
     if metadata.record.get("knowledge") == "":
         return ()
     names: dict[str, str] = {}
-    for line in metadata.read_text("knowledge").splitlines():
+    for line in map(strip_text, metadata.read_text("knowledge").splitlines()):
         match = _NUMBERED.fullmatch(line)
         if match and f"S{int(match[1])}" in names:
             raise metadata.error("knowledge", f"must number each step once, not {match[1]} twice")
         if match:
-            names[f"S{int(match[1])}"] = match[2].strip()
-        elif names and line.strip():
-            names[[*names][-1]] += f" {line.strip()}"
+            names[f"S{int(match[1])}"] = match[2]
+        elif names and line:
+            names[[*names][-1]] += f" {line}"
     steps = tuple(Step(id=step_id, name=name) for step_id, name in names.items())
     if [step.id for step in steps] != [f"S{number}" for number in range(1, len(steps) + 1)] or not steps:
         raise metadata.error("knowledge", "must be a recipe numbered 1. 2. 3., or empty text for a task without steps")

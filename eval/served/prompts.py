@@ -56,11 +56,11 @@ class Prompt:
 
     def is_silence(self, answer: str) -> bool:
         """Whether an answer means silence."""
-        return answer.strip().strip(".!\"'").casefold() in ("", self.silence.casefold())
+        return strip_text(answer).strip(".!\"'").casefold() in ("", self.silence.casefold())
 
     def read(self, answer: str) -> tuple[str, str | None]:
         """Return the state of the assistant that an answer means, and its message, if any."""
-        text = answer.strip()
+        text = strip_text(answer)
         for name, opening in self.states.items():
             if text.startswith(opening.strip()):
                 return name, (text.removeprefix(opening.strip()).strip() or None) if name == RESPONSE else None

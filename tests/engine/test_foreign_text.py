@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stepscope.engine.cli.commands import read_steps
 from stepscope.engine.config_files import read_config
 from stepscope.engine.dialogue import parse_steps, parse_time, parse_user_turn
-from stepscope.engine.io.files import EncodingError, decode_text, load_json, read_text
+from stepscope.engine.io.files import EncodingError, decode_text, load_json, load_json_lines, read_text
 from stepscope.engine.records import Step, UserTurn, numbered_lines
 
 STEPS = "S1: lay down the board\r\nS2: attach the axle\r\n"
@@ -51,8 +51,16 @@ def test_an_empty_json_text_is_called_empty(text: str) -> None:
 
 @pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u200e", "\u2060", "\u202a"])
 def test_a_pasted_invisible_character_is_no_part_of_a_step_or_of_a_user_turn(mark: str) -> None:
-    assert parse_steps(f"{mark}{STEPS}{mark}S3: load{mark}\n{mark}\n") == parse_steps(f"{STEPS}S3: load")
-    assert parse_user_turn(f"{mark}1:30 What is next?") == UserTurn(time_s=90, text="What is next?")
+    assert parse_steps(f"{mark}{STEPS}{mark}S3{mark}: {mark}load{mark}\n{mark}\n") == parse_steps(f"{STEPS}S3: load")
+    assert parse_user_turn(f"{mark}1:30{mark}:{mark} What is next?") == UserTurn(time_s=90, text="What is next?")
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u2060"])
+def test_a_pasted_invisible_character_is_no_part_of_a_setting_or_of_a_json_line(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{mark}fps: 3{mark}\n{mark}speak_threshold: 0.4{mark}\n", encoding="utf-8")
+    assert read_config(path) == read_config(None, fps=3, speak_threshold=0.4)
+    assert [value for _, value, _ in load_json_lines(f'{mark}{{"a": 1}}\n{mark}{{"a": 2}}')] == [{"a": 1}, {"a": 2}]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def recorded(
 
 @pytest.mark.parametrize("serve", [serve_chat, serve_video_chat])
 def test_answers_are_recorded_at_their_frames(tmp_path: Path, serve: Serve) -> None:
-    with serve(ModelServer(answers=["SILENT", "Hang the sail.", "silent.", " ", "Done."])) as server:
+    with serve(ModelServer(answers=["SILENT", "Hang the sail.", "silent.", "\u200b", "Done."])) as server:
         outputs, late = recorded(tmp_path / "run", server)
     assert [output.response for output in outputs] == [None, "Hang the sail.", None, None, "Done."]
     assert [output.state for output in outputs] == ["silent", "respond", "silent", "silent", "respond"]

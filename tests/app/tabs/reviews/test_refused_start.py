@@ -12,7 +12,7 @@ from tests.support.pages.browser import free_port
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_users_are_lines_of_name_and_password(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "users"
-    path.write_text("ann:a:b c \r\n\nZoé: x\n", encoding=encoding)
+    path.write_text("ann:a:b c \r\n\n\ufeffZoé: x\u200b\n\u2060\n", encoding=encoding)
     assert read_users(path) == [("ann", "a:b c "), ("Zoé", " x")]
 
 
@@ -24,6 +24,8 @@ def test_users_are_lines_of_name_and_password(tmp_path: Path, encoding: str) -> 
         (b"ann:\n", "line 1 is not"),
         (b"ann :secret\n", "line 1 is not"),
         (b"ann:secret\nann:secret2\n", "line 2 repeats a name"),
+        ("ann:\u200bsecret\n".encode(), "line 1 has the invisible character U+200B"),
+        ("ann:secret\nbob\ufeff:secret".encode(), "line 2 has the invisible character U+FEFF"),
         (b"\n", "has no users"),
         (b"ann:secret\xff\n", "not UTF-8 text"),
     ],

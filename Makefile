@@ -36,8 +36,6 @@ lowest:
 
 bench: .venv/.dev
 	$(BIN)/stepscope bench
-	$(BIN)/python -m benchmarks.engine.linear
-	$(BIN)/python -m benchmarks.engine.questions
 	$(BIN)/python -m benchmarks.engine.decode
 	$(BIN)/python -m benchmarks.eval.record
 	$(BIN)/python -m benchmarks.engine.chat
@@ -45,12 +43,9 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.eval.search
 	$(BIN)/python -m benchmarks.eval.end_to_end
 	$(BIN)/python -m benchmarks.eval.batch
-	$(BIN)/python -m benchmarks.eval.start
 	$(BIN)/python -m benchmarks.app.open
 	$(BIN)/python -m benchmarks.app.player
 	$(BIN)/python -m benchmarks.app.watch
-	$(BIN)/python -m benchmarks.app.sweep
-	$(BIN)/python -m benchmarks.app.publish
 
 checkpoint: .venv/.demo
 	$(BIN)/python -m stepscope.assets checkpoint

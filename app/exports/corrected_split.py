@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Literal
 
 from stepscope.app.reviews.review import Review
 from stepscope.engine.io.files import replace_surrogates_in
@@ -21,7 +21,6 @@ from stepscope.eval.data.writers import FileFormat, OptionalField, write_samples
 
 PathBase = Literal["out", "split"]
 """Base of the video paths in a manifest: the folder of the written file, or that of the source split."""
-PATH_BASES: Final[tuple[PathBase, ...]] = get_args(PathBase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,11 @@
 """A split from video files to tables: ``python -m benchmarks.eval.end_to_end [SPLIT]``, by default the test split.
 
-Pipelines run one after the other in one process, with one torch thread, and one in two processes, as ``stepscope eval
---devices cpu:2`` does; loading the checkpoint counts only there. The last one has the embeddings of an earlier run,
-which ``--features`` keeps. Each decodes, encodes, streams, writes its run folder and scores it, without Java.
+Pipelines run one after the other in one process, with one torch thread. The last one has the embeddings of an earlier
+run, which ``--features`` keeps. Each decodes, encodes, streams, writes its run folder and scores it, without Java.
 
 The first two take one video at a time, one frame at a time, and encode inline: plain transformers with decord
-(``benchmarks.eval.plain_pipeline``), and the engine with its decoder and kernels. Two columns compare with them. Then
-each stage runs alone. CPU seconds count all threads of this process: compare these where others use the machine.
+(``benchmarks.eval.plain_pipeline``), and the engine with its decoder and kernels. Two columns compare with them. CPU
+seconds count all threads of this process: compare these where others use the machine.
 """
 
 import sys
@@ -23,11 +22,9 @@ from benchmarks.eval.plain_pipeline import PlainPipeline
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import count_cores
-from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode, encode_images
+from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
-from stepscope.engine.video.decoders import limit_threads
 from stepscope.engine.video.reader import Frame, read_frames
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split, build_task
@@ -36,10 +33,7 @@ from stepscope.eval.matching.text_encoder import TextEncoder
 from stepscope.eval.matching.turns import DEFAULT_ENCODER
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.scoring import ScoreSettings, score_run, write_tables
-from stepscope.eval.runs.batch import parse_devices
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
-from stepscope.eval.runs.pools.local_pool import make_process_pool
-from stepscope.eval.runs.pools.scheduler import run_scheduler
 from stepscope.eval.runs.streaming.video_runs import run_samples
 from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig
 
@@ -52,7 +46,7 @@ Results = Iterable[VideoResult]
 
 
 def main(path: Path) -> None:
-    """Run the pipelines and the stages; print their times."""
+    """Run the pipelines; print their times."""
     torch.set_num_threads(1)
     split, checkpoint, encoder = read_split(path), load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
     encoder.encode(["warm up"])
@@ -64,9 +58,7 @@ def main(path: Path) -> None:
         "frame by frame": run_frames,
         "one video at a time": run_alone,
         f"{BATCH_SIZE} videos at once": run_together,
-        "two workers": run_workers,
     }
-    list(run_workers(checkpoint, split.samples[:1]))
     plain_s, reference = list[float](), None
     print(f"{'':22} {'wall':>8} {'CPU':>8} {'/plain':>8} {'/frame':>8}")
     with TemporaryDirectory() as folder:
@@ -82,10 +74,8 @@ def main(path: Path) -> None:
             if len(plain_s) < NUM_PLAIN:
                 plain_s.append(wall_s)
             ratios = [f"{other_s / wall_s:.1f}x" for other_s in plain_s] + [""] * (NUM_PLAIN - len(plain_s))
-            cpu = "" if run is run_workers else f"{cpu_s:.1f} s"
             equal = "same decisions" if decisions == reference else "DECISIONS DIFFER"
-            print(f"{name:22} {wall_s:6.1f} s {cpu:>8} {ratios[0]:>8} {ratios[1]:>8}  {equal}")
-    print_stages(split, checkpoint)
+            print(f"{name:22} {wall_s:6.1f} s {cpu_s:6.1f} s {ratios[0]:>8} {ratios[1]:>8}  {equal}")
 
 
 def run_plain(pipeline: PlainPipeline, samples: Sequence[Sample]) -> Results:
@@ -117,12 +107,6 @@ def run_alone(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
 def run_together(checkpoint: Checkpoint, samples: Sequence[Sample], *, features: Path | None = None) -> Results:
     """Run several videos in one forward pass, as a worker does; ``features`` is its folder of kept embeddings."""
     return run_batches(checkpoint, samples, batch_size=BATCH_SIZE, features=features)
-
-
-def run_workers(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
-    """Run the samples on two worker processes of one thread."""
-    backend = make_process_pool(WorkerConfig(checkpoint=checkpoint.name), parse_devices("cpu:2"))
-    return (event for event in run_scheduler(samples, backend) if isinstance(event, VideoResult))
 
 
 def run_batches(
@@ -160,38 +144,6 @@ def read(sample: Sample) -> Iterator[Frame]:
     """Decode a sample's video."""
     assert sample.video_path is not None
     return read_frames(sample.video_path, fps=sample.fps, excerpt=sample.excerpt)
-
-
-def print_stages(split: Split, checkpoint: Checkpoint) -> None:
-    """Print the times of each stage alone, on one thread; frames are resized right after decoding, as by a worker."""
-    limit_threads(1)
-    samples = split.samples
-    frames, features = list[list[Frame]](), list[list[FrameFeatures]]()
-    stages = {
-        "decode and resize": measure(
-            lambda: frames.extend(
-                list(map(FrameResizer(checkpoint.model).resize_frame, read(sample))) for sample in samples
-            )
-        ),
-        "encode": measure(
-            lambda: features.extend(list(encode(checkpoint, of_video, batch_size=32)) for of_video in frames)
-        ),
-    }
-    requests = [
-        StreamRequest(video_id=sample.video_id, features=of_video, task=build_task(sample), fps=sample.fps)
-        for sample, of_video in zip(samples, features, strict=True)
-    ]
-    config = WorkerConfig(checkpoint="").config
-    for name, stream, rows in (
-        ("stream, frame by frame", config.frame_by_frame(), 1),
-        ("stream, one at a time", config, 1),
-        (f"stream, {BATCH_SIZE} at once", config, BATCH_SIZE),
-    ):
-        streamer = Streamer(checkpoint, stream)
-        events = streamer.run_many(requests, max_batch_size=rows)
-        stages[name] = measure(partial(list, events))
-    for name, (wall_s, cpu_s) in stages.items():
-        print(f"  {name:24} {wall_s:6.1f} s wall, {cpu_s:6.1f} s CPU")
 
 
 def measure(call: Callable[[], object]) -> tuple[float, float]:

@@ -1,10 +1,9 @@
 """Formats of tables of scores."""
 
 from collections.abc import Sequence
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 TableFormat = Literal["markdown", "csv", "latex"]
-TABLE_FORMATS: Final[tuple[TableFormat, ...]] = get_args(TableFormat)
 _SAFE_LATEX: Final = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",

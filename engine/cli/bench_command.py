@@ -20,12 +20,10 @@ from stepscope.engine.plurals import format_count
 
 def bench(options: BenchOptions) -> None:
     """Print the speed of each streaming mode on a split; JSON last."""
-    for name in ("batch_size", "repeats", "threads"):
+    for name in ("batch_size", "repeats"):
         number = getattr(options, name)
-        if number is not None and number < 1:
+        if number < 1:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {number}")
-    if options.threads:
-        torch.set_num_threads(options.threads)
     checkpoint, config = load_checkpoint(options), StreamConfig()
     videos = read_videos(options.split, checkpoint)
     reference, model, threads = None, checkpoint.model, torch.get_num_threads()

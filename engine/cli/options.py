@@ -112,5 +112,3 @@ class BenchOptions(ModelOptions):
     """Videos per pass."""
     repeats: int = 3
     """Rounds; the best is reported."""
-    threads: int | None = None
-    """Number of CPU threads (default: torch's)."""

@@ -21,7 +21,7 @@ from tests.support.streams.streams import TASK
 
 
 def bench(*arguments: str) -> int:
-    return main(["bench", "--device", "cpu", "--repeats", "1", "--threads", "1", *arguments])
+    return main(["bench", "--device", "cpu", "--repeats", "1", *arguments])
 
 
 def test_a_split_is_streamed_in_five_modes_and_the_last_line_is_json(
@@ -133,7 +133,7 @@ def test_graphs_without_a_gpu_are_refused_in_one_line(tiny_folder: Path, capsys:
     )
 
 
-@pytest.mark.parametrize("option", ["--batch-size", "--repeats", "--threads"])
+@pytest.mark.parametrize("option", ["--batch-size", "--repeats"])
 def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("--checkpoint", str(tiny_folder), option, "-1") == 2
     assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from typing import Any
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.formatting import shorten_ids
 from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from stepscope.eval.data.loading import read_split
@@ -79,7 +80,7 @@ class BatchContext:
         Raises ``ValueError`` if the split of a recorded run cannot be read.
         """
         path = settings.get("split")
-        known = next((split for split in self.splits.values() if str(split.path.resolve()) == path), None)
+        known = next((split for split in self.splits.values() if name_file(split.path) == path), None)
         if known is not None or not isinstance(path, str) or not settings.get("recorded"):
             return known
         own = Path(path)

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from stepscope.engine.dialogue import initial_state
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES, Fields
@@ -102,7 +103,7 @@ def import_into(
     found = find_results(files, split)
     results = _read_all(found, split)
     described = _describe(results.values(), rule)
-    of_run = {"split": str(split.path.resolve()), "imported": [str(path.resolve()) for path in files], **settings}
+    of_run = {"split": name_file(split.path), "imported": [str(path.resolve()) for path in files], **settings}
     with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
         _write(results, split, folder, described)
     return found.problems

@@ -23,6 +23,7 @@ from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
 from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row, read_metrics
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
+from stepscope.eval.runs.imports.recorded_sound import find_answer
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
 FEATURES_FOLDER = ".features"
@@ -86,6 +87,13 @@ class BatchContext:
         own = Path(path)
         is_own = own.name == OWN_SPLIT and own.parent.parent == self.runs.resolve() and own.is_file()
         return _read_own_split(own, own.stat().st_mtime_ns) if is_own else None
+
+    def find_answer(self, name: str, video_id: str, number: int) -> Path | None:
+        """Return the recorded sound of an answer of a run; None without it."""
+        try:
+            return find_answer(RunFolder(self.folder(name)), video_id, number) if name in self.run_names() else None
+        except ValueError:  # an invalid run.json
+            return None
 
     def recorded_rows(self, name: str) -> list[Row]:
         """Return the videos of a recorded run, or of a live session, as rows without scores; empty for any other."""

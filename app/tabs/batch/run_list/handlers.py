@@ -24,6 +24,9 @@ HEADERS: Final = ["Run", "Date", "Origin"]
 FIRST_METRICS: Final = ("F1", "missing_rate", "redundant_rate")
 _NOTE_CHARS: Final = 80
 """Characters of a note in the table."""
+_WIDTHS_PX: Final = {"run": 130, "date": 95, "origin": 100, "group": 110, "tags": 120, "note": 260}
+_WIDTH_PX: Final = 95
+"""Width of the column of a setting or a score."""
 
 
 class RunListView(NamedTuple):
@@ -71,13 +74,16 @@ def show_list(
     )
 
 
-def _table(runs: Sequence[ListedRun], metrics: Sequence[str]) -> dict[str, Any]:
+def _table(runs: Sequence[ListedRun], metrics: Sequence[str]) -> Any:
+    """Return the table, without columns in which no run has a value; the note is the last one, since it is long."""
     rows = tabulate_runs(runs, metrics)
     if not rows:
-        return {"headers": HEADERS, "data": []}
-    columns = [name for name in rows[0] if name in HEADERS or any(_cell(row[name]) not in ("", None) for row in rows)]
+        return gr.Dataframe(value={"headers": HEADERS, "data": []}, column_widths=[])
+    known = [name for name in rows[0] if any(_cell(row[name]) not in ("", None) for row in rows)]
+    columns = sorted(known, key=lambda name: name == "note")
     heads = [find_metric(name).label if name in metrics else name.replace("_", " ").capitalize() for name in columns]
-    return {"headers": heads, "data": [[_cell(row[name]) for name in columns] for row in rows]}
+    value = {"headers": heads, "data": [[_cell(row[name]) for name in columns] for row in rows]}
+    return gr.Dataframe(value=value, column_widths=[f"{_WIDTHS_PX.get(name, _WIDTH_PX)}px" for name in columns])
 
 
 def _cell(value: Any) -> str | float | None:

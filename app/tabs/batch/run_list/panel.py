@@ -45,7 +45,7 @@ def make_run_list_panel() -> RunListPanel:
             scale=4,
             elem_id="runs_metrics",
         )
-        archived = gr.Checkbox(label="Archived too", scale=0, min_width=140, elem_id="runs_archived")
+        archived = gr.Checkbox(label="Archived too", scale=0, min_width=160, elem_id="runs_archived")
     said = make_status_line("runs_said")
     table = gr.Dataframe(
         headers=handlers.HEADERS, interactive=False, wrap=True, max_height=420, elem_id="run_list", label="Runs"
@@ -94,7 +94,7 @@ def wire_run_list_panel(batches: BatchContext, panel: RunListPanel, *, runs: Any
     changes = [here.select, panel.query.submit, panel.query.blur, *(one.input for one in inputs[1:])]
     wire(partial(gr.on, changes), show, inputs, view, **LATEST)
     changes = [here.select, runs.change]
-    wire(partial(gr.on, changes), partial(handlers.show_notes, batches), typed, notes, **AT_ONCE)
+    wire(partial(gr.on, changes), partial(handlers.show_notes, batches), typed, notes, **LATEST)
     saved = wire(notes.save.click, partial(handlers.save_notes, batches), typed, notes, **AT_ONCE)
     wire(saved.then, show, inputs, view, **LATEST)
 

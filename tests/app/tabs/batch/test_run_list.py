@@ -34,7 +34,7 @@ def show(batches: BatchContext, query: str = "", *only: str, archived: bool = Fa
 
 
 def names(view: RunListView) -> list[str]:
-    return [row[0] for row in view.table["data"]]
+    return [row[0] for row in view.table.value["data"]]
 
 
 def load(batches: BatchContext, name: str | None, seen: Any = None, *typed: Any) -> NotesView:
@@ -43,15 +43,14 @@ def load(batches: BatchContext, name: str | None, seen: Any = None, *typed: Any)
 
 def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContext) -> None:
     view = show(batches)
-    assert view.table["headers"] == ["Run", "Date", "Origin", "Group", "Tags", "Note", "Seed", "Response F1"]
-    assert [row[-2:] for row in view.table["data"]] == [["3", 0.75], ["0", 0.5]]
-    assert view.table["data"][1][5] == HTML, "a cell of plain text"
+    assert view.table.value["headers"] == ["Run", "Date", "Origin", "Group", "Tags", "Seed", "Response F1", "Note"]
+    assert [row[-3:] for row in view.table.value["data"]] == [["3", 0.75, ""], ["0", 0.5, HTML]]  # plain text
     assert view.said.value.startswith("2 of 3 runs; 1 archived.")
     assert [label for label, _ in view.only.choices] == ["group: lr", "tag: a"]
     assert names(show(batches, archived=True)) == ["new", "mid", "old"]
     assert names(show(batches, "seed:3")) == ["new"]
     assert names(show(batches, "", 'group:"lr"', 'tag:"gone"')) == ["old"]
-    assert show(batches, "nothing").table == {"headers": handlers.HEADERS, "data": []}
+    assert names(show(batches, "nothing")) == []
 
 
 def test_the_chart_has_a_colour_for_each_group_and_shows_markup_as_text(batches: BatchContext) -> None:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from stepscope.app.__main__ import DEMO
-from stepscope.app.exports.__main__ import EXPORTS
+from stepscope.app.exports.__main__ import EXPORTS, REVIEWS
 from stepscope.engine.__main__ import COMMANDS as ENGINE
 from stepscope.engine.cli.program import Command, Group, run_program
 from stepscope.eval.__main__ import COMMANDS as EVALUATION
@@ -27,6 +27,7 @@ STEPSCOPE = Group(
             for name in ("sweep", "compare", "leaderboard", "protocols", "search", "runs", "note", "score", "import")
         },
         "export": EXPORTS,
+        "reviews": REVIEWS,
         "publish": Command(
             "write a read-only player",
             "stepscope.app.publish.options:PublishOptions",

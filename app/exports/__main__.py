@@ -1,4 +1,4 @@
-"""``python -m stepscope.app.exports``: exports and reviews, which are ``stepscope export`` too."""
+"""``python -m stepscope.app.exports``: exports, which are ``stepscope export`` too."""
 
 import sys
 from functools import partial
@@ -30,6 +30,16 @@ EXPORTS = Group(
             "store the changes of ELAN documents",
             "stepscope.app.exports.options:ImportOptions",
             "stepscope.app.exports.commands:read_eaf",
+        ),
+    },
+)
+REVIEWS = Group(
+    "share and compare reviews",
+    {
+        "assign": Command(
+            "assign videos to reviewers",
+            "stepscope.app.exports.options:AssignOptions",
+            "stepscope.app.exports.commands:assign",
         ),
         "agreement": Command(
             "print the agreement of reviewers",

@@ -1,4 +1,4 @@
-"""The commands of exports and reviews: ``write``, ``traces``, ``split``, ``import`` of .eaf files, ``agreement``."""
+"""The commands of exports and reviews."""
 
 import re
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from stepscope.app.core.slices import read_slices, slices_path
 from stepscope.app.exports.corrected_split import SplitSource, write_corrected_split
 from stepscope.app.exports.elan_edits import MissingTierError
 from stepscope.app.exports.folder import correct_samples, gather_videos, import_eaf
@@ -13,12 +14,14 @@ from stepscope.app.exports.formats import write_export
 from stepscope.app.exports.options import (
     STORE,
     AgreementOptions,
+    AssignOptions,
     ImportOptions,
     SplitOptions,
     TracesOptions,
     WriteOptions,
 )
 from stepscope.app.formatting import format_wishes
+from stepscope.app.reviews.assignments import assign_videos, measure_work, measure_workloads, read_assignments
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from stepscope.app.reviews.store import check_store_location, open_store
@@ -111,6 +114,41 @@ def agreement(options: AgreementOptions) -> int:
     for event, differing in review_disagreements(review):
         verdicts = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
         print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {verdicts}")
+    return 0
+
+
+def assign(options: AssignOptions) -> int:
+    """Assign videos of a run, then print what each reviewer has done."""
+    run = None if options.run.is_file() else RunFolder(options.run)
+    path = options.run if run is None else run.split_path()
+    samples, name = read_samples(path), "" if run is None else run.path.resolve().name
+    if options.slice is not None:
+        slices = read_slices(slices_path(STORE.parent if run is None else run.path.resolve().parent, path))
+        if options.slice not in slices:
+            raise ValueError(f"there is no slice {options.slice!r}; slices: {', '.join(slices) or 'none'}")
+        samples = [sample for sample in samples if sample.video_id in slices[options.slice]]
+    with open_store(check_store_location(options.reviews) if options.reviews else STORE) as store:
+        if options.to is not None:
+            assign_videos(
+                store,
+                measure_work(samples, run),
+                run=name,
+                to=[part for part in options.to.split(",") if part.strip()],
+                overlap_percent=options.overlap,
+                by=options.by,
+                seed=options.seed,
+            )
+        ids = {sample.video_id for sample in samples}
+        found = [each for each in read_assignments(store, run=name) if each.video_id in ids]
+        review = read_review(store)
+    num_shared = sum(len(each.reviewers) > 1 for each in found)
+    print(f"{format_count(len(found), 'video')} assigned, {num_shared} of them to several reviewers")
+    print(f"{'reviewer':20} {'videos':>6} {'done':>6} {'verdicts':>8} {'shared':>6} {'raw':>7} {'kappa':>7}")
+    for load in measure_workloads(found, review):
+        print(
+            f"{load.reviewer:20} {load.num_assigned:6} {load.num_done:6} {load.num_verdicts:8} "
+            f"{load.agreement.num_items:6} {load.agreement.raw:7.3f} {load.agreement.kappa:7.3f}"
+        )
     return 0
 
 

@@ -7,7 +7,6 @@ A manifest has the provenance in its field ``provenance``, which readers ignore.
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC
 from importlib.metadata import version
@@ -16,7 +15,6 @@ from typing import Literal
 
 from stepscope.app.reviews.review import Review
 from stepscope.engine.io.files import replace_surrogates_in
-from stepscope.engine.io.hub_cache import PREFIX, name_file
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.writers import FileFormat, OptionalField, write_samples
@@ -132,13 +130,13 @@ def describe_corrections(
 
 
 def _paths_from(path: Path, samples: Sequence[Sample]) -> dict[Path, str]:
-    """Return each video's path from the folder of the written file, with ``..`` where needed, or its Hub address."""
+    """Return each video's path relative to the folder of the written file, with ``..`` where needed."""
     folder, paths = path.resolve().parent, dict[Path, str]()
     for video in _videos(samples):
-        paths[video] = name_file(video)
-        with suppress(ValueError):  # another drive
-            if not paths[video].startswith(PREFIX):
-                paths[video] = Path(os.path.relpath(paths[video], folder)).as_posix()
+        try:
+            paths[video] = Path(os.path.relpath(video.resolve(), folder)).as_posix()
+        except ValueError:  # another drive
+            paths[video] = video.resolve().as_posix()
     return paths
 
 

@@ -1,6 +1,7 @@
 """The options of the exports' commands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from getpass import getuser
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -95,3 +96,21 @@ class ImportOptions(StoreOptions):
 @dataclass(frozen=True, kw_only=True)
 class AgreementOptions(StoreOptions):
     """Print the agreement of the reviewers, then the events with differing verdicts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssignOptions(StoreOptions):
+    """Assign videos to reviewers, and print what each of them has done; without --to only print it."""
+
+    run: Positional[Path]
+    """Run folder of a split, or the file of a split to review its references alone."""
+    to: str | None = None
+    """Reviewers, with commas between them."""
+    overlap: float = 0.0
+    """Percentage of the videos that two reviewers get."""
+    slice: str | None = None
+    """Only the videos of this slice of the page."""
+    by: str = field(default_factory=getuser)
+    """Who assigns."""
+    seed: int = 0
+    """Selects the videos of the overlap, and who gets which of equal videos."""

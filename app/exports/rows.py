@@ -96,6 +96,8 @@ class VerdictRow:
     """Position of the playhead in seconds."""
     judged_with: str = ""
     """Key of the partner event, if one verdict was given to a matched pair; empty for this event alone."""
+    final: str = ""
+    """The verdict that counts: the one that settled the event, else that of all its reviewers; empty if they differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

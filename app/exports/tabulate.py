@@ -148,6 +148,7 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
         event = found.event
         if event.video_id != video.video_id:
             continue
+        given = {opinion.verdict for opinion in found.opinions if opinion.verdict is not None}
         for opinion in found.opinions:
             assert opinion.action is not None  # fold_actions builds every opinion from an action
             moment = opinion.action.moment
@@ -169,6 +170,7 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
                 update_threshold=moment.update_threshold,
                 playhead_s=moment.playhead_s,
                 judged_with=opinion.paired_with.get("verdict", ""),
+                final=found.final or ("".join(given) if len(given) == 1 else ""),
             )
 
 

@@ -1,4 +1,4 @@
-"""The actions of reviewers, an append-only log: verdicts, tags, notes, corrections, undo and redo.
+"""The actions of reviewers, an append-only log: verdicts, tags, notes, corrections, assignments, undo and redo.
 
 The key of an *event*, the subject of a verdict, is derived from its content, so that verdicts find it after a re-run.
 Each record validates its fields, so every stored action can be read. Texts are stored as typed, and escaped when shown.
@@ -20,15 +20,20 @@ from stepscope.eval.data.samples import Role
 EventKind = Literal["generated", "update", "reference", "state"]
 Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-ActionKind = Literal["verdict", "tags", "note", "correction", "undo", "redo"]
+ActionKind = Literal["verdict", "tags", "note", "correction", "settle", "assign", "done", "undo", "redo"]
 MAX_REVIEWER_CHARS = 80
 MAX_ACTION_ID_CHARS = 64
 """Width of the column ``action_id``."""
 MAX_VIDEO_ID_CHARS = 1000
 MAX_DIGEST_CHARS = 200
 MAX_TAGS = 100
-_CONTENT = {"verdict": "event", "tags": "event", "note": "event", "correction": "correction"}
-_BODY_FIELDS = ("event", "paired", "verdict", "tags", "note", "correction", "target")
+MAX_ASSIGNEES = 100
+_CONTENT = {
+    **dict.fromkeys(("verdict", "tags", "note", "settle"), "event"),
+    **dict.fromkeys(("assign", "done"), "run"),
+    "correction": "correction",
+}
+_BODY_FIELDS = ("event", "paired", "verdict", "tags", "note", "correction", "run", "assignees", "target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +99,15 @@ class Action:
     paired: Event | None = None
     """The matched reference turn, if the action applies to both sides of a pair; None for ``event`` alone."""
     verdict: Verdict | None = None
-    """The verdict; None removes the earlier one."""
+    """The verdict, of ``settle`` the final one; None removes the earlier one."""
     tags: tuple[str, ...] = ()
     """The new tags of the event; they replace the earlier ones."""
     note: str = ""
     correction: Correction | None = None
+    run: str | None = None
+    """Of ``assign`` and ``done``: name of the run to review; empty for the references alone."""
+    assignees: tuple[str, ...] = ()
+    """Of ``assign``: the reviewers who have to review the video in this run, instead of the earlier ones."""
     target: str | None = None
     """``action_id`` of the action to undo or redo."""
     moment: Moment = field(default_factory=Moment)
@@ -124,6 +133,8 @@ class Action:
         if self.event is not None and self.event.video_id != self.video_id:
             raise ValueError(f"the event is of video {self.event.video_id}, the action of video {self.video_id}")
         _check_pair(self)
+        if len(self.assignees) > MAX_ASSIGNEES or list(self.assignees) != list(map(check_reviewer, self.assignees)):
+            raise ValueError(f"a video is assigned to at most {MAX_ASSIGNEES} names without outer blanks")
         if self.verdict is not None and self.verdict not in VERDICTS:
             raise ValueError(f"a verdict must be one of {', '.join(VERDICTS)}; got {self.verdict!r}")
         if self.correction is not None and self.correction.reviewer != self.reviewer:
@@ -133,6 +144,7 @@ class Action:
         """Check the lengths of all texts, and replace characters that UTF-8 cannot encode."""
         check_text("video_id", self.video_id, max_chars=MAX_VIDEO_ID_CHARS)
         check_text("note", self.note, max_chars=MAX_TEXT_CHARS)
+        check_text("run", self.run or "", max_chars=MAX_TEXT_CHARS)
         if len(self.tags) > MAX_TAGS:
             raise ValueError(f"an event has at maximum {MAX_TAGS} tags; got {len(self.tags)}")
         for tag in self.tags:
@@ -142,6 +154,7 @@ class Action:
                 limit, start = MAX_ACTION_ID_CHARS, name[:MAX_ACTION_ID_CHARS]
                 raise ValueError(f"an action id has at maximum {limit} printable characters; got {start!r}")
         object.__setattr__(self, "note", replace_surrogates(self.note))
+        object.__setattr__(self, "run", self.run and replace_surrogates(self.run))
         object.__setattr__(self, "tags", tuple(map(replace_surrogates, self.tags)))
 
 
@@ -177,4 +190,5 @@ def from_body(body: Mapping[str, Any]) -> dict[str, Any]:
         correction = Correction(**{**correction, "turn": TurnName(**correction["turn"])})
     event = body["event"] and Event(**body["event"])
     paired = body["paired"] and Event(**body["paired"])
-    return {**body, "event": event, "paired": paired, "tags": tuple(body["tags"]), "correction": correction}
+    tuples = {name: tuple(body.get(name, ())) for name in ("tags", "assignees")}
+    return {**body, **tuples, "event": event, "paired": paired, "correction": correction}

@@ -36,6 +36,9 @@ class EventReview:
     event: Event
     opinions: tuple[Opinion, ...]
     """One per reviewer, sorted by name."""
+    final: Verdict | None = None
+    """The verdict that settled the event; None if nobody settled it."""
+    settled_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +71,10 @@ class Review:
 def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Review:
     """Return the state after a sequence of actions; with ``only``, after that reviewer's actions alone (blind mode)."""
     included = [action for action in actions if only is None or action.reviewer == only]
-    effective = {action.action_id for history in _histories(included).values() for action in history.done}
+    effective = {action.action_id for action in list_effective(included)}
     events: dict[str, Event] = {}
     opinions: dict[str, dict[str, Opinion]] = defaultdict(dict)
+    settled: dict[str, Action] = {}
     log: dict[str, list[LoggedCorrection]] = defaultdict(list)
     for action in included:
         is_undone = action.action_id not in effective
@@ -82,11 +86,19 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
         elif action.event is not None:
             for event, partner in _sides(action.event, action.paired):
                 events.setdefault(event.key, event)
+                if action.kind == "settle":
+                    settled[event.key] = action
+                    continue
                 opinion = opinions[event.key].get(action.reviewer, Opinion(reviewer=action.reviewer))
                 opinions[event.key][action.reviewer] = _apply(opinion, action, partner)
     return Review(
         events=tuple(
-            EventReview(event=event, opinions=tuple(opinion for _, opinion in sorted(opinions[key].items())))
+            EventReview(
+                event=event,
+                opinions=tuple(opinion for _, opinion in sorted(opinions[key].items())),
+                final=settled[key].verdict if key in settled else None,
+                settled_by=settled[key].reviewer if key in settled and settled[key].verdict else "",
+            )
             for key, event in events.items()
         ),
         corrections={
@@ -98,6 +110,12 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
         last_action=included[-1].action_id if included else "",
         only=only,
     )
+
+
+def list_effective(actions: Sequence[Action]) -> list[Action]:
+    """Return the actions that are not undone, without undo and redo, in their order."""
+    done = {action.action_id for history in _histories(actions).values() for action in history.done}
+    return [action for action in actions if action.kind == "assign" or action.action_id in done]
 
 
 def find_movable(
@@ -114,9 +132,10 @@ def review_agreement(review: Review) -> tuple[Agreement, ...]:
 
 
 def review_disagreements(review: Review) -> tuple[tuple[Event, Disagreement], ...]:
-    """Return the events with differing verdicts."""
-    events = {found.event.key: found.event for found in review.events}
-    return tuple((events[differing.item], differing) for differing in list_disagreements(_ratings(review)))
+    """Return the events with differing verdicts that nobody has settled."""
+    open_events = {found.event.key: found.event for found in review.events if found.final is None}
+    differing = (found for found in list_disagreements(_ratings(review)) if found.item in open_events)
+    return tuple((open_events[found.item], found) for found in differing)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +153,7 @@ def _histories(actions: Iterable[Action]) -> defaultdict[tuple[str, str], _Histo
             _move(action.target, history.done, history.undone)
         elif action.kind == "redo":
             _move(action.target, history.undone, history.done)
-        else:
+        elif action.kind != "assign":  # the next assignment replaces it: Z of the same person must not
             history.done.append(action)
             history.undone.clear()
     return histories

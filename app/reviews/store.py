@@ -5,7 +5,7 @@ above the last one misses nothing. Any number of threads and processes may write
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
-from stepscope.app.reviews.actions import Action, Moment, from_body, to_body
+from stepscope.app.reviews.actions import Action, ActionKind, Moment, from_body, to_body
 from stepscope.app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
 from stepscope.engine.errors import first_line
 from stepscope.engine.io.files import check_regular, replace_surrogates
@@ -88,11 +88,16 @@ class ReviewStore:
         """Return the actions of ``scan``."""
         return self.scan(video_id=video_id, after=after).actions
 
-    def scan(self, *, video_id: str | None = None, after: int = 0) -> StoredActions:
-        """Read the actions of one video or of all, with numbers above ``after``, in the order of their numbers."""
+    def scan(self, *, video_id: str | None = None, after: int = 0, kinds: Sequence[ActionKind] = ()) -> StoredActions:
+        """Read the actions of one video or of all, with numbers above ``after``, in the order of their numbers.
+
+        ``kinds`` selects the kinds of actions; by default all.
+        """
         query = select(*_COLUMNS).where(ACTIONS.c.number > after).order_by(ACTIONS.c.number)
         if video_id is not None:
             query = query.where(ACTIONS.c.video_id == video_id)
+        if kinds:
+            query = query.where(ACTIONS.c.kind.in_(kinds))
         with _translate(self.engine.url), self.engine.connect() as connection:
             rows = list(connection.execute(query).mappings())
         actions, unreadable = [], []

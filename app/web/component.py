@@ -15,13 +15,13 @@ from stepscope.app.reviews.actions import VERDICTS
 from stepscope.app.web.increments import ActiveStreams
 from stepscope.app.web.modules import Modules
 from stepscope.app.web.plotly_script import PLOTLY_URL
-from stepscope.app.web.speech import ANSWER_URL, SPEECH_URL
+from stepscope.app.web.speech import SPEECH_URL
 from stepscope.engine.config import StreamConfig
 
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parent / "static"
 MODULES: Final = Modules.read(STATIC)
-EVENTS: Final = ("against", "export_figure", "export_run", "inspect_frame", "shown", "thresholds")
+EVENTS: Final = ("against", "export_figure", "export_run", "inspect_frame", "next_video", "shown", "thresholds")
 """Names of the player's events, which ``make_player`` describes."""
 STYLES: Final = ("stage.css", "player.css")
 """Style sheets of the player, in order."""
@@ -65,6 +65,7 @@ def make_player(
     - ``export_run``: the requested file of the run (``content``).
     - ``export_figure``: the format and look of a figure of the visible range; see ``app.tabs.player.figures``.
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
+    - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
     """
 
     def ask(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
@@ -90,7 +91,6 @@ def make_player(
         "verdicts": list(VERDICTS),
         "plotly_url": PLOTLY_URL,
         "speech_url": SPEECH_URL if hint is None else None,
-        "answer_url": ANSWER_URL,
     }
     return gr.HTML(
         value="",

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.assignments import read_assignments
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.history import read_review, redo, undo
 from stepscope.app.reviews.review import Opinion, Review
@@ -74,7 +75,8 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
                 reply["kept"].append(kept)
         only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
         review = read_review(reviews.store, video_id=video_id, only=only)
-        reply["state"] = _describe(sample, review, video_id, has_layer=query["has_layer"])
+        described = _describe(sample, review, video_id, has_layer=query["has_layer"])
+        reply["state"] = described | {"queue": _list_queue(reviews, video_id, reviewer)}
     except (KeyError, TypeError, AttributeError) as error:
         reply["error"] = f"the page sent an invalid request: {error}; reload it"
     except (EngineError, ValueError) as error:
@@ -105,7 +107,10 @@ def _store_action(
 
 
 def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Action:
-    record = {key: fields[key] for key in ("action_id", "kind", "verdict", "tags", "note", "moment") if key in fields}
+    if fields.get("kind") == "assign":
+        raise ValueError("videos are assigned in the tab Reviews")
+    names = ("action_id", "kind", "verdict", "tags", "note", "run", "moment")
+    record = {key: fields[key] for key in names if key in fields}
     own_video = {"video_id": video_id}
     for name, own in (("event", own_video), ("paired", own_video), ("correction", {"reviewer": reviewer})):
         if fields.get(name) is not None:
@@ -141,18 +146,37 @@ def _name_action(action: Action) -> str:
         )
     if action.kind == "verdict":
         return f"your verdict “{action.verdict}” on" if action.verdict else "your removal of the verdict on"
+    if action.kind == "settle":
+        return f"your final verdict “{action.verdict}” on" if action.verdict else "your removal of the final verdict on"
+    if action.kind == "done":
+        return "that you are done with this video"
     return f"your {action.kind} on"
+
+
+def _list_queue(reviews: ReviewContext, video_id: str, reviewer: str | None) -> list[Answer]:
+    """Return the runs in which a reviewer has to review a video, the last assigned one first."""
+    return [
+        {
+            "run": found.run,
+            "is_done": reviewer in found.done,
+            "others": [one for one in found.reviewers if one != reviewer],
+        }
+        for found in reversed(read_assignments(reviews.store, video_id=video_id))
+        if reviewer in found.reviewers
+    ]
 
 
 def _describe(sample: Sample | None, review: Review, video_id: str, *, has_layer: object) -> Answer:
     """Return the reviews of a video; with the layer, the largest part, only if the page does not have it yet."""
     opinions = {found.event.key: [_opinion(opinion) for opinion in found.opinions] for found in review.events}
+    finals = {found.event.key: [found.final, found.settled_by] for found in review.events if found.final}
     corrections = review.corrections.get(video_id, ())
     source = sample and sample.turns
     name = hashlib.sha256(repr((video_id, source, corrections)).encode(errors="surrogatepass")).hexdigest()[:16]
     state: Answer = {
         "video_id": video_id,
         "opinions": opinions,
+        "finals": finals,
         "layer_name": name,
         "left_out": list(review.unreadable),
     }

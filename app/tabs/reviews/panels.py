@@ -7,6 +7,7 @@ import gradio as gr
 from stepscope.app.controls.widgets import make_status_line
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.security.identity import needs_login
+from stepscope.app.tabs.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
 from stepscope.app.tabs.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
 from stepscope.app.tabs.reviews.import_export import ALLOW_DELETIONS, REVIEW_EXPORTS, SPLIT_EXPORTS
 from stepscope.app.tabs.reviews.query import NO_RUN, UNSPLIT
@@ -36,6 +37,14 @@ class Tables(NamedTuple):
     videos: Any
     agreement: Any
     to_settle: Any
+
+
+class QueuePanel(NamedTuple):
+    """The inputs of the tabs *Queue* and *Assign*, and their outputs."""
+
+    overlap: Any
+    assign: Any
+    view: QueueView
 
 
 class ExportPanel(NamedTuple):
@@ -99,8 +108,8 @@ def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
     return SetupPanel(split=split, runs=runs, reviewer=reviewer, blind=blind, refresh=refresh)
 
 
-def make_tables() -> Tables:
-    """Lay out the tabs *Progress* and *Agreement*."""
+def make_progress_table() -> Any:
+    """Lay out the tab *Progress*; return its table of videos."""
     with gr.Tab("Progress"):
         videos = gr.Dataframe(
             headers=VIDEO_HEADERS,
@@ -114,6 +123,11 @@ def make_tables() -> Tables:
             elem_id="reviewed_videos",
         )
         gr.HTML(render_note(COLUMN_HELP), padding=False)
+    return videos
+
+
+def make_agreement_panel(videos: Any) -> Tables:
+    """Lay out the tab *Agreement*; return the tables of both tabs."""
     with gr.Tab("Agreement"):
         agreement = gr.HTML(elem_id="agreement", padding=False)
         to_settle = gr.Dataframe(
@@ -127,6 +141,76 @@ def make_tables() -> Tables:
             elem_id="to_settle",
         )
     return Tables(videos=videos, agreement=agreement, to_settle=to_settle)
+
+
+def make_queue_panel() -> QueuePanel:
+    """Lay out the tabs *Queue* and *Assign*."""
+    with gr.Tab("Queue"):
+        with gr.Row():
+            said = make_status_line("queue_said")
+            following = gr.Button(
+                "Open the next video",
+                variant="primary",
+                scale=0,
+                min_width=180,
+                interactive=False,
+                elem_id="queue_next",
+            )
+        videos = gr.Dataframe(
+            headers=QUEUE_HEADERS,
+            datatype=["str", "str", "number", "str"],
+            interactive=False,
+            max_height=700,
+            wrap=True,
+            label="Click a row to open the video; “done, next” in the player marks it",
+            column_widths=["40%", "10%", "15%", "35%"],
+            elem_id="queue",
+        )
+    with gr.Tab("Assign"):
+        with gr.Row():
+            names = gr.Dropdown(
+                [],
+                multiselect=True,
+                allow_custom_value=True,
+                label="Reviewers",
+                info="Type a name and press Enter",
+                scale=4,
+                elem_id="assignees",
+            )
+            overlap = gr.Number(
+                20,
+                minimum=0,
+                maximum=100,
+                label="Overlap in %",
+                info="Videos for two reviewers",
+                scale=1,
+                min_width=130,
+                elem_id="overlap",
+            )
+            part = gr.Dropdown(
+                [ALL_VIDEOS],
+                value=ALL_VIDEOS,
+                label="Videos",
+                info="All, or a slice",
+                scale=2,
+                elem_id="assigned_slice",
+            )
+            assign = gr.Button("Assign", variant="primary", scale=0, min_width=110, elem_id="assign")
+        shared = make_status_line("assign_said")
+        workloads = gr.Dataframe(
+            headers=WORKLOAD_HEADERS,
+            datatype=["str", "number", "number", "number", "number", "str", "str"],
+            interactive=False,
+            max_height=500,
+            wrap=True,
+            column_widths=["28%", "12%", "12%", "12%", "14%", "11%", "11%"],
+            elem_id="workloads",
+        )
+        gr.HTML(render_note(WORKLOAD_HELP), padding=False)
+    view = QueueView(
+        said=said, videos=videos, following=following, names=names, slices=part, shared=shared, workloads=workloads
+    )
+    return QueuePanel(overlap=overlap, assign=assign, view=view)
 
 
 def make_export_panel() -> ExportPanel:

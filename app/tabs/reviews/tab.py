@@ -11,18 +11,21 @@ from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wi
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.security.identity import typed_name
-from stepscope.app.tabs.reviews import handlers
+from stepscope.app.tabs.reviews import assigning, handlers
 from stepscope.app.tabs.reviews.handlers import UNCHANGED, ReviewView
 from stepscope.app.tabs.reviews.panels import (
     ExportPanel,
     ImportPanel,
+    QueuePanel,
     SetupPanel,
     Tables,
     list_splits,
+    make_agreement_panel,
     make_export_panel,
     make_import_panel,
+    make_progress_table,
+    make_queue_panel,
     make_setup_panel,
-    make_tables,
 )
 from stepscope.app.tabs.reviews.query import ReviewQuery
 from stepscope.app.web.views import PlayerView
@@ -71,7 +74,9 @@ def make_review_tab(
             status = make_status_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
             with gr.Tabs(elem_id="review_views"):
-                tables = make_tables()
+                videos = make_progress_table()
+                queue = make_queue_panel()
+                tables = make_agreement_panel(videos)
                 with gr.Tab("Export and import"), gr.Row():
                     exporting = make_export_panel()
                     importing = make_import_panel()
@@ -86,8 +91,9 @@ def make_review_tab(
         to_settle=tables.to_settle,
         prefer=exporting.prefer,
     )
-    show = _wire_view(batches, reviews, setup, view, refresh_on=here)
-    _wire_player(context, batches, reviews, setup, tables, live=live, player=player, ends=ends)
+    show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
+    _wire_queue(context, batches, reviews, setup, queue, live=live, player=player, ends=ends)
+    _wire_player(context, batches, reviews, setup, tables, queue, live=live, player=player, ends=ends)
     _wire_export(batches, reviews, setup, exporting)
     wire(_wire_import(reviews, setup, importing).then, show, setup.inputs, view, **AT_ONCE)
 
@@ -97,12 +103,21 @@ def _make_query(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -
 
 
 def _wire_view(
-    batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, view: ReviewView, *, refresh_on: Any
+    batches: BatchContext,
+    reviews: ReviewContext,
+    setup: SetupPanel,
+    view: ReviewView,
+    queue: QueuePanel,
+    *,
+    refresh_on: Any,
 ) -> Callable[..., Any]:
     """Update the view when the tab ``refresh_on`` is opened and on every input; return the handler."""
 
     def show(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
         return handlers.show(batches, reviews, _make_query(split, run, typed, is_blind, request))
+
+    def show_queue(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        return assigning.show_queue(batches, reviews, _make_query(split, run, typed, is_blind, request))
 
     def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
         return show(split, run, typed, is_blind, request), (split, run, typed, is_blind)
@@ -116,6 +131,7 @@ def _wire_view(
     refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
     entered = wire(refresh_on.select, enter, setup.inputs, (view, asked), js=REMEMBERED_JS, **AT_ONCE)
     wire(entered.then, confirm, [asked, *setup.inputs], view, **AT_ONCE)
+    wire(entered.then, show_queue, setup.inputs, queue.view, **LATEST)
     refresh_on.select(lambda: gr.Dropdown(choices=list_splits(reviews)), None, setup.split, **AT_ONCE)
     changes = [
         setup.split.select,
@@ -126,6 +142,7 @@ def _wire_view(
         setup.refresh.click,
     ]
     wire(partial(gr.on, changes), show, setup.inputs, view, **LATEST)
+    wire(partial(gr.on, changes), show_queue, setup.inputs, queue.view, **LATEST)
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")
@@ -139,6 +156,7 @@ def _wire_player(
     reviews: ReviewContext,
     setup: SetupPanel,
     tables: Tables,
+    queue: QueuePanel,
     *,
     live: Any,
     player: PlayerView,
@@ -158,8 +176,41 @@ def _wire_player(
         query = _make_query(split, run, typed, is_blind, request)
         return handlers.open_event(context, batches, reviews, live, query, event)
 
-    wire(tables.videos.select, open_video, [live, *setup.inputs], player, **ends)
+    for videos in (tables.videos, queue.view.videos):
+        wire(videos.select, open_video, [live, *setup.inputs], player, **ends)
     wire(tables.to_settle.select, open_event, [live, *setup.inputs], player, **ends)
+
+
+def _wire_queue(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    setup: SetupPanel,
+    panel: QueuePanel,
+    *,
+    live: Any,
+    player: PlayerView,
+    ends: Mapping[str, Any],
+) -> None:
+    """Assign videos, and open the next one of a queue, here or after that in the player."""
+
+    def assign(
+        split: Any, run: Any, typed: Any, is_blind: Any, names: Any, overlap: Any, part: Any, request: gr.Request
+    ) -> Any:
+        query = _make_query(split, run, typed, is_blind, request)
+        return assigning.assign(batches, reviews, query, names, overlap, part)
+
+    def open_next(live: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        query = _make_query(split, run, typed, is_blind, request)
+        return assigning.open_next(context, batches, reviews, live, query)
+
+    def open_following(live: Any, event: gr.EventData, request: gr.Request) -> Any:
+        return assigning.open_following(context, batches, reviews, live, event, request)
+
+    view = panel.view
+    wire(panel.assign.click, assign, [*setup.inputs, view.names, panel.overlap, view.slices], view, **AT_ONCE)
+    wire(view.following.click, open_next, [live, *setup.inputs], player, **ends)
+    wire(player.run.player.next_video, open_following, live, player, **ends)
 
 
 def _wire_export(batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, panel: ExportPanel) -> None:

@@ -8,6 +8,7 @@ import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
 import { createNode, returnFocus } from "./dom/dom.js";
 import { toggleOnlyKind } from "./playback/failure_stops.js";
 import { stepStop } from "./playback/hits.js";
+import { finishVideo } from "./review/queue.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
@@ -54,12 +55,13 @@ const REVIEW_KEYS = [
     "editText deleteTurn addTurn",
     "correct the reference: its text, delete or bring back, add at the playhead",
   ],
+  ["'", "finishVideo", "done with this video of your queue: open the next one"],
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame earlier, later"],
 ];
 // Where E has no text to edit, the keys that follow it at the pace of typing are a text, and must change nothing.
 const TYPING_MS = 700,
-  CHANGES = /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|earlier|later)$/;
+  CHANGES = /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|finishVideo|earlier|later)$/;
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
 function keyRows(player) {
@@ -147,6 +149,7 @@ const commands = {
   deleteTurn,
   addTurn,
   markSpan: beginSpan,
+  finishVideo,
   earlier: (player) => nudge(player, -1),
   later: (player) => nudge(player, 1),
 };

@@ -3,24 +3,29 @@
 import csv
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from stepscope.app.exports.__main__ import main
+from stepscope.app.core.slices import slices_path
+from stepscope.app.exports.__main__ import REVIEWS, main
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.store import open_store
+from stepscope.engine.cli.program import run_program
 from stepscope.eval.annotations.corrections import Correction
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.paths import ASSETS
+from tests.support.reviews.desks import write_reviewed
 from tests.support.reviews.exported import correct, reword
 from tests.support.reviews.reviewed import NAMES, SAMPLE, UNRUN
 
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
 
 
+reviews = partial(run_program, REVIEWS, prog="stepscope reviews")
 BUNDLED = ASSETS / "demo" / "test.json"
 
 
@@ -132,7 +137,7 @@ def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: p
             opened.append(
                 Action(kind="verdict", reviewer=reviewer, video_id="boat", event=EVENT, verdict=verdict)  # type: ignore[arg-type]
             )
-    assert main(["agreement", "--reviews", store]) == 0
+    assert reviews(["agreement", "--reviews", store]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [lines[1].split(), lines[2].split(), lines[-1]] == [
         ["all", "1", "0.000", "0.000", "0.000"],
@@ -141,11 +146,32 @@ def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: p
     ]
 
 
+def test_videos_are_assigned_in_the_terminal_and_the_state_is_printed(
+    demo_manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reviewed = write_reviewed(demo_manifest, tmp_path)
+    run, where = str(reviewed.runs / "a"), ["--reviews", str(reviewed.store)]
+    command = ["assign", run, "--to", "ann, ben", "--overlap", "50", "--by", "sue", *where]
+    assert reviews(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 videos assigned, 2 of them to several reviewers"
+    assert [line.split()[:3] for line in lines[2:]] == [["ann", "3", "0"], ["ben", "2", "0"]]
+    path = slices_path(reviewed.runs, reviewed.split)
+    path.parent.mkdir()
+    path.write_text(json.dumps({"slices": {"first": ["v0"]}}), encoding="utf-8")
+    assert reviews(["assign", run, "--slice", "first", *where]) == 0  # only prints
+    assert capsys.readouterr().out.startswith("1 video assigned,")
+    assert reviews(["assign", str(reviewed.split), "--to", "ann", "--by", "sue", *where]) == 0
+    assert "ann                       3      0        4" in capsys.readouterr().out  # the verdicts on v0
+    assert reviews([*command, "--slice", "second"]) == 2
+    assert capsys.readouterr().err == "error: there is no slice 'second'; slices: first\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["write", "nothing", "--format", "csv", "--out", "out"], "nothing is not the run folder of a split"),
-        (["agreement", "--reviews", "nothing.sqlite"], "the review store nothing.sqlite does not exist"),
+        (["split", str(BUNDLED), "--out", "o", "--reviews", "no.sqlite"], "the review store no.sqlite does not exist"),
         (
             ["import", "a.eaf", "--split", str(BUNDLED), "--reviewer", "ann", "--reviews", "nope/r.sqlite"],
             "the folder nope of the review store does not exist",

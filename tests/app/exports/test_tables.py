@@ -125,6 +125,7 @@ def test_a_reviewed_video_becomes_rows() -> None:
         speak_threshold=None,
         update_threshold=None,
         playhead_s=None,
+        final="unclear",
     )
     assert (tables.verdicts[0].reviewer, tables.verdicts[0].run_digest) == ("<script>", "r1")
     assert tables.corrections == (

@@ -3,7 +3,6 @@
 A saved selection, a *slice*, belongs to a split and is stored beside the run folders. It can be scored separately.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -11,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
-from pydantic import BaseModel
 
 from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import read_event
+from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import VideoFilter, score_groups
 from stepscope.app.formatting import as_sentence
@@ -23,7 +22,6 @@ from stepscope.app.reviews.store import ReviewStore
 from stepscope.app.templates import render, render_note
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import write_json
-from stepscope.engine.io.json_records import read_record
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.failures import failure_score
@@ -33,7 +31,6 @@ from stepscope.eval.reports.scoring import describe_scoring, score_run
 from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row
 
-SLICES: Final = ".slices"
 ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60
 
@@ -59,12 +56,6 @@ class OnlyKind(NamedTuple):
     views: Any
 
 
-class _Slices(BaseModel):
-    """Schema of the file of slices of a split: ids of videos by name."""
-
-    slices: dict[str, list[str]]
-
-
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
     """Return the verdicts and tags of all reviewers, by video, milliseconds and text; empty in blind mode."""
     marks: dict[tuple[str, int, str], set[str]] = {}
@@ -73,7 +64,8 @@ def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
         found = marks.setdefault((event.video_id, round(event.time_s * 1000), event.text), set())
         for opinion in reviewed.opinions:
             found |= {f"tag: {tag}" for tag in opinion.tags}
-            found |= {f"verdict: {opinion.verdict}"} if opinion.verdict is not None else set()
+            verdict = reviewed.final or opinion.verdict
+            found |= {f"verdict: {verdict}"} if verdict is not None else set()
     return marks
 
 
@@ -131,10 +123,7 @@ def make_filter(
 def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
     """Return the slices of the split of a run, as ids of videos by name; empty if they cannot be read."""
     path = _slices_path(batches, name)
-    try:
-        return {} if path is None else read_record(_Slices, path).slices
-    except (FileNotFoundError, ValueError):
-        return {}
+    return {} if path is None else slices.read_slices(path)
 
 
 def save_slice(
@@ -158,13 +147,13 @@ def keep_slice(
             raise ValueError(
                 "select some of the videos first: all are shown" if chosen is None else "no video is selected"
             )
-        slices = {**read_slices(batches, name), called: sorted(chosen)}
+        kept = {**read_slices(batches, name), called: sorted(chosen)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"slices": slices})
+        write_json(path, {"slices": kept})
     except (ValueError, OSError) as error:
         return SavedSlice(part=gr.skip(), result=render_note(as_sentence(error), is_problem=True))
     result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
-    return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *slices], value=called), result=result)
+    return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *kept], value=called), result=result)
 
 
 def score_chosen(
@@ -232,7 +221,4 @@ def _split(batches: BatchContext, name: str | None) -> Split | None:
 
 def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
     split = _split(batches, name)
-    if split is None:
-        return None
-    digest = hashlib.sha256(str(split.path.resolve()).encode()).hexdigest()[:8]
-    return batches.runs / SLICES / f"{digest}.json"
+    return None if split is None else slices.slices_path(batches.runs, split.path)

@@ -1,5 +1,4 @@
-// Speaks the model's responses when the playhead reaches them, with sound from the page's server: the recorded answers
-// of a run that has them (`sounds`: pairs of time and number), else a synthetic voice.
+// Speaks the model's responses when the playhead reaches them, with sound from the page's server.
 
 import { setStatus } from "../dom/status.js";
 
@@ -21,7 +20,7 @@ export function toggleSpeech(player) {
   setStatus(
     player,
     player.speech.isOn
-      ? `The model's ${player.data?.sounds ? "recorded answers are heard" : "responses are spoken"} during playback. The key ; ends it.`
+      ? "The model's responses are spoken during playback. The key ; ends it."
       : "The model's responses are not spoken.",
   );
 }
@@ -36,37 +35,15 @@ export function followSpeech(player) {
   const isSeek = before !== null && (time < before || time - before > MAX_STEP_S * player.video.rate);
   if (isSeek) stop(player);
   const from = before === null || isSeek ? time - LEAD_S : before;
-  const isNew = (at) => at > from && at <= time,
-    { sounds } = player.data;
-  if (sounds)
-    return hear(
-      player,
-      sounds.filter(([at]) => isNew(at)).map(([, number]) => number),
-    );
-  const response = player.data.responses.findLast((turn) => isNew(turn.time));
+  const response = player.data.responses.findLast((turn) => turn.time > from && turn.time <= time);
   if (response) speak(player, response.text);
-}
-
-// Plays recorded answers one after another: a system may send several in a second.
-function hear(player, numbers) {
-  player.speech.waiting.push(...numbers);
-  if (player.speech.sound || !player.speech.waiting.length) return;
-  const { run_name: run, video_id: video } = player.data;
-  const query = new URLSearchParams({ run, video, number: player.speech.waiting.shift() });
-  play(player, `${player.settings.answer_url}?${query}`);
-  player.speech.sound.addEventListener("ended", () => {
-    player.speech.sound = null;
-    hear(player, []);
-  });
 }
 
 function speak(player, text) {
   stop(player);
-  play(player, `${player.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`);
-}
-
-function play(player, address) {
-  const now = (player.speech.sound = new Audio(address));
+  const now = (player.speech.sound = new Audio(
+    `${player.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`,
+  ));
   now.playbackRate = player.video.rate;
   now.play().catch((error) => {
     if (now === player.speech.sound && error.name !== "AbortError")
@@ -77,5 +54,4 @@ function play(player, address) {
 function stop(player) {
   player.speech.sound?.pause();
   player.speech.sound = null;
-  player.speech.waiting = [];
 }

@@ -50,6 +50,7 @@ export function mergeOpinions(player) {
     }));
   const events = added.length ? [...player.data.events, ...added].sort((a, b) => a.time - b.time) : player.data.events;
   player.review.mine.clear();
+  player.review.finals = new Map(Object.entries(player.review.state?.finals ?? {}));
   const who = player.reviewer;
   for (const [key, said] of Object.entries(player.review.state?.opinions ?? {})) {
     const mine = said.find((opinion) => opinion.reviewer === who);
@@ -63,6 +64,11 @@ export function mergeOpinions(player) {
     if (time_s !== undefined)
       moves.set(JSON.stringify(moved), { time: time_s, ...(change === "span" ? { end: end_s } : {}) });
     if (!action.event || action.reviewer !== who || action.video_id !== player.data.video_id) continue;
+    if (action.kind === "settle") {
+      for (const event of [action.event, action.paired])
+        if (event) player.review.finals.set(event.key, [action.verdict, who]);
+      continue;
+    }
     const given = PARTS.includes(action.kind) ? { [action.kind]: action[action.kind] ?? NO_OPINION[action.kind] } : {};
     for (const [event, other] of [
       [action.event, action.paired],
@@ -109,7 +115,7 @@ function ownOpinion(player, key) {
 export function resetReview(player) {
   player.review.state = player.review.current = null;
   player.review.events = [];
-  for (const kept of [player.review.units, player.review.splits, player.review.mine]) kept.clear();
+  for (const name of ["units", "splits", "mine", "finals"]) player.review[name].clear();
   player.review.turns.clear();
   player.review.wantsCorrected = false;
   player.find("adding").hidden = true;
@@ -173,6 +179,11 @@ export function opinion(player, key) {
     said = { ...own, isWaiting: own.isWaiting || other.isWaiting };
   for (const part of PARTS) if (!isSame(own[part], other[part])) said[part] = NO_OPINION[part]; // of another pair
   return said;
+}
+
+// The verdict that settled an event, and by whom; [null, ""] without one.
+export function finalVerdict(player, key) {
+  return player.review.finals.get(key) ?? [null, ""];
 }
 
 // The reference turn of an event: itself, or the other side of its pair; null where there is none.

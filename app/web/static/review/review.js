@@ -13,6 +13,7 @@ import {
   countJudged,
   currentEvent,
   eventByKey,
+  finalVerdict,
   fitsVerdict,
   isInScope,
   isSame,
@@ -21,6 +22,7 @@ import {
   opinion,
   PARTS,
 } from "./opinions.js";
+import { drawQueue } from "./queue.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
 import { readSetting } from "../state/settings.js";
@@ -58,6 +60,7 @@ export function drawReview(player) {
   player.find("tabs").querySelector("[data-tab=review]").hidden = !player.settings.can_review;
   if (!player.settings.can_review) return;
   drawSaveStatus(player);
+  drawQueue(player);
   if (document.activeElement !== player.find("who")) player.find("who").value = player.reviewer;
   player.find("who").disabled = player.review.signedIn !== null;
   player.find("blind").checked = player.review.isBlind;
@@ -125,7 +128,26 @@ function drawOtherOpinions(player, box, event) {
       if (said.note) row.append(createQuote("note", said.note));
       return row;
     }),
+    ...(event ? settleRows(player, event) : []),
   );
+}
+
+// The final verdict of an event on which reviewers differ, or a button for each verdict that was given.
+function settleRows(player, event) {
+  const [final, by] = finalVerdict(player, event.key);
+  const given = new Set(otherOpinions(player, event.key).map((said) => said.verdict));
+  given.add(opinion(player, event.key).verdict);
+  given.delete(null);
+  if (!final && given.size < 2) return [];
+  const row = createNode("p", "ss-line ss-settle");
+  row.append(createNode("span", "", final ? `Settled by ${by}: ${final}` : "They differ. Settle as"));
+  for (const verdict of final ? [null] : given) {
+    const button = createNode("button", "", verdict ?? "open it again");
+    button.type = "button";
+    button.addEventListener("click", () => submitForEvent(player, "settle", { verdict }, () => {}));
+    row.append(button);
+  }
+  return [row];
 }
 
 export function giveVerdict(player, verdict) {

@@ -19,7 +19,6 @@ from stepscope.app.controls.widgets import (
     AT_ONCE,
     MODEL_QUEUE,
     PREVIEW_THRESHOLDS_JS,
-    SWEEP_QUEUE,
     make_status_line,
     wire,
 )
@@ -30,7 +29,8 @@ from stepscope.app.core.unused_uploads import UnusedUploads
 from stepscope.app.endpoints.wiring import make_endpoints
 from stepscope.app.failures import report_failures
 from stepscope.app.opening import saved_runs as saved
-from stepscope.app.tabs.batch.sweeps.calibration import Calibration, calibrate
+from stepscope.app.tabs.batch.sweeps.calibration import wire_calibration
+from stepscope.app.tabs.batch.sweeps.handlers import SweepButtons
 from stepscope.app.tabs.batch.tab import make_batch_tab
 from stepscope.app.tabs.chat.panel import AskPanel, make_ask_panel
 from stepscope.app.tabs.chat.tab import make_chat_tab
@@ -76,10 +76,8 @@ class PlayerTab:
     """The panel *Ask*; None if the page has none."""
     propose: Any
     """Button that lets the model propose the steps."""
-    calibrate: Any
-    """Button that calibrates the thresholds of untrained signals."""
-    calibration: Any
-    """Its progress and result."""
+    calibration: SweepButtons
+    """The calibration of the thresholds of untrained signals."""
 
     @property
     def view(self) -> PlayerView:
@@ -161,7 +159,11 @@ def _make_player_tab(
         )
         sliders = make_threshold_sliders(context.config, SLIDERS, is_previewed=True)
         is_untrained = context.is_untrained and context.remote is None
-        calibrate = gr.Button("Calibrate on labelled videos", size="sm", visible=is_untrained, elem_id="calibrate")
+        with gr.Row(visible=is_untrained):
+            calibrate = gr.Button("Calibrate on labelled videos", size="sm", scale=3, elem_id="calibrate")
+            cancel = gr.Button(
+                "Cancel", variant="stop", size="sm", min_width=80, interactive=False, elem_id="cancel_calibration"
+            )
         calibration = gr.HTML(elem_id="calibration", padding=False)
         strategy = make_context_choice(context.config, elem_id="context")
     with gr.Column(scale=11, min_width=640, elem_classes="work"):
@@ -188,8 +190,7 @@ def _make_player_tab(
         uploads=uploads,
         asking=asking,
         propose=propose,
-        calibrate=calibrate,
-        calibration=calibration,
+        calibration=SweepButtons(exact=calibrate, cancel=cancel, progress=calibration),
     )
 
 
@@ -278,16 +279,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     clip = tab.clip
     proposed = ProposedSteps(steps=clip.steps, status=tab.run.status)
     wire(tab.propose.click, partial(propose_steps, context), [clip.clip, clip.goal], proposed, **MODEL_QUEUE)
-    calibrated = Calibration(tab.calibration, *tab.thresholds)
-    made = wire(
-        tab.calibrate.click,
-        partial(calibrate, context, batches),
-        clip.clip,
-        calibrated,
-        **SWEEP_QUEUE,
-        show_progress="hidden",
-    )
-    made.then(None, list(tab.thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    wire_calibration(context, batches, clip.clip, tab.calibration, tab.thresholds)
     if tab.asking is not None:
         wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=tab.view)
     stream = buttons.stream.change(

@@ -7,7 +7,7 @@ every point, and closing it leaves the finished videos.
 """
 
 import time
-from collections.abc import Generator, Mapping, MutableMapping
+from collections.abc import Generator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -43,19 +43,17 @@ class SweepProgress:
     """Videos with a file: kept, finished or failed."""
     num_runs: int
     num_done: int
+    num_frames: int
+    """Frames of all runs."""
+    frames_done: int
     passes: int
     """Model passes so far; a pass of several videos counts once."""
-    elapsed_s: float
-    """Seconds since the sweep began."""
+    remaining_s: float | None = None
+    """Estimated seconds to the end; None before the first video is finished, whose points differ in cost."""
     video_id: str | None = None
     """A video in progress; None before the first and after the last."""
     error: str = ""
     """Why that video failed, in the first progress after its failure; otherwise empty."""
-
-    @property
-    def remaining_s(self) -> float | None:
-        """Estimated seconds to the end; None before the first run."""
-        return self.elapsed_s * (self.num_runs / self.num_done - 1) if self.num_done else None
 
 
 def run_sweep(
@@ -107,7 +105,7 @@ def run_sweep(
         folder = stack.enter_context(SweepFolder.open(out, settings, resume=resume))
         stack.callback(torch.set_num_threads, torch.get_num_threads())  # load_checkpoint changes it
         pending = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
-        counter = _ProgressCounter(num_videos=len(split.samples), num_pending=len(pending), num_points=len(grid))
+        counter = _ProgressCounter(pending, num_videos=len(split.samples), num_points=len(grid))
         yield counter.progress()
         if pending:
             checkpoint = load_checkpoint(worker_config, specs[0])
@@ -190,13 +188,14 @@ def build_sweep_settings(run_settings: Mapping[str, Any], grid: Grid, scoring: S
 
 
 class _ProgressCounter:
-    """Counts finished videos, runs and passes."""
+    """Counts finished videos, runs, frames and passes."""
 
-    def __init__(self, *, num_videos: int, num_pending: int, num_points: int) -> None:
-        self._num_videos, self._num_finished = num_videos, num_videos - num_pending
-        self._num_runs, self._num_points = num_pending * num_points, num_points
-        self._num_done, self._passes = 0, 0
-        self._in_flight: dict[str, int] = {}
+    def __init__(self, pending: Sequence[Sample], *, num_videos: int, num_points: int) -> None:
+        self._lengths = {sample.video_id: sample.num_frames for sample in pending}
+        self._num_videos, self._num_points = num_videos, num_points
+        self._ended = list[str]()
+        self._in_flight: dict[str, SweepStep] = {}
+        self._passes = 0
         self._started_s = self._reported_s = time.perf_counter()
 
     def is_due(self) -> bool:
@@ -205,21 +204,26 @@ class _ProgressCounter:
     def handle(self, step: SweepStep) -> None:
         """Count the points of a video; of a failed one, the runs that were left out count as done."""
         self._passes = step.passes
-        self._in_flight[step.video_id] = step.num_points
+        self._in_flight[step.video_id] = step
         if step.swept is not None:
             del self._in_flight[step.video_id]
-            self._num_finished += 1
-            self._num_done += self._num_points
+            self._ended.append(step.video_id)
 
     def progress(self, step: SweepStep | None = None) -> SweepProgress:
         self._reported_s = time.perf_counter()
+        num_frames = self._num_points * sum(self._lengths.values())
+        frames_done = self._num_points * sum(self._lengths[video_id] for video_id in self._ended)
+        frames_done += sum(step.num_frames for step in self._in_flight.values())
+        elapsed_s = self._reported_s - self._started_s
         return SweepProgress(
             num_videos=self._num_videos,
-            num_finished=self._num_finished,
-            num_runs=self._num_runs,
-            num_done=self._num_done + sum(self._in_flight.values()),
+            num_finished=self._num_videos - len(self._lengths) + len(self._ended),
+            num_runs=self._num_points * len(self._lengths),
+            num_done=self._num_points * len(self._ended) + sum(step.num_points for step in self._in_flight.values()),
+            num_frames=num_frames,
+            frames_done=frames_done,
             passes=self._passes,
-            elapsed_s=self._reported_s - self._started_s,
+            remaining_s=elapsed_s * (num_frames / frames_done - 1) if self._ended and frames_done else None,
             video_id=None if step is None else step.video_id,
             error="" if step is None or step.swept is None else step.swept.error,
         )

@@ -51,6 +51,8 @@ class SweepStep:
     video_id: str
     num_points: int
     is_point_end: bool
+    num_frames: int
+    """Frames of its runs so far."""
     passes: int
     """Model passes so far, of all videos; a pass of several counts once."""
     swept: SweptVideo | None = None
@@ -176,6 +178,8 @@ def sweep_videos(
                     video_id=walk.sample.video_id,
                     num_points=walk.num_points,
                     is_point_end=is_end,
+                    num_frames=walk.num_points * walk.sample.num_frames
+                    + (0 if event.output is None else event.output.frame_index + 1),
                     passes=streamer.counts.passes,
                     swept=swept,
                 )

@@ -1,13 +1,14 @@
 """A model of the hub on the page: its signals are called untrained, and are calibrated on labelled videos."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.live_run import Cancellable, LiveRun
 from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.sweeps.calibration import calibrate
 from stepscope.app.tabs.batch.training.handlers import show_training
@@ -81,13 +82,31 @@ def test_thresholds_are_calibrated_on_the_videos_at_hand(
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
     batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
     batches = replace(batches, splits=read_splits([], [split]))
-    *_, last = calibrate(context, batches, None)
-    assert "Calibrated on 1 video of split: the best of 25 points is speak " in last.note
-    assert "points have this value" in last.note  # a random model is silent at many of them
+    *running, last = calibrate(context, batches, None, None)
+    assert re.search(r"\d+ of 300 frames, \d+ of 25 runs", running[-1].buttons.progress)
+    assert (running[-1].buttons.exact.interactive, running[-1].buttons.cancel.interactive) == (False, True)
+    assert (last.buttons.exact.interactive, last.buttons.cancel.interactive) == (True, False)
+    said = last.buttons.progress
+    assert "Calibrated on 1 video of split: the best of 25 points is speak " in said
+    assert "points have this value" in said  # a random model is silent at many of them
+    assert "There the model never speaks" in said
     assert last.speak in (0.05, 0.275, 0.5, 0.725, 0.95)
     assert last.update in (0.05, 0.275, 0.5, 0.725, 0.95)
-    (refused,) = calibrate(context, replace(batches, splits={}), None)
-    assert "no video at hand has a reference" in refused.note
+    (refused,) = calibrate(context, replace(batches, splits={}), None, None)
+    assert "no video at hand has a reference" in refused.buttons.progress
+
+
+def test_a_calibration_is_cancelled(context: AppContext, folder: Path, demo_manifest: Path, tmp_path: Path) -> None:
+    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
+    live = Cancellable()
+    seen = []
+    for view in calibrate(context, replace(batches, splits=read_splits([], [split])), live, None):
+        seen.append(view)
+        live.is_cancelled = True
+    assert len(seen) == 2
+    assert "Cancelled" in seen[-1].buttons.progress
+    assert live.ended.is_set()
 
 
 def test_steps_are_proposed_by_the_model(context: AppContext) -> None:

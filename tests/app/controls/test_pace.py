@@ -46,7 +46,7 @@ def test_a_sweep_shows_at_most_two_views_a_second_and_names_each_failed_video(
             counts = {"num_videos": 2, "num_finished": 0, "num_runs": NUM_EVENTS, "num_done": done, "passes": done}
             is_failure = done == 7  # between two views
             error, video_id = ("the file is damaged", "boat") if is_failure else ("", "tower")
-            yield SweepProgress(**counts, elapsed_s=clock.now_s, video_id=video_id, error=error)
+            yield SweepProgress(**counts, num_frames=0, frames_done=0, video_id=video_id, error=error)
 
     monkeypatch.setattr(sweeping, "run_sweep", run_sweep)
     monkeypatch.setattr(sweeping, "plan_sweep", lambda *_: SimpleNamespace(

@@ -88,6 +88,9 @@ def test_progress_counts_runs_videos_and_passes(split: Path, work: WorkerConfig,
     assert (first.num_done, first.num_finished, first.remaining_s) == (0, 0, None)
     assert (last.num_done, last.num_runs, last.num_finished, last.remaining_s) == (4, 4, NUM_VIDEOS, 0)
     assert [moment.num_done for moment in moments] == sorted(moment.num_done for moment in moments)
+    frames = [moment.frames_done for moment in moments]
+    assert frames == sorted(frames)
+    assert (frames[0], frames[-1], len(set(frames)) > 2) == (0, last.num_frames, True)
     assert [moment.passes for moment in moments] == sorted(moment.passes for moment in moments)
     assert {moment.video_id for moment in moments} == {None, "v0", "v1"}
 

@@ -1,60 +1,102 @@
 """Calibrates the thresholds of a model that was never trained for its signals: an exact sweep on labelled videos."""
 
 from collections.abc import Generator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import gradio as gr
 
 from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import AT_ONCE, PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, wire
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.sweeps.folders import PlannedSweep, place_sweep
-from stepscope.app.tabs.batch.sweeps.handlers import follow_sweep
-from stepscope.app.templates import render_note
+from stepscope.app.tabs.batch.sweeps.handlers import (
+    CANCELLED,
+    BegunSweep,
+    SweepButtons,
+    begin_sweep,
+    cancel_sweep,
+    follow_sweep,
+    halt_sweep,
+    show_ended,
+    show_sweeping,
+)
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.runs.folder import explain_no_reference
 from stepscope.eval.sweeps.best_point import find_best, recommend_metric
+from stepscope.eval.sweeps.exact import read_swept_videos
 from stepscope.eval.sweeps.folder import read_sweep
 from stepscope.eval.sweeps.grid import GRID_SIZES
 
 
 class Calibration(NamedTuple):
-    """Updates of the note and of the player's sliders."""
+    """Updates of the buttons and the note, and of the player's sliders."""
 
-    note: Any
+    buttons: SweepButtons
     speak: Any = gr.skip()
     update: Any = gr.skip()
 
 
-def calibrate(context: AppContext, batches: BatchContext, clip: Clip | None) -> Generator[Calibration, None, None]:
+def calibrate(
+    context: AppContext, batches: BatchContext, live: Cancellable | None, clip: Clip | None
+) -> Generator[Calibration, None, None]:
     """Run the labelled videos at each point of a grid, yield the progress, and set the sliders to the best point.
 
     The videos are the shown upload, if it has a reference, else those of the split of the shown video. A sweep that was
     left is continued.
     """
+    live = live or Cancellable()  # an API client may call this without begin_sweep
+    live.is_started = True
     try:
         planned = _plan(context, batches, clip)
-        for progress in follow_sweep(context, planned, Cancellable()):
-            yield Calibration(note=progress)
-        scores = read_sweep(planned.folder)
-        best = find_best(scores, recommend_metric(scores.metrics))
+        with closing(follow_sweep(context, planned, live)) as shown:
+            for progress in shown:
+                yield Calibration(show_sweeping(progress))
+        yield Calibration(show_ended(CANCELLED)) if live.is_cancelled else _read(planned)
     except (EngineError, ValueError, OSError) as error:
-        yield Calibration(note=render_note(as_sentence(error), is_problem=True))
-        return
+        yield Calibration(show_ended(as_sentence(error), is_problem=True))
+    finally:
+        live.ended.set()
+
+
+def wire_calibration(
+    context: AppContext, batches: BatchContext, clip: gr.State, buttons: SweepButtons, thresholds: tuple[Any, Any]
+) -> None:
+    """Wire the button of the player that calibrates its sliders, ``thresholds``, and the button that cancels it."""
+    live = gr.State(None)
+    beginning = wire(buttons.exact.click, begin_sweep, None, BegunSweep(live=live, buttons=buttons), **AT_ONCE)
+    run, outputs = partial(calibrate, context, batches), Calibration(buttons, *thresholds)
+    running = wire(beginning.then, run, [live, clip], outputs, **SWEEP_QUEUE, show_progress="hidden")
+    running.then(None, list(thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    halted = wire(buttons.cancel.click, halt_sweep, live, buttons, **AT_ONCE)
+    wire(halted.then, cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
+
+
+def _read(planned: PlannedSweep) -> Calibration:
+    """Return the best point of a finished sweep. Raises as ``read_sweep`` and ``find_best``."""
+    scores = read_sweep(planned.folder)
+    best = find_best(scores, recommend_metric(scores.metrics))
+    place = best.grid.find(best.thresholds)
+    videos = read_swept_videos(planned.folder, planned.split, num_points=len(best.grid))
+    assert place is not None
+    num_spoken = sum(video.runs[video.points[place]].speaking.num_decided for video in videos)
+    silent = "" if num_spoken else " There the model never speaks: on these videos silence is best."
     tied = f" {best.ties}." if best.ties else ""
     text = (
         f"Calibrated on {format_count(scores.num_videos, 'video')} of {planned.split.path.stem}: the best of "
-        f"{len(best.grid)} points is {best.place} ({find_metric(best.metric).label}: {best.format(best.value)}).{tied} "
-        "These videos chose the thresholds: score them on others."
+        f"{len(best.grid)} points is {best.place} ({find_metric(best.metric).label}: {best.format(best.value)})."
+        f"{silent}{tied} These videos chose the thresholds: score them on others."
     )
     update = best.update_threshold if best.grid.update else gr.skip()
-    yield Calibration(note=render_note(text), speak=best.speak_threshold, update=update)
+    return Calibration(show_ended(text), speak=best.speak_threshold, update=update)
 
 
 def _plan(context: AppContext, batches: BatchContext, clip: Clip | None) -> PlannedSweep:

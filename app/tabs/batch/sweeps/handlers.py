@@ -41,7 +41,7 @@ from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.sweeps.best_point import BestPoint, find_best, recommend_metric
 from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
 
-_CANCELLED: Final = "Cancelled. Finished videos are kept; “Run each point” continues the sweep."
+CANCELLED: Final = "Cancelled. Finished videos are kept; start it again to continue."
 
 
 _IN_USE: Final = "In use: "
@@ -185,7 +185,7 @@ def draw_sweep_chart(
 
 def begin_sweep() -> BegunSweep:
     """Return a new handle of a sweep; the sweep may wait for that of another window."""
-    return BegunSweep(live=Cancellable(), buttons=_running(render_note("Waiting: sweeps are run one at a time.")))
+    return BegunSweep(live=Cancellable(), buttons=show_sweeping(render_note("Waiting: sweeps are run one at a time.")))
 
 
 def run_points(
@@ -202,12 +202,12 @@ def run_points(
         planned = plan_sweep(batches, name, size, devices)
         with closing(follow_sweep(context, planned, live)) as shown:
             for progress in shown:
-                view = _running(progress)
+                view = show_sweeping(progress)
                 yield view if is_first else view._replace(exact=gr.skip(), cancel=gr.skip())
                 is_first = False
-        yield _ended(render_note(_CANCELLED) if live.is_cancelled else "")
+        yield show_ended(CANCELLED if live.is_cancelled else "")
     except (EngineError, ValueError, OSError) as error:
-        yield _ended(render_note(as_sentence(error), is_problem=True))
+        yield show_ended(as_sentence(error), is_problem=True)
     finally:
         live.ended.set()
 
@@ -240,34 +240,38 @@ def halt_sweep(live: Cancellable | None) -> SweepButtons:
     if live is not None:
         live.is_cancelled = True
     status = "Cancelling: the sweep ends after the current video."
-    return _running(render_note(status))._replace(cancel=gr.Button(interactive=False))
+    return show_sweeping(render_note(status))._replace(cancel=gr.Button(interactive=False))
 
 
 def cancel_sweep(live: Cancellable | None) -> SweepButtons:
     """Wait for the end of a halted sweep, unless it has not started; show that it was cancelled."""
     if live is not None:
         live.stop()
-    return _ended(render_note(_CANCELLED))
+    return show_ended(CANCELLED)
 
 
 def draw_sweep_progress(progress: SweepProgress, failed: Mapping[str, str]) -> str:
-    """Return a progress bar of the finished runs, with a line of text, as HTML; ``failed`` has errors by video."""
+    """Return a progress bar of the frames of all runs, with a line of text, as HTML; ``failed`` has errors by video."""
     rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
     text = (
-        f"{progress.num_done} of {format_count(progress.num_runs, 'run')}, {progress.num_finished} of "
-        f"{format_count(progress.num_videos, 'video')}, "
-        f"{progress.passes:,} model passes{rest}. The sweep ends if this window is closed; finished videos are kept."
+        f"{progress.frames_done:,} of {progress.num_frames:,} frames, {progress.num_done} of "
+        f"{format_count(progress.num_runs, 'run')}, {progress.num_finished} of "
+        f"{format_count(progress.num_videos, 'video')}, {progress.passes:,} model passes{rest}. "
+        "The sweep ends if this window is closed; finished videos are kept."
     )
     text += "".join(f" {video_id} failed: {as_sentence(error)}" for video_id, error in failed.items())
     return render("sweep_progress", progress=progress, text=text)
 
 
-def _running(progress: str) -> SweepButtons:
+def show_sweeping(progress: str) -> SweepButtons:
+    """Return the buttons while a sweep runs, with its progress as HTML."""
     return SweepButtons(exact=gr.Button(interactive=False), cancel=gr.Button(interactive=True), progress=progress)
 
 
-def _ended(progress: str) -> SweepButtons:
-    return SweepButtons(exact=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=progress)
+def show_ended(text: str, *, is_problem: bool = False) -> SweepButtons:
+    """Return the buttons after a sweep, with a text."""
+    note = render_note(text, is_problem=is_problem) if text else ""
+    return SweepButtons(exact=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=note)
 
 
 def _button_words(best: BestPoint) -> str:

@@ -94,8 +94,8 @@ class HubPrompt:
         return (*self._plain(text), *self.response_opening)
 
     def state(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a state's text, in which special tokens count."""
-        return self._ids(text)
+        """Return the ids of a state's text, in which special tokens count, with the space before a reply."""
+        return self._ids(self._space + text)
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a reply, with the space that a template such as ``Assistant: Good.`` writes before it."""

@@ -77,10 +77,7 @@ def settings(checkpoint: Checkpoint, *, frame_text: str = "") -> StreamConfig:
 
 @pytest.fixture(params=["answer", "state-token"])
 def config(checkpoint: Checkpoint, request: pytest.FixtureRequest) -> StreamConfig:
-    kind = hub_parts(checkpoint)[0].frame_format.model_type
-    # the template of SmolVLM writes a space before a text that opens a message
-    has_text = request.param == "state-token" and kind not in ("idefics3", "smolvlm")
-    text = "<{start:g}s-{end:g}s>\n" if has_text else ""
+    text = "<{start:g}s-{end:g}s>\n" if request.param == "state-token" else ""
     return settings(replace(checkpoint, trained_policy=request.param), frame_text=text)
 
 
@@ -226,7 +223,12 @@ def test_the_context_is_the_render_of_the_conversation(checkpoint: Checkpoint, c
     whole = frame.opening + image * num_tokens + frame.closing
     text = rendered.replace(image, whole)
     own = prompt.tokenizer.decode(spell(checkpoint, items))
-    assert without_spaces(text).startswith(without_spaces(own))
+    assert unspaced_replies(text).startswith(unspaced_replies(own))
+
+
+def unspaced_replies(text: str) -> str:
+    """Drop the space that some templates write before a reply, as random weights need not begin with it."""
+    return text.replace("Assistant: ", "Assistant:")
 
 
 def without_spaces(text: str) -> str:
@@ -261,11 +263,12 @@ def test_a_free_conversation_is_the_render_of_the_template(checkpoint: Checkpoin
 
 
 def _written(checkpoint: Checkpoint, items: list[ComputedItem], number: int) -> str:
-    """Return the text of a reply as it was written, without the cut of spaces."""
-    _, prompt = hub_parts(checkpoint)
+    """Return the text of a reply as it was written, without the cut of spaces but that of the template."""
+    model, prompt = hub_parts(checkpoint)
     pieces = [item.item.piece for item in items[find_replies(checkpoint, items)[number] :]]
     ids = list(takewhile(lambda piece: piece != prompt.eos_id, pieces))
-    return str(prompt.tokenizer.decode(ids))
+    text = str(prompt.tokenizer.decode(ids))
+    return text.removeprefix(" ") if model.frame_format.model_type in ("idefics3", "smolvlm") else text
 
 
 @pytest.mark.parametrize("policy", ["state-token", "reserved-text"])

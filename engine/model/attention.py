@@ -84,7 +84,8 @@ def shift_keys(text_model: PreTrainedModel, keys: Tensor, *, distance: int) -> T
     **Source**: RoFormer, equation 34 (arXiv 2104.09864), in the layout of transformers' Llama.
     """
     rotary, exact = text_model.rotary_emb, keys.float()
-    rotation = rotary(exact, torch.tensor([[-distance]], device=keys.device))
+    shape = (3, 1, 1) if hasattr(rotary, "mrope_section") else (1, 1)  # transformers 5.17 needs all three axes
+    rotation = rotary(exact, torch.full(shape, -distance, device=keys.device))
     cos, sin = (part / rotary.attention_scaling for part in rotation)  # the keys are scaled already
     shifted: Tensor = exact * cos + rotate_half(exact) * sin
     return shifted.to(keys.dtype)

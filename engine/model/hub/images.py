@@ -79,8 +79,8 @@ class FrameFormat:
         block, most = self.block, self.max_tokens
         rows, columns = (max(1, round(side / block)) for side in (height, width))
         if rows * columns > most:
-            scale = math.sqrt(self.pixels / (height * width)) / block
-            rows, columns = (max(1, math.floor(side * scale)) for side in (height, width))
+            beta = math.sqrt(height * width / self.pixels)  # rounded as the source does: 96 x 96 is 2 x 2 of 28
+            rows, columns = (max(1, math.floor(side / beta / block)) for side in (height, width))
             rows, columns = min(rows, most), min(columns, most)  # beside a side of one block
         return rows * block, columns * block
 
@@ -93,7 +93,7 @@ class FrameFormat:
         patch]``.
         """
         if self.is_video:
-            return {"pixel_values_videos": pixels[:, None]}
+            return {"pixel_values": pixels[:, None]}
         if not self.patch:
             return {"pixel_values": pixels}
         rows, columns = (side // self.patch for side in pixels.shape[2:])

@@ -6,6 +6,7 @@ its first ``n`` decoder layers has features and inputs of ``F = (1 + n) * D``: t
 layer, which is 0 at other tokens.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,8 +105,13 @@ class HubModel(VisionLanguageModel):
             connected: Tensor = body.connector(patches)
             return connected
         inputs = self.frame_format.prepare(pixel_values.to(self.dtype))
-        read = body.get_video_features if self.frame_format.is_video else body.get_image_features
-        found = read(**inputs)
+        if self.frame_format.is_video:
+            videos: Tensor = body.get_video_features(inputs["pixel_values"]).pooler_output
+            if math.isqrt(videos.shape[1]) ** 2 < videos.shape[1]:
+                return videos
+            # transformers 5.17 leaves the mark of the end to the model's forward
+            return torch.cat([videos, body.image_newline.expand(len(videos), 1, -1)], dim=1)
+        found = body.get_image_features(**inputs)
         deep = getattr(found, "deepstack_features", None) or []
         pooled = torch.stack(list(found.pooler_output))
         # a list of images, or in transformers 5.17 the rows of all of them

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
@@ -120,6 +120,8 @@ def own_inputs(checkpoint: Checkpoint, ids: list[int], num_images: int) -> dict[
         framing=model.framing,
     )
     inputs = model.frame_format.prepare(pixels)
+    if model.frame_format.is_video:
+        inputs = {"pixel_values_videos": inputs["pixel_values"]}
     if model.frame_format.model_type in ("idefics3", "smolvlm"):
         inputs = {"pixel_values": pixels[:, None]}  # they take several images of one sample
     if model.has_grid:
@@ -376,6 +378,7 @@ def test_re_rotated_keys_are_those_of_the_new_positions(tmp_path: Path) -> None:
 
 
 @given(st.integers(28, 4000), st.integers(28, 4000), st.integers(784, 10**6))
+@example(96, 96, 3136)
 def test_frames_have_the_size_of_the_processor(height: int, width: int, pixels: int) -> None:
     frame_format = FrameFormat(model_type="qwen2_5_vl", pixels=pixels, patch=14, merge=2)
     rows, columns = size = frame_format.fit(height, width)

@@ -28,14 +28,6 @@ def format_score(value: Any, *, is_count: bool = False) -> str:
     return f"{round(value, places) or 0.0:,.{places}f}"  # "or 0.0" turns -0.0 into 0.0
 
 
-_TURNS: Final = str.maketrans({code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))})
-
-
-def show_turns(text: str) -> str:
-    """Return a text whose marks that turn the order of what follows, such as U+202E, are written as escapes."""
-    return text.translate(_TURNS)
-
-
 def as_sentence(error: Exception | Warning | str) -> str:
     """Return an error message as a sentence, with a leading absolute path shortened to the file name.
 

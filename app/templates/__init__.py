@@ -6,7 +6,7 @@ from typing import Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from stepscope.app.formatting import show_turns
+from stepscope.engine.io.files import show_turns
 
 _ENVIRONMENT: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent),

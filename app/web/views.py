@@ -12,7 +12,7 @@ import gradio as gr
 
 from stepscope.app.core.run import Run, analyze_run, write_task
 from stepscope.app.core.videos import Clip
-from stepscope.app.formatting import format_clock, format_rate, show_turns
+from stepscope.app.formatting import format_clock, format_rate
 from stepscope.app.reviews.events import name_events, reference_event
 from stepscope.app.templates import render
 from stepscope.app.web.increments import StreamIncrements
@@ -20,7 +20,7 @@ from stepscope.app.web.moments import find_first_failure, find_turn_event, find_
 from stepscope.app.web.payload import pack_nothing, pack_run
 from stepscope.app.web.score_tiles import render_baselines, render_scores
 from stepscope.engine.control.task import Task
-from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.io.files import replace_surrogates, show_turns
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.annotations.corrections import TurnName, name_turns

@@ -9,7 +9,7 @@ line, or in the box that tyro prints for wrong options; 130 or 143 interrupted b
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,7 @@ from stepscope.engine.config import read_threshold
 from stepscope.engine.config_files import FRAME_PIXELS, read_config, read_preset
 from stepscope.engine.errors import EngineError
 from stepscope.engine.imports import collection_paused, import_uncollected
+from stepscope.engine.io.files import show_turns
 
 T = TypeVar("T")
 MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
@@ -60,6 +61,9 @@ class Group:
 def run_program(program: Command | Group, arguments: Sequence[str] | None = None, *, prog: str) -> int:
     """Run the command that the arguments name, by default those of the process; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if stream.isatty():  # files and pipes keep the text itself
+            setattr(stream, "write", _show_turns_by(stream.write))  # noqa: B010 - mypy refuses the assignment
     try:
         while isinstance(program, Group):
             if not words or words[0] not in program.commands:
@@ -92,6 +96,10 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
         # ``ast.parse`` can make it fail. **Source**: CPython issue 106905.
         parsed: T = tyro.cli(options, prog=prog, args=words, default=default, config=markers)
     return parsed
+
+
+def _show_turns_by(write: Callable[[str], int]) -> Callable[[str], int]:
+    return lambda text: write(show_turns(text))
 
 
 def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:

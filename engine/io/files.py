@@ -130,6 +130,14 @@ def strip_text(text: str) -> str:
     return text.strip(BLANKS)
 
 
+_TURNS: Final = str.maketrans({code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))})
+
+
+def show_turns(text: str) -> str:
+    """Return a text whose marks that turn the order of what follows, such as U+202E, are written as escapes."""
+    return text.translate(_TURNS)
+
+
 def replace_surrogates(text: str) -> str:
     """Return the text with each lone surrogate replaced by ``?``, so that UTF-8 can encode it."""
     return _SURROGATES.sub("?", text)

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from stepscope.app.figures.template import BACKGROUNDS, colours, template
 from stepscope.app.figures.text import clean_text, to_markup
 from stepscope.app.style.colours import Theme
+from stepscope.engine.io.files import show_turns
 from stepscope.eval.reports.scoring import describe_scoring
 
 HEIGHT_PX: Final = 340
@@ -38,7 +39,7 @@ HEADS: Final = {
 
 def plain(text: str) -> str:
     """Return an untrusted text as Plotly shows it: markup has no effect, and a long text is cut."""
-    line = clean_text(text)
+    line = show_turns(clean_text(text))
     return to_markup(line if len(line) <= MAX_NAME_CHARS else f"{line[: MAX_NAME_CHARS - 1]}…")
 
 

@@ -1,5 +1,6 @@
 // The published page: the table of videos, or one of them in the player. The address chooses: ?video=ID&t=SECONDS.
 
+import { showTurns } from "../player/dom/dom.js";
 import { showTable } from "./table.js";
 import { mountTheme } from "./theme.js";
 import { openVideo } from "./view.js";
@@ -18,8 +19,8 @@ async function start() {
   const playable = run.videos.filter((row) => row.data);
   const wanted = new URLSearchParams(location.search).get("video") ?? (playable.length === 1 ? playable[0].id : null);
   const row = playable.find(({ id }) => id === wanted);
-  document.title = row ? `${row.label} - ${run.title}` : run.title;
-  document.querySelector("#home").textContent = run.title;
+  document.title = showTurns(row ? `${row.label} - ${run.title}` : run.title);
+  document.querySelector("#home").textContent = showTurns(run.title);
   if (row) {
     document.querySelector("nav").hidden = playable.length === 1;
     status.textContent = await openVideo(playable, row, await fetchText(row.data));

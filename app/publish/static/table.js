@@ -1,7 +1,7 @@
 // The table of videos: one row each, with failures by kind and scores. A click on a heading sorts.
 
 import { drawCharts } from "./charts.js";
-import { createNode } from "../player/dom/dom.js";
+import { createNode, showTurns } from "../player/dom/dom.js";
 import { clockText, countText, KINDS } from "../player/state/data.js";
 import { drawGroups, drawTiles } from "./scores.js";
 import { linkOf } from "./view.js";
@@ -61,9 +61,9 @@ function drawCell(row, column, number) {
   if (!number && row.data) {
     const link = createNode("a", "", value);
     link.href = linkOf(row);
-    link.title = row.id;
+    link.title = showTurns(row.id);
     cell.append(link);
-  } else cell.textContent = value === null ? "–" : column.isText ? value : column.write(value);
+  } else cell.textContent = value === null ? "–" : column.isText ? showTurns(value) : column.write(value);
   return cell;
 }
 

@@ -5,7 +5,7 @@ import { updateSound } from "./playback/sound.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText } from "./state/data.js";
-import { focusedInput } from "./dom/dom.js";
+import { focusedInput, showTurns } from "./dom/dom.js";
 import { drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
 import { showChanges } from "./panels/failure_changes.js";
 import { closeInspection, isForeignRun } from "./panels/inspection.js";
@@ -153,7 +153,7 @@ export function showIncrement(player, added) {
 function drawAnswer(player) {
   const answer = player.data?.progress;
   player.find("answer").textContent =
-    answer && !player.data.is_live ? `Answering at ${clockText(answer.time)}: ${answer.text}` : "";
+    answer && !player.data.is_live ? `Answering at ${clockText(answer.time)}: ${showTurns(answer.text)}` : "";
 }
 
 const LIVE_VIEW_S = 120; // the longest view that grows with a live session; a later one scrolls

@@ -15,7 +15,9 @@ from tests.support.data.saved_runs import save_run
 from tests.support.pages.published import publish, serve_folder
 from tests.support.paths import ASSETS
 
-HOSTILE = "<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script> {{window.hacked=1}} \u2028 ../x"
+HOSTILE = (
+    "<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script> {{window.hacked=1}} \u2028\u202e ../x"
+)
 HOSTILE_IDS = ("../x", "..\\x", "Boat", "boat", HOSTILE, "日本語", "ü" * 300, "x\u2028\u2029", "a?b#c&d=e%2f")
 
 

@@ -139,6 +139,7 @@ def test_hostile_names_and_texts_are_text(page: Page, address: str, name: str) -
     assert inspect(page)["video"] == name
     assert any("window.hacked=1" in row for row in rows(page))
     assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.body.innerText.includes('\\u202e')") is False, "it is written as an escape"
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0, "a long word of the goal is broken"
     assert page.locator("main img, main script").count() == 0
     assert traffic.elsewhere(address) == []

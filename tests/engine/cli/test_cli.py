@@ -1,5 +1,6 @@
 """Command lines: lazy commands, options from dataclasses, and settings from a file."""
 
+import io
 import subprocess
 import sys
 from dataclasses import replace
@@ -46,6 +47,17 @@ def test_settings_come_from_the_command_then_the_file_then_the_defaults(words: l
     changed = read("--seed", "3", *given, "--speak-threshold", "0,9", "--user", "1: a", "--user", "2: b")
     assert changed.stream == replace(config, seed=3, speak_threshold=0.9)
     assert changed.user == ("1: a", "2: b")
+
+
+@pytest.mark.parametrize(("is_terminal", "shown"), [(True, "abc\\u202epm4"), (False, "abc\u202epm4")])
+def test_a_terminal_shows_marks_that_turn_text_and_a_pipe_keeps_them(
+    is_terminal: bool, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert main(["presets", "abc\u202epm4"]) == 2
+    assert shown in terminal.getvalue()
 
 
 @pytest.mark.parametrize("name", PRESETS)

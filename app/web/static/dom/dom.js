@@ -1,15 +1,20 @@
 // Elements of the player: finding them, making them. Texts enter as textContent only.
 
+// Returns a text for showing: marks that turn the order of what follows, such as U+202E, are written as escapes.
+export function showTurns(text) {
+  return String(text).replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`);
+}
+
 export function createNode(tag, className = "", text = "") {
   const made = document.createElement(tag);
   if (className) made.className = className;
-  if (text !== "") made.textContent = text;
+  if (text !== "") made.textContent = showTurns(text);
   return made;
 }
 
 export function createQuote(who, text) {
   const box = createNode("p", "ss-text ss-quoted");
-  box.append(createNode("span", "ss-tag", who), text);
+  box.append(createNode("span", "ss-tag", who), showTurns(text));
   return box;
 }
 

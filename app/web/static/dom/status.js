@@ -1,10 +1,11 @@
 // The status line.
 
+import { showTurns } from "./dom.js";
 import { writeSetting } from "../state/settings.js";
 
 // Sets the status line. A message about failures or events is cleared when a new judgement arrives.
 export function setStatus(player, words, isOfJudgement = false) {
-  player.find("said").textContent = words;
+  player.find("said").textContent = showTurns(words);
   player.isStatusOfJudgement = isOfJudgement;
 }
 

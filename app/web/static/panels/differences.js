@@ -1,6 +1,6 @@
 // Two texts, one below the other, with the words marked in which they differ. Texts enter as textContent only.
 
-import { createNode, createQuote } from "../dom/dom.js";
+import { createNode, createQuote, showTurns } from "../dom/dom.js";
 
 const MAX_WORDS = 200; // of a text that are compared; the rest is shown without marks
 
@@ -11,7 +11,9 @@ export function drawDifference([label, text], [otherLabel, other]) {
   return [label, otherLabel].map((who, side) => {
     const quote = createQuote(who, "");
     quote.append(
-      ...parts[side].map((part, number) => (found[side].has(number / 2) ? createNode("mark", "", part) : part)),
+      ...parts[side].map((part, number) =>
+        found[side].has(number / 2) ? createNode("mark", "", part) : showTurns(part),
+      ),
     );
     return quote;
   });

@@ -2,7 +2,7 @@
 
 import { eventByKey } from "../review/opinions.js";
 import { clockText, countText, thresholdWords } from "../state/data.js";
-import { createNode } from "../dom/dom.js";
+import { createNode, showTurns } from "../dom/dom.js";
 import { goToEvent, goToFailure } from "../playback/selection.js";
 import { hasSignal } from "../state/policy.js";
 import { DECISIONS } from "../state/signals.js";
@@ -128,7 +128,7 @@ function drawChange(player, { verb, before, after }) {
   const kind = kinds.map((failure) => `${signOfKind(failure.kind)} ${failure.kind}`).join(" → ");
   row.append(
     createNode("b", "", WORDS[verb]),
-    ` ${clockText(found.time)} ${kind}${found.words ? `: ${found.words}` : ""}`,
+    ` ${clockText(found.time)} ${kind}${found.words ? `: ${showTurns(found.words)}` : ""}`,
   );
   row.addEventListener("click", () => goToChange(player, before, after));
   return row;

@@ -18,7 +18,7 @@ import {
   thresholdWords,
   timeOf,
 } from "../state/data.js";
-import { createNode, createQuote } from "../dom/dom.js";
+import { createNode, createQuote, showTurns } from "../dom/dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
 import { drawDifference } from "./differences.js";
 import { LOW_SIMILARITY, momentText, signOfKind } from "../playback/stops.js";
@@ -76,7 +76,7 @@ function failureCard(player, data, failure, isHere) {
   box.append(createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`));
   const moment = momentText(player, failure) || (isHere ? "" : `at ${clockText(failure.time)}`);
   if (moment) box.append(createNode("span", "ss-tag ss-moment", moment));
-  if (failure.words) box.append(` ${failure.words}`);
+  if (failure.words) box.append(` ${showTurns(failure.words)}`);
   if (failure.kind === WRONG_TEXT) box.append(...wrongTextLines(data, data.turns[failure.turn]));
   if (failure.cause) box.append(causeLine(failure.cause));
   const highest = highestNear(data, failure);

@@ -1,5 +1,7 @@
 // The video element, or a clock without one; captions over it.
 
+import { showTurns } from "../dom/dom.js";
+
 const ARRIVAL_MS = 5000; // within this time a video that is exchanged has another source
 const VIDEO_EVENTS = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
 
@@ -145,5 +147,5 @@ export class VideoPlayer {
 
 // Escapes the text of a cue: WebVTT has its own markup.
 function cueText(text) {
-  return text.slice(0, 300).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return showTurns(text.slice(0, 300)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

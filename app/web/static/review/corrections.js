@@ -2,7 +2,7 @@
 
 import { submitAction } from "./actions.js";
 import { clockText, gridFrame, parseTime } from "../state/data.js";
-import { createNode } from "../dom/dom.js";
+import { createNode, showTurns } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
 import { conflictText, describeAction, describeEvent } from "./event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
@@ -223,9 +223,8 @@ export function drawCorrection(player, event) {
         ]
           .filter(Boolean)
           .join(", ");
-  player.find("original").textContent = [original, turn.reviewers?.length ? `by ${turn.reviewers.join(", ")}` : ""]
-    .filter(Boolean)
-    .join(", ");
+  const from = [original, turn.reviewers?.length ? `by ${turn.reviewers.join(", ")}` : ""].filter(Boolean).join(", ");
+  player.find("original").textContent = showTurns(from);
   player.find("together").parentElement.hidden = turn.role !== "update";
 }
 

@@ -1,6 +1,7 @@
 // Hover texts of decisions. Plotly reads part of HTML in them, so texts of models and files are escaped, cut and
 // wrapped.
 
+import { showTurns } from "../dom/dom.js";
 import { clockText, countUpTo, probText, thresholdWords, timeOf } from "../state/data.js";
 import { exceeds, signOf } from "../state/policy.js";
 import { fullTitle, signalOf } from "../state/signals.js";
@@ -17,7 +18,7 @@ export const ROLES = { speak: "assistant", update: "update" }; // of the turns t
 
 // Returns a text that Plotly shows as it is, in lines of at most 60 letters.
 export function plainText(text) {
-  const line = text.slice(0, MAX_LETTERS + 1).replaceAll(/\s+/g, " ");
+  const line = showTurns(text.slice(0, MAX_LETTERS + 1)).replaceAll(/\s+/g, " ");
   const cut = line.length > MAX_LETTERS ? `${line.slice(0, MAX_LETTERS)}…` : line;
   const lines = cut.match(RegExp(`.{1,${LINE_LETTERS}}(?= |$)|.{1,${LINE_LETTERS}}`, "gu")) ?? [""];
   return lines

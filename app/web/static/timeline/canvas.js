@@ -1,5 +1,7 @@
 // Shapes and words on a canvas.
 
+import { showTurns } from "../dom/dom.js";
+
 // Resizes a canvas to the pixels of the screen; a canvas of that size keeps its content.
 export function resizeCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1,
@@ -58,8 +60,8 @@ export function createHatching(pen, colour) {
 
 // Cuts a text to a width. Measures at most 80 letters.
 export function fitText(pen, text, width) {
-  const short = text.slice(0, 80);
-  if (short.length === text.length && pen.measureText(short).width <= width) return short;
+  const short = showTurns(text.slice(0, 80));
+  if (text.length <= 80 && pen.measureText(short).width <= width) return short;
   let low = 0,
     high = short.length;
   while (low < high) {
@@ -73,7 +75,7 @@ export function fitText(pen, text, width) {
 // Breaks a text at spaces into lines of a width; the last one is cut.
 export function wrapText(pen, text, width, maxLines) {
   const fits = (line) => pen.measureText(line).width <= width;
-  let words = text.slice(0, 400).split(" ");
+  let words = showTurns(text.slice(0, 400)).split(" ");
   const lines = [];
   while (words.length && lines.length < maxLines) {
     let count = lines.length === maxLines - 1 ? words.length : 1;

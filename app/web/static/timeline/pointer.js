@@ -3,7 +3,7 @@
 import { GUTTER, MARGIN } from "./axis.js";
 import { setView, zoom } from "./chart.js";
 import { setRegion } from "../commands.js";
-import { returnFocus } from "../dom/dom.js";
+import { returnFocus, showTurns } from "../dom/dom.js";
 import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/drag.js";
 import { seek } from "../playback/playhead.js";
 import { clearSelection, selectMark } from "../playback/selection.js";
@@ -62,7 +62,7 @@ function describe(player, event) {
   const text = event.buttons || player.signals.isMarkHovered ? null : player.timeline.describe(x, y);
   player.tip.hidden = !text;
   if (!text) return;
-  player.tip.textContent = text.length > 400 ? `${text.slice(0, 400)}…` : text;
+  player.tip.textContent = showTurns(text.length > 400 ? `${text.slice(0, 400)}…` : text);
   player.tip.style.left = `${Math.min(x + 12, player.timeline.width - Math.min(360, player.tip.offsetWidth) - 8)}px`;
   player.tip.style.top = `${y + 16}px`;
 }

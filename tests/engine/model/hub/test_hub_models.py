@@ -50,6 +50,8 @@ NUM_FRAMES = 8
 
 @pytest.fixture(scope="module", params=MODEL_TYPES)
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    if request.param == "bundled":
+        return load_model("bundled", device="cpu")
     return load_model(write_hub(tmp_path_factory.mktemp("hub"), request.param), device="cpu")
 
 
@@ -159,10 +161,11 @@ def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> 
     assert written == [output.response for output in outputs if output.response is not None]
 
 
+@pytest.mark.parametrize("checkpoint", [*MODEL_TYPES, "bundled"], indirect=True)
 def test_questions_in_one_pass_equal_those_asked_one_by_one_and_leave_no_trace(checkpoint: Checkpoint) -> None:
     asking = replace(checkpoint, trained_policy="answer")
     config = asking.fit_config(StreamConfig())
-    model, prompt = hub_parts(checkpoint)
+    model, prompt = checkpoint.model, checkpoint.prompt
     branched, alone = (
         Runner(model, config, features=make_frames(checkpoint, 2), readout_spec=make_readout_spec(asking, config))
         for _ in range(2)
@@ -170,7 +173,8 @@ def test_questions_in_one_pass_equal_those_asked_one_by_one_and_leave_no_trace(c
     for runner in (branched, alone):
         runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=2))
     questions = [prompt.question(text) for text in ("Speak now?", "Has the wheel been attached to the axle?", "Done?")]
-    inputs: tuple[int | Image, ...] = (*prompt.system("Be brief."), Image(frame_index=0), 7, Image(frame_index=1))
+    opening = prompt.schema(goal="Be brief.", steps=STEPS, state={step.id: "not_started" for step in STEPS})
+    inputs: tuple[int | Image, ...] = (*opening, Image(frame_index=0), 7, Image(frame_index=1))
     asked, branches = list[float](), list[Branch]()
     for part in (inputs[:-2], inputs[-2:]):
         alone.forward(ForwardRequest(num_cached=alone.cache.length, inputs=part, frames=range(2)))

@@ -99,6 +99,7 @@ def tables(out: Path) -> dict[str, Any]:
     """Return the content of a run folder, without times and memory."""
     rows = list(csv.DictReader(io.StringIO((out / "videos.csv").read_text(encoding="utf-8"))))
     metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    metrics.pop("created", None)  # the time at which the run began
     for part in ("scores", "intervals", "num_undefined"):
         metrics[part] = without_measured(metrics[part])
     outputs = {

@@ -22,14 +22,11 @@ print(len(at), at[-1] - before_mb, at[-1] - at[len(at) // 2])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "height", "most_mb"), [(3840, 2160, 400), (7680, 4320, 1000)])
-def test_4k_and_8k_videos_stream_in_flat_memory(
-    tiny_folder: Path, tmp_path: Path, width: int, height: int, most_mb: float
-) -> None:
-    video = write_plain(tmp_path / "large.mp4", width=width, height=height, num_pictures=20)
+def test_a_4k_video_streams_in_flat_memory(tiny_folder: Path, tmp_path: Path) -> None:
+    video = write_plain(tmp_path / "large.mp4", width=3840, height=2160, num_pictures=20)
     command = [sys.executable, "-c", MEASURE, str(tiny_folder), str(video)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     num_frames, used_mb, growth_mb = map(float, printed.split())
     assert num_frames == 20
-    assert used_mb < most_mb  # 4K took 1,975 MB and 8K 7,150 MB when whole batches of full pictures were held
+    assert used_mb < 400  # it took 1,975 MB when whole batches of full pictures were held
     assert growth_mb < 40, "the second half of the video takes no more than the first"

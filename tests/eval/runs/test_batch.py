@@ -118,35 +118,23 @@ def run_in_a_process(six_videos: Path, live_work: WorkerConfig, out: Path) -> No
         pass
 
 
-def kill_parent_and_resume(six_videos: Path, live_work: WorkerConfig, out: Path, *, after_s: float) -> int:
-    """Kill the parent of a batch some time after its folder is there; resume, and return how many videos were kept."""
+@pytest.mark.slow
+def test_a_killed_parent_changes_no_table(
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
     parent = multiprocessing.get_context("forkserver").Process(
         target=run_in_a_process, args=(six_videos, live_work, out)
     )
     parent.start()
     while not (out / "run.json").exists():
         time.sleep(0.01)
-    time.sleep(after_s)
+    time.sleep(random.Random(0).uniform(0, 2))
     parent.kill()
     parent.join()
-    return sum(event.is_kept for event in run_to_end(six_videos, live_work, out, resume=True))
-
-
-@pytest.mark.slow
-def test_kills_at_random_moments_change_no_table(
-    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
-) -> None:
-    chance = random.Random(0)
-    kill_parent_and_resume(six_videos, live_work, tmp_path / "parent", after_s=chance.uniform(0, 2))
-    assert tables(tmp_path / "parent") == like_tables(undisturbed)
-    assert not list((tmp_path / "parent").glob(".*.part"))
-    due_s, began = chance.uniform(0, 2), time.monotonic()
-    for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "worker", devices="cpu:2"):
-        if running_videos(event) and due_s < time.monotonic() - began:
-            os.kill(chance.choice([*running_videos(event).values()]), signal.SIGKILL)
-            due_s = float("inf")
-    write_scores(six_videos, tmp_path / "worker")
-    assert tables(tmp_path / "worker") == like_tables(undisturbed)
+    run_to_end(six_videos, live_work, out, resume=True)
+    assert tables(out) == like_tables(undisturbed)
+    assert not list(out.glob(".*.part"))
 
 
 def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(

@@ -271,7 +271,9 @@ def test_two_processes_train_as_one_that_accumulates(
 ) -> None:
     if decisions == "state-token":
         tiny_folder = write_hub(tmp_path / "base", "qwen2_5_vl")
-    options = ["--autocast", "float32", "--interval", "2", "--val", str(split), "--decisions", decisions]
+    options = ["--autocast", "float32", "--interval", "2", "--decisions", decisions]
+    if decisions == "heads":  # validation of a model that writes states until its limit takes a minute
+        options += ["--val", str(split)]
     assert train(split, tiny_folder, tmp_path / "one", *options, "--micro-batch-size", "1") == 0
     # the command of docs/training.md for two GPUs, with two CPU workers standing in; 0 is a free port
     launch = ["-m", "accelerate.commands.launch", "--multi-gpu", "--num-processes", "2", "--main_process_port", "0"]

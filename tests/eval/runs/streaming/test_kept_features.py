@@ -26,7 +26,7 @@ def checkpoint(tiny_folder: Path) -> Checkpoint:
 
 
 @pytest.mark.slow
-def test_another_threshold_takes_the_kept_embeddings_and_a_resumed_run_is_equal(
+def test_another_threshold_takes_the_kept_embeddings_of_a_damaged_video_too(
     demo_manifest: Path, uploads: Uploads, tiny_folder: Path, tmp_path: Path
 ) -> None:
     videos = copies(demo_manifest, tmp_path, 3)
@@ -38,14 +38,12 @@ def test_another_threshold_takes_the_kept_embeddings_and_a_resumed_run_is_equal(
     run_to_end(split, worker_config, tmp_path / "a")
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "features").iterdir()}
     assert len(files) == 3
-    run_to_end(split, worker_config, tmp_path / "b")
     other = replace(worker_config, config=replace(worker_config.config, speak_threshold=0.2))
-    run_to_end(split, other, tmp_path / "c")
+    run_to_end(split, other, tmp_path / "b")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "features").iterdir()} == files
-    first, again, changed = (tables(tmp_path / name) for name in "abc")
-    assert first == again
+    first, changed = (tables(tmp_path / name) for name in "ab")
     assert first["outputs"] != changed["outputs"]
-    for result in (first, again, changed):
+    for result in (first, changed):
         assert [bool(row["warning"]) for row in result["videos"]] == [False, True, False]
 
 

@@ -10,7 +10,7 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 
 from stepscope.engine.cli.program import Command, run_program
 
-DEMO = Command("serve the page", "stepscope.app.cli.options:PageOptions", "stepscope.app.cli.serve:serve")
+DEMO = Command("serve the page", "app.cli.options:PageOptions", "app.cli.serve:serve")
 main = partial(run_program, DEMO, prog="python -m stepscope.app")
 
 if __name__ == "__main__":

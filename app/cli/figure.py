@@ -66,7 +66,7 @@ def _draw_video(options: FigureOptions, width: Width, file_format: TimelineForma
     for folder in filter(None, (run, other)):
         if missing := explain_missing(sample, folder.record(sample.video_id)):
             raise ValueError(f"{folder.path}: {sample.video_id} has no outputs: {missing}")
-    encode = load_object("stepscope.eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder).encode
+    encode = load_object("eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder).encode
     below = _read_run(other, sample, scoring) if other is not None else None
     packed = _pack(_read_run(run, sample, scoring), below, encode)
     made = draw_timeline(

@@ -11,9 +11,7 @@ from stepscope.engine.cli.program import Command, run_program
 
 VOLUME: Final = Path("/data")
 """Folder where a Space's storage is mounted, which outlives a restart."""
-SPACE: Final = Command(
-    "serve the page as a Space", "stepscope.app.cli.options:PageOptions", "stepscope.app.cli.serve:serve"
-)
+SPACE: Final = Command("serve the page as a Space", "app.cli.options:PageOptions", "app.cli.serve:serve")
 
 
 def main() -> int:

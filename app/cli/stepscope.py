@@ -12,11 +12,7 @@ STEPSCOPE = Group(
     "See why a streaming video assistant spoke, stayed silent, or lost track of a step.",
     {
         "demo": DEMO,
-        "run": Command(
-            "stream one video",
-            "stepscope.eval.served.options:RunVideoOptions",
-            "stepscope.eval.served.commands:run_video",
-        ),
+        "run": Command("stream one video", "eval.served.options:RunVideoOptions", "eval.served.commands:run_video"),
         "encode": ENGINE["encode"],
         "live": EVALUATION["live"],
         "recover": EVALUATION["recover"],
@@ -29,19 +25,13 @@ STEPSCOPE = Group(
         "export": EXPORTS,
         "reviews": REVIEWS,
         "publish": Command(
-            "write a read-only player",
-            "stepscope.app.publish.options:PublishOptions",
-            "stepscope.app.publish.commands:publish",
+            "write a read-only player", "app.publish.options:PublishOptions", "app.publish.commands:publish"
         ),
         "space": Command(
-            "write the folder of a Hugging Face Space",
-            "stepscope.app.space.options:SpaceOptions",
-            "stepscope.app.space.commands:space",
+            "write the folder of a Hugging Face Space", "app.space.options:SpaceOptions", "app.space.commands:space"
         ),
         "figure": Command(
-            "draw a video or a chart of a run",
-            "stepscope.app.figures.options:FigureOptions",
-            "stepscope.app.cli.figure:draw",
+            "draw a video or a chart of a run", "app.figures.options:FigureOptions", "app.cli.figure:draw"
         ),
         "presets": ENGINE["presets"],
         "bench": ENGINE["bench"],

@@ -13,23 +13,15 @@ from stepscope.engine.cli.program import Command, Group, run_program
 EXPORTS = Group(
     "export and import reviews",
     {
-        "write": Command(
-            "write a reviewed run", "stepscope.app.exports.options:WriteOptions", "stepscope.app.exports.commands:write"
-        ),
+        "write": Command("write a reviewed run", "app.exports.options:WriteOptions", "app.exports.commands:write"),
         "traces": Command(
-            "write one row per frame of a run",
-            "stepscope.app.exports.options:TracesOptions",
-            "stepscope.app.exports.commands:traces",
+            "write one row per frame of a run", "app.exports.options:TracesOptions", "app.exports.commands:traces"
         ),
         "split": Command(
-            "write a split with corrected references",
-            "stepscope.app.exports.options:SplitOptions",
-            "stepscope.app.exports.commands:split",
+            "write a split with corrected references", "app.exports.options:SplitOptions", "app.exports.commands:split"
         ),
         "import": Command(
-            "store the changes of ELAN documents",
-            "stepscope.app.exports.options:ImportOptions",
-            "stepscope.app.exports.commands:read_eaf",
+            "store the changes of ELAN documents", "app.exports.options:ImportOptions", "app.exports.commands:read_eaf"
         ),
     },
 )
@@ -37,14 +29,10 @@ REVIEWS = Group(
     "share and compare reviews",
     {
         "assign": Command(
-            "assign videos to reviewers",
-            "stepscope.app.exports.options:AssignOptions",
-            "stepscope.app.exports.commands:assign",
+            "assign videos to reviewers", "app.exports.options:AssignOptions", "app.exports.commands:assign"
         ),
         "agreement": Command(
-            "print the agreement of reviewers",
-            "stepscope.app.exports.options:AgreementOptions",
-            "stepscope.app.exports.commands:agreement",
+            "print the agreement of reviewers", "app.exports.options:AgreementOptions", "app.exports.commands:agreement"
         ),
     },
 )

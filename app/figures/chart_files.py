@@ -103,7 +103,7 @@ def _draw_comparison(options: FigureOptions) -> go.Figure:
     split_path = find_common_split(a, b, given=options.split)
     metric = _check_score(options.metric[0] if options.metric else NUM_FAILURES, COMPARED_SCORES)
     split, scoring = read_split(split_path), read_run_scoring(a)
-    encoder = load_object("stepscope.eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder)
+    encoder = load_object("eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder)
     scores = score_both(a.path, b.path, split, scoring, metric, encode=encoder.encode)
     names = a.path.resolve().name, b.path.resolve().name
     return add_basis(score_distributions(scores, metric, options.theme, names=names), asdict(scoring))

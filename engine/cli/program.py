@@ -41,7 +41,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its line in the list of commands, and ``module:name`` of its options and of its function."""
+    """A command: its line in the list of commands, and ``module:name`` of its options and function in ``stepscope``."""
 
     summary: str
     options: str
@@ -130,7 +130,7 @@ def _fetch_files(words: Sequence[str]) -> list[str]:
         option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
         if not value.startswith("hf://"):
             return word
-        return f"{option}{equals}{load_object('stepscope.engine.io.hub_files:fetch')(value)}"
+        return f"{option}{equals}{load_object('engine.io.hub_files:fetch')(value)}"
 
     return list(map(fetch, words))
 
@@ -147,9 +147,9 @@ def _list_commands(group: Group, words: Sequence[str], *, prog: str) -> int:
 
 
 def load_object(reference: str) -> Any:
-    """Import and return the object that ``module:name`` names."""
+    """Import and return the object of ``stepscope`` that ``module:name`` names."""
     module, _, name = reference.partition(":")
-    return getattr(import_uncollected(module), name)
+    return getattr(import_uncollected(f"stepscope.{module}"), name)
 
 
 def _normalise(arguments: Sequence[str]) -> list[str]:

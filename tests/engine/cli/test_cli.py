@@ -100,7 +100,7 @@ def test_a_flag_that_the_file_switches_on_can_be_given_and_switched_off(file: st
     [
         ([], "error: a command is missing; choose from demo, run, "),
         (["fly"], "error: fly is not a command; choose from demo, run, "),
-        (["export", "fly"], "error: fly is not a command; choose from write, traces, split, import, agreement, see "),
+        (["export", "fly"], "error: fly is not a command; choose from write, traces, split, import, see "),
         (["run", *WORDS, "--config", "none.yaml"], "error: none.yaml cannot be read as YAML: "),
         (["run", *WORDS, "--preset", "none"], "error: there is no preset none; choose from aura, joyai, livecc, "),
         (["presets", "none"], "error: there is no preset none; choose from aura, joyai, livecc, "),

@@ -36,6 +36,7 @@ lowest:
 
 bench: .venv/.dev
 	$(BIN)/stepscope bench
+	$(BIN)/python -m benchmarks.gpu.questions
 	$(BIN)/python -m benchmarks.engine.decode
 	$(BIN)/python -m benchmarks.eval.record
 	$(BIN)/python -m benchmarks.engine.chat
@@ -46,6 +47,8 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.app.open
 	$(BIN)/python -m benchmarks.app.player
 	$(BIN)/python -m benchmarks.app.watch
+	$(BIN)/python -m benchmarks.app.sweep
+	$(BIN)/python -m benchmarks.app.publish
 
 checkpoint: .venv/.demo
 	$(BIN)/python -m stepscope.assets checkpoint

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 import torch
 
-from benchmarks.gpu import decoding, exactness, gpu_tests, machine, profiling, speed, training
+from benchmarks.gpu import decoding, exactness, gpu_tests, machine, profiling, questions, speed, training
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 
 State = Literal["done", "failed", "skipped", "stopped", "not run"]
@@ -41,6 +41,7 @@ PARTS: Final = (
     Part(name="training of SmolVLM2-500M", weight=3, run=training.run),
     Part(name="Llama-3-8B-10", weight=7, run=partial(speed.run, shape="Llama-3-8B-10", num_videos=1)),
     Part(name="Qwen2.5-VL-3B", weight=5, run=partial(speed.run, shape="Qwen2.5-VL-3B", num_videos=1)),
+    Part(name="questions of Qwen2.5-VL-3B", weight=2, run=questions.run),
     Part(name="SmolVLM2-256M", weight=4, run=partial(speed.run, shape="SmolVLM2-256M", num_videos=1)),
     Part(name="SmolVLM2-500M", weight=4, run=partial(speed.run, shape="SmolVLM2-500M", num_videos=1)),
     Part(name="NVDEC", weight=3, run=decoding.run),

@@ -61,6 +61,7 @@ def test_it_runs_on_a_cpu_from_a_bare_checkout(tmp_path: Path) -> None:
         "4 videos at once",
     ]
     assert len(figures["exactness"]) == 4 * 2 * 5  # families, dtypes, modes
+    assert figures["questions of Qwen2.5-VL-3B"][0] == "frame with 4 questions of 8 tokens over a frame without"
     assert figures["training of SmolVLM2-500M"][0].startswith("step of 4 contexts")
     table = (tmp_path / "results" / "gpu.md").read_text(encoding="utf-8")
     assert "| Qwen2.5-VL-3B | done |" in table

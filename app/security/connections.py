@@ -1,6 +1,6 @@
 """Connections that send no request are closed, and their number is limited.
 
-They are not seen by the middleware, and each takes a file descriptor. Without descriptors the server accepts nobody.
+They are not seen by the middleware, and each takes a file descriptor. If none is left, the server accepts no client.
 """
 
 from contextlib import ExitStack, suppress

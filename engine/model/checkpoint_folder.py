@@ -85,7 +85,8 @@ def find_frame_pixels(folder: Path, frame_pixels: int | None = None) -> int | No
         return DEFAULT_PIXELS if frame_pixels is None else frame_pixels
     if frame_pixels is not None:
         raise CheckpointError(
-            f"--frame-pixels is for {', '.join(ANY_SIZE)}; {folder} takes frames of the one size of its vision tower"
+            f"--frame-pixels, or frame_pixels of a preset, is for {', '.join(ANY_SIZE)}; {folder} takes frames of the "
+            "one size of its vision tower; leave it out, or copy the preset to a file without it"
         )
     return None
 

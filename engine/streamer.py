@@ -129,6 +129,11 @@ class Streamer:
         total = sum((stream.counts for stream in self._active), self._ended_counts)
         return replace(total, passes=self._num_passes)
 
+    @property
+    def cache_tokens(self) -> int:
+        """Tokens in the KV caches of all streams under way."""
+        return sum(stream.runner.cache.length for stream in self._active)
+
     def _advance(self, streams: Sequence[ActiveStream], answers: Iterable[Answer]) -> Generator[StreamEvent]:
         """Send each stream its answer; yield their events, and end those that request nothing more."""
         for stream, answer in zip(streams, answers, strict=False):

@@ -156,7 +156,7 @@ def serve(options: PageOptions) -> None:
         limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         modules = [MODULES.make_route(), LIVE_MODULES.make_route()]
-        routes = [*modules, *plotly_routes(), *speech_routes(), *_chat_routes(context)]
+        routes = [*modules, *plotly_routes(), *speech_routes(batches.find_answer), *_chat_routes(context)]
         page.launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes},
             auth=users,

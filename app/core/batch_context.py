@@ -10,6 +10,7 @@ from typing import Any
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.formatting import shorten_ids
 from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from stepscope.eval.data.loading import read_split
@@ -22,6 +23,8 @@ from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
 from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row, read_metrics
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
+from stepscope.eval.runs.imports.recorded_sound import find_answer
+from stepscope.eval.runs.notes import read_notes
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
 FEATURES_FOLDER = ".features"
@@ -58,14 +61,17 @@ class BatchContext:
 
         The bundled run is the last. Folders whose names are not valid UTF-8 are skipped: a browser cannot send them.
         """
-        found = self.runs.glob("*") if self.runs.is_dir() else ()
-        folders = [
-            path for path in found if replace_surrogates(path.name) == path.name and (path / "run.json").is_file()
-        ]
-        kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
+        found = self.runs.glob("*/run.json") if self.runs.is_dir() else ()
+        files = [path for path in found if replace_surrogates(path.parent.name) == path.parent.name and path.is_file()]
+        # the time of the folder itself would change with each note
+        kept = [path.parent for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)]
         own = [job.name for job in reversed(self.jobs.all())]
         bundled = [BUNDLED_NAME] if self.bundled is not None else []
         return list(dict.fromkeys([*own, *(path.name for path in kept), *bundled]))
+
+    def listed_runs(self, shown: str | None = None) -> list[str]:
+        """Return the runs that lists offer, as ``run_names``: those that are not archived, and the shown one."""
+        return [name for name in self.run_names() if name == shown or not _is_archived(self.folder(name))]
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run by its name; a run of the user goes before the bundled one of the same name."""
@@ -79,12 +85,19 @@ class BatchContext:
         Raises ``ValueError`` if the split of a recorded run cannot be read.
         """
         path = settings.get("split")
-        known = next((split for split in self.splits.values() if str(split.path.resolve()) == path), None)
+        known = next((split for split in self.splits.values() if name_file(split.path) == path), None)
         if known is not None or not isinstance(path, str) or not settings.get("recorded"):
             return known
         own = Path(path)
         is_own = own.name == OWN_SPLIT and own.parent.parent == self.runs.resolve() and own.is_file()
         return _read_own_split(own, own.stat().st_mtime_ns) if is_own else None
+
+    def find_answer(self, name: str, video_id: str, number: int) -> Path | None:
+        """Return the recorded sound of an answer of a run; None without it."""
+        try:
+            return find_answer(RunFolder(self.folder(name)), video_id, number) if name in self.run_names() else None
+        except ValueError:  # an invalid run.json
+            return None
 
     def recorded_rows(self, name: str) -> list[Row]:
         """Return the videos of a recorded run, or of a live session, as rows without scores; empty for any other."""
@@ -108,7 +121,7 @@ class BatchContext:
 
     def newest_run(self) -> str | None:
         """Return the run to open: that of an active job, else the newest with scores, else the newest."""
-        names, active = self.run_names(), self.jobs.active_jobs()
+        names, active = self.listed_runs(), self.jobs.active_jobs()
         if active:
             return active[0].name
         return next((name for name in names if _is_scored(self.folder(name))), names[0] if names else None)
@@ -135,7 +148,7 @@ class BatchContext:
 
         The run itself is among them, and runs whose ``run.json`` is invalid: the comparison names their problem.
         """
-        names, split = self.run_names(), None
+        names, split = self.listed_runs(name), None
         with suppress(ValueError):
             split = self.split_of(RunFolder(self.folder(name)).settings() or {})
         return names if split is None else [other for other in names if self._has_split(other, split)]
@@ -180,9 +193,17 @@ class BatchContext:
 
     def settings_of(self, name: str | None) -> Mapping[str, Any]:
         """Return the contents of a run's ``run.json``; empty for an unknown run. Raises ``ValueError`` if invalid."""
-        if name is None or name not in self.run_names():
+        if not name or name == ".." or Path(name).name != name:  # a path is no name of a run
             return {}
         return RunFolder(self.folder(name)).settings() or {}
+
+
+def _is_archived(folder: Path) -> bool:
+    """Return whether a run is archived; one with damaged notes is not."""
+    try:
+        return read_notes(folder).archived
+    except (ValueError, OSError):
+        return False
 
 
 def _is_scored(folder: Path) -> bool:

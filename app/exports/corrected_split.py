@@ -7,6 +7,7 @@ A manifest has the provenance in its field ``provenance``, which readers ignore.
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC
 from importlib.metadata import version
@@ -15,6 +16,7 @@ from typing import Literal
 
 from stepscope.app.reviews.review import Review
 from stepscope.engine.io.files import replace_surrogates_in
+from stepscope.engine.io.hub_cache import PREFIX, name_file
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.writers import FileFormat, OptionalField, write_samples
@@ -130,13 +132,13 @@ def describe_corrections(
 
 
 def _paths_from(path: Path, samples: Sequence[Sample]) -> dict[Path, str]:
-    """Return each video's path relative to the folder of the written file, with ``..`` where needed."""
+    """Return each video's path from the folder of the written file, with ``..`` where needed, or its Hub address."""
     folder, paths = path.resolve().parent, dict[Path, str]()
     for video in _videos(samples):
-        try:
-            paths[video] = Path(os.path.relpath(video.resolve(), folder)).as_posix()
-        except ValueError:  # another drive
-            paths[video] = video.resolve().as_posix()
+        paths[video] = name_file(video)
+        with suppress(ValueError):  # another drive
+            if not paths[video].startswith(PREFIX):
+                paths[video] = Path(os.path.relpath(paths[video], folder)).as_posix()
     return paths
 
 

@@ -16,7 +16,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.compare_runs import find_common_split, score_both
 from stepscope.eval.reports.results import read_results
-from stepscope.eval.reports.scoring import read_run_scoring
+from stepscope.eval.reports.scoring import describe_scoring, read_run_scoring
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.sweeps.best_point import recommend_metric
 from stepscope.eval.sweeps.folder import SweepFolder, read_sweep
@@ -106,4 +106,4 @@ def _draw_comparison(options: FigureOptions) -> go.Figure:
     encoder = load_object("eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder)
     scores = score_both(a.path, b.path, split, scoring, metric, encode=encoder.encode)
     names = a.path.resolve().name, b.path.resolve().name
-    return add_basis(score_distributions(scores, metric, options.theme, names=names), asdict(scoring))
+    return add_basis(score_distributions(scores, metric, options.theme, names=names), describe_scoring(asdict(scoring)))

@@ -36,7 +36,8 @@ def write_figure(path: Path, drawing: Drawing, file_format: FigureFormat) -> Non
     Raises ``EngineError`` if SVG, PNG or PDF cannot be drawn.
     """
     if file_format == "csv":
-        rows = list(trace_rows(drawing.figure))
+        basis = (drawing.figure.layout.meta or {}).get("basis")
+        rows = [{**row, **({"scoring": basis} if basis else {})} for row in trace_rows(drawing.figure)]
         write_csv(path, rows, columns=list(dict.fromkeys(name for row in rows for name in row)))
         return
     content = render(drawing, file_format)

@@ -15,7 +15,7 @@ from stepscope.app.reviews.actions import VERDICTS
 from stepscope.app.web.increments import ActiveStreams
 from stepscope.app.web.modules import Modules
 from stepscope.app.web.plotly_script import PLOTLY_URL
-from stepscope.app.web.speech import SPEECH_URL
+from stepscope.app.web.speech import ANSWER_URL, SPEECH_URL
 from stepscope.engine.config import StreamConfig
 
 _DEFAULTS: Final = StreamConfig()
@@ -91,6 +91,7 @@ def make_player(
         "verdicts": list(VERDICTS),
         "plotly_url": PLOTLY_URL,
         "speech_url": SPEECH_URL if hint is None else None,
+        "answer_url": ANSWER_URL,
     }
     return gr.HTML(
         value="",

@@ -29,6 +29,7 @@ from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import JudgedTurn, JudgedVideo
 from stepscope.eval.runs.folder import read_signal_specs
+from stepscope.eval.runs.imports.recorded_sound import list_answers
 
 Packed = dict[str, Any]
 TurnRole = Literal["assistant", "update"]
@@ -125,6 +126,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "task": asdict(run.typed_task or write_task(run.task)),
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
+        **({"sounds": sounds} if (sounds := list_answers(run.settings, run.clip.video_id)) else {}),
         **pack_outputs(outputs),
         "named": _named_signals(run),
         "has_states": run.has_states,

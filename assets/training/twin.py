@@ -54,9 +54,9 @@ class TwinConfig:
 class AnswerConfig(TwinConfig):
     """Sizes of the training of the adapter."""
 
-    scenes: int = 400
-    steps: int = 300
-    interval: int = 60
+    scenes: int = 900
+    steps: int = 800
+    interval: int = 100
 
 
 def train_twin(config: TwinConfig, *, base: Path, out: Path) -> None:

@@ -21,6 +21,23 @@ def free_memory() -> int:
     return max(0, min(known)) if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
+def used_memory_mb(device: torch.device) -> float:
+    """Return the memory that this process holds now in MiB: of the GPU if it is used, else its resident set."""
+    if device.type == "cuda":
+        return torch.cuda.memory_reserved(device) / 2**20
+    with suppress(OSError, ValueError):
+        num_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return num_pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return peak_memory_mb(device)  # systems without /proc, such as macOS
+
+
+def device_memory_mb(device: torch.device) -> float | None:
+    """Return the memory of a GPU in MiB; None for other devices."""
+    if device.type != "cuda":
+        return None
+    return torch.cuda.get_device_properties(device).total_memory / 2**20
+
+
 def peak_memory_mb(device: torch.device) -> float:
     """Return the peak memory so far in MiB: of the GPU if it is used, else of this process."""
     if device.type == "cuda":

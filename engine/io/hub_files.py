@@ -1,7 +1,7 @@
 """Files of the Hugging Face Hub, downloaded once into its cache.
 
 ``hf://datasets/OWNER/NAME/FILE`` names a file or a folder of a data set, ``hf://OWNER/NAME/FILE`` one of a model, and
-without ``FILE`` the whole repository.
+without ``FILE`` the whole repository; ``NAME@COMMIT`` fixes its version.
 """
 
 import os
@@ -13,9 +13,8 @@ from typing import Final
 from huggingface_hub import hf_hub_download, snapshot_download
 from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-from stepscope.engine.io.hub_cache import find_hub_file
+from stepscope.engine.io.hub_cache import find_hub_file, parse_address
 
-PREFIX: Final = "hf://"
 _PICKLES: Final = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt"]
 """Never opened, so not downloaded with a folder."""
 
@@ -28,7 +27,7 @@ def fetch_missing(path: Path) -> None:
     found = None if path.exists() else find_hub_file(path)
     if found is not None:
         with _explain(found.address):
-            hf_hub_download(
+            file = hf_hub_download(
                 found.repo_id,
                 found.name,
                 repo_type=found.repo_type,
@@ -36,28 +35,32 @@ def fetch_missing(path: Path) -> None:
                 cache_dir=found.cache,
                 endpoint=os.environ.get("HF_ENDPOINT"),
             )
+            if not path.exists():  # the cache has it under the commit of a branch
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.symlink_to(file)
 
 
 def fetch(address: str) -> Path:
     """Return the local path of an address of the Hub; raise ``ValueError`` if it cannot be downloaded."""
-    words = address.removeprefix(PREFIX).strip("/").split("/")
-    repo_type = "dataset" if words[0] == "datasets" else "model"
-    words = words[repo_type == "dataset" :]
-    if len(words) < 2 or not all(words) or ".." in words:
-        raise ValueError(f"{address} is no address; write hf://datasets/OWNER/NAME/FILE or hf://OWNER/NAME/FILE")
-    repo_id, name = "/".join(words[:2]), "/".join(words[2:])
+    repo_type, repo_id, name, revision, _ = parse_address(address)
     endpoint = os.environ.get("HF_ENDPOINT")
     with _explain(address):
         if name:
             try:
-                return Path(hf_hub_download(repo_id, name, repo_type=repo_type, endpoint=endpoint))
+                file = hf_hub_download(repo_id, name, repo_type=repo_type, revision=revision, endpoint=endpoint)
+                return Path(file)
             except LocalEntryNotFoundError:
                 raise
             except EntryNotFoundError:  # it may be a folder
                 pass
         patterns = [f"{name}/*"] if name else None
         folder = snapshot_download(
-            repo_id, repo_type=repo_type, allow_patterns=patterns, ignore_patterns=_PICKLES, endpoint=endpoint
+            repo_id,
+            repo_type=repo_type,
+            revision=revision,
+            allow_patterns=patterns,
+            ignore_patterns=_PICKLES,
+            endpoint=endpoint,
         )
     path = Path(folder) / name
     if not path.exists():

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stepscope.engine.io.files import replace_nan, to_json, write_csv, write_json
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.judge import open_judge
 from stepscope.eval.cli.leaderboard import print_left_out
@@ -63,7 +64,7 @@ def score(options: RescoreOptions) -> int:
         settings = {**settings, **asdict(scoring)}
         with TemporaryDirectory(dir=options.run, prefix=".score.") as staged:
             write_json(Path(staged) / "run.json", relative_split(settings, options.run))
-            settings |= {"split": str(split.path.resolve()), **encoder.settings()}
+            settings |= {"split": name_file(split.path), **encoder.settings()}
             write_tables(Path(staged), scored, settings)
             for path in Path(staged).iterdir():
                 path.replace(options.run / path.name)

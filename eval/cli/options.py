@@ -251,8 +251,8 @@ class RunsOptions(Options):
     folder: Positional[Path]
     """Folder that holds the run folders."""
     search: str = ""
-    """Terms that must all match: a word or "a phrase" of name, note, tags, group or settings, or tag:, group: or the
-    name of a setting with its beginning, such as seed:3; -term excludes."""
+    """Terms that must all match: a word or "a phrase" of name, note, tags, group or settings, or tag:NAME, group:NAME,
+    or a setting with its beginning, such as seed:3; -term excludes."""
     metric: tuple[str, ...] = ()
     """Scores in the columns; see docs/metrics.md (default: those of the leaderboard)."""
     archived: bool = False

@@ -11,6 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from stepscope.engine.decisions.signals import Decision
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import SweepOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings
@@ -48,7 +49,7 @@ def sweep(options: SweepOptions) -> int:
     kind = "exact" if scores.is_exact else f"preview from the traces of {options.preview}"
     print(
         f"{format_count(len(scores.grid), 'point')}, {kind}; {scores.num_videos} of "
-        f"{format_count(len(split.entries), 'video')} of {scores.split}"
+        f"{format_count(len(split.entries), 'video')} of {scores.split}; {scores.scoring}"
     )
     if options.out is not None:
         print(f"all points: {options.out}/sweep.csv")
@@ -87,7 +88,7 @@ def _preview(run: Path, split: Split, options: SweepOptions) -> _Swept:
     grid = make_choice_grid(choice, lambda signal: _read_axis(given[signal.decides], signal))
     scores = preview(traces, grid)
     if options.out is not None:
-        settings = {"split": str(split.path.resolve()), "run": str(run.resolve())}
+        settings = {"split": name_file(split.path), "run": str(run.resolve())}
         with SweepFolder.open(options.out, settings, resume=options.resume):
             write_sweep(options.out, scores, settings)
     return _Swept(scores=scores, present=preview_present(traces, choice))

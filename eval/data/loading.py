@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.io.files import digest_file, load_json, load_json_lines, read_text
+from stepscope.engine.io.hub_cache import parse_address
 from stepscope.engine.records import Step
 from stepscope.eval.data.benchmarks import (
     is_cooking,
@@ -141,12 +142,17 @@ class _SplitFile:
     def _find_file(self, sample: Sample, names: Sequence[str]) -> Sample:
         """Return the sample with the path of its file beside the split, or else in the folder of videos."""
         folder = self._source.parent
-        path = None if sample.video_path is None else folder / sample.video_path
+        path = None if sample.video_path is None else folder / _place(sample.video_path)
         if self._videos is not None and path is None:
             path = self._videos.find((sample.video_id, *names))
         elif self._videos is not None and path is not None and not path.is_file():
             path = self._videos.find_file(path.relative_to(folder) if path.is_relative_to(folder) else path) or path
         return replace(sample, video_path=path)
+
+
+def _place(path: Path) -> Path:
+    """Return where the cache has a file of the Hub, downloaded or not; any other path as it is."""
+    return parse_address("/".join(["hf:/", *path.parts[1:]])).path if path.parts[:1] == ("hf:",) else path
 
 
 def _published_ids(records: Iterable[_Record]) -> frozenset[str]:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 from stepscope.engine.dialogue import apply_update, initial_state, parse_update
 from stepscope.engine.io.files import atomic_write, to_json, write_json
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.loading import read_published
 from stepscope.eval.data.proactive_videoqa import format_gold
@@ -119,8 +120,9 @@ def _name_video(sample: Sample, videos: Mapping[Path, str], folder: Path) -> str
     """Return the path to store for a sample's video file; None without a file."""
     if sample.video_path is None or sample.video_path in videos:
         return videos.get(sample.video_path) if sample.video_path is not None else None
-    path = sample.video_path.resolve()
-    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
+    name = name_file(sample.video_path)
+    path = Path(name)
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else name
 
 
 def _listed(sample: Sample, video: str | None) -> dict[str, Any]:

@@ -121,8 +121,8 @@ def find_differing(runs: Sequence[ListedRun]) -> list[str]:
 def filter_runs(runs: Iterable[ListedRun], query: str) -> list[ListedRun]:
     """Return the runs that all terms of a query match; an empty query matches every one.
 
-    A term is a word or ``"a phrase"`` of the name, note, tags, group or settings, or ``tag:``, ``group:`` or the name
-    of a setting, with its beginning, such as ``seed:3``; ``-`` before it excludes its matches.
+    A term is a word or ``"a phrase"`` of the name, note, tags, group or settings, or ``tag:`` or ``group:`` with all
+    of its name, or a setting with its beginning, such as ``seed:3``; ``-`` before it excludes its matches.
     """
     terms = TERM.findall(query)
     return [run for run in runs if all(_matches(run, *term[1:]) != bool(term[0]) for term in terms)]
@@ -133,9 +133,9 @@ def _matches(run: ListedRun, name: str, _: str, value: str, words: str) -> bool:
     if not name:
         texts = (run.name, run.origin, run.notes.note, run.notes.group, *run.notes.tags, *run.settings.values())
         return any(wanted in text.casefold() for text in texts)
-    known = {"tag": run.notes.tags, "group": (run.notes.group,)}
-    texts = known.get(name) or (run.settings.get(name, ""),)
-    return any(text.casefold().startswith(wanted) for text in texts)
+    if name in ("tag", "group"):
+        return wanted in map(str.casefold, run.notes.tags if name == "tag" else (run.notes.group,))
+    return run.settings.get(name, "").casefold().startswith(wanted)
 
 
 def tabulate_runs(runs: Sequence[ListedRun], metrics: Sequence[str]) -> list[dict[str, Cell]]:

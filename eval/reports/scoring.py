@@ -233,7 +233,8 @@ def compute_video_scores(counts: VideoCounts, *, score_texts: ScoreTexts = undef
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
     """Write ``videos.csv``, ``columns.csv``, ``moments.csv``, ``metrics.json`` and ``charts.json``, each atomically."""
-    write_csv(folder / "videos.csv", run.rows)
+    scoring = describe_scoring({**settings, "judge": run.judge})
+    write_csv(folder / "videos.csv", [{**row, "scoring": scoring} for row in run.rows])
     names = [field.name for field in fields(VideoMoment)]
     write_csv(folder / "moments.csv", map(asdict, run.moments), columns=names)
     write_columns(folder / "columns.csv")

@@ -15,7 +15,7 @@ from stepscope.engine.io.files import open_text, unescape_formula
 from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
 
 Row = Mapping[str, str | float]
-_TEXT_COLUMNS: Final = ("video_id", "error", "warning")
+_TEXT_COLUMNS: Final = ("video_id", "error", "warning", "scoring")
 Head = Literal["speak", "update"]
 
 

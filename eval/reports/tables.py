@@ -26,7 +26,8 @@ def write_columns(path: Path) -> None:
             }
             for metric in METRICS
             if metric.scope != "split"
-        ],
+        ]
+        + [{"column": "scoring", "definition": "Judge, text encoder and settings of the scores of the row."}],
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from stepscope.engine.io.files import digest_file
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.model.checkpoint_folder import (
     find_folder,
     find_frame_pixels,
@@ -116,7 +117,7 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         worker_config.checkpoint, heads=worker_config.heads, quantize=quantize, frame_pixels=pixels
     )
     return {
-        "split": str(split.path.resolve()),
+        "split": name_file(split.path),
         "checkpoint": worker_config.checkpoint,
         "model_digest": identity.digest,
         "model_parts": asdict(identity),

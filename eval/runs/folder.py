@@ -24,8 +24,9 @@ from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.decisions.states import describe_states
 from stepscope.engine.dialogue import STATES, fill_legality, initial_state
+from stepscope.engine.imports import import_uncollected
 from stepscope.engine.io.files import write_json
-from stepscope.engine.io.hub_cache import find_hub_file
+from stepscope.engine.io.hub_cache import PREFIX, find_hub_file
 from stepscope.engine.io.json_records import Amount, Count, short_repr
 from stepscope.engine.records import FrameOutput, GapReason, read_outputs, write_outputs
 from stepscope.eval.data.samples import InvalidSample, Sample
@@ -93,7 +94,7 @@ class RunFolder(OutputFolder):
         A relative ``split`` begins at the run folder, so that both can be moved together.
         """
         settings = self._read_settings(RunSettings, "run.json")
-        if settings is None or not settings.get("split"):
+        if settings is None or not settings.get("split") or settings["split"].startswith(PREFIX):
             return settings
         return {**settings, "split": str((self.path / settings["split"]).resolve())}
 
@@ -107,11 +108,17 @@ class RunFolder(OutputFolder):
         write_json(self.path / "run.json", {**relative_split(settings, self.path), **made})
 
     def split_path(self) -> Path:
-        """Return the path of the run's split. Raises ``ValueError`` if this is not the run folder of a split."""
+        """Return the path of the run's split, downloaded if it is one of the Hub.
+
+        Raises ``ValueError`` if this is not the run folder of a split, or if the download fails.
+        """
         split = (self.settings() or {}).get("split")
         if not isinstance(split, str):
             raise ValueError(f"{self.path} is not the run folder of a split; give a folder of `stepscope eval`")
-        return Path(split)
+        if not split.startswith(PREFIX):
+            return Path(split)
+        found: Path = import_uncollected("stepscope.engine.io.hub_files").fetch(split)
+        return found
 
     def has_states(self) -> bool:
         """Return whether the outputs hold states; see the function of this name."""

@@ -70,13 +70,18 @@ def change_notes(run: Path, change: Callable[[RunNotes], RunNotes]) -> RunNotes:
 
 def split_tags(texts: Sequence[str]) -> tuple[str, ...]:
     """Return tags without repetitions; a comma separates two. Example: ``("a, b", "a")`` gives ``("a", "b")``."""
-    tags = (" ".join(tag.split()) for text in texts for tag in strip_text(text).split(","))
+    tags = (_to_label(tag) for text in texts for tag in text.split(","))
     return tuple(dict.fromkeys(filter(None, tags)))
+
+
+def _to_label(text: str) -> str:
+    """Return a text on one line; a quote, which ends a phrase of a search, becomes an apostrophe."""
+    return " ".join(strip_text(text).replace('"', "'").split())
 
 
 def _check(notes: RunNotes) -> RunNotes:
     """Return notes without blanks at the ends of their texts. Raises ``ValueError`` for too long ones."""
-    note, tags, group = strip_text(notes.note), split_tags(notes.tags), " ".join(notes.group.split())
+    note, tags, group = strip_text(notes.note), split_tags(notes.tags), _to_label(notes.group)
     if len(note) > MAX_NOTE_CHARS:
         raise ValueError(f"a note has at most {MAX_NOTE_CHARS:,} characters; got {len(note):,}")
     if len(tags) > MAX_TAGS:

@@ -10,9 +10,12 @@ from typing import Final
 from stepscope.engine.config import HardwareDecoding, Quantization, StreamConfig
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.runs.folder import VideoRecord
+from stepscope.eval.runs.progress import WorkerUsage
 
 REPORT_INTERVAL_S: Final = 0.25
 """Time between two progress reports."""
+USAGE_INTERVAL_S: Final = 0.5
+"""Time between two measurements of tokens and memory."""
 HEAD_START_FRAMES: Final = 128
 """Frames that the first video streams before others share its passes: it is finished early, or has an error early."""
 
@@ -52,6 +55,8 @@ class FramesDone:
 
     video_id: str
     num_done: int
+    usage: WorkerUsage | None = None
+    """A measurement of the worker, at most each ``USAGE_INTERVAL_S``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

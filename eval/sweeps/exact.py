@@ -15,13 +15,12 @@ from typing import Any, Final
 
 import torch
 
-from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
 from stepscope.engine.video.hardware import check_hardware
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.score import VideoCounts, score_counts
-from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import digest_sample, explain_missing, explain_no_reference, read_policy
 from stepscope.eval.runs.pools.worker import load_checkpoint
@@ -122,8 +121,9 @@ def run_sweep(
         yield counter.progress()
 
 
-def score_sweep(folder: Path, split: Split, grid: Grid, *, policy: DecisionPolicy = POLICIES["heads"]) -> GridScores:
+def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
     """Score the finished videos of a sweep folder; the unfinished videos of the split are in its errors."""
+    settings = SweepFolder(folder).settings() or {}
     errors = dict[str, str]()
     rows = read_swept_videos(folder, split, num_points=len(grid), errors=errors)
     points = []
@@ -133,10 +133,11 @@ def score_sweep(folder: Path, split: Split, grid: Grid, *, policy: DecisionPolic
     return GridScores(
         split=str(split.path),
         is_exact=True,
-        grid=replace(grid, policy=policy),
+        grid=replace(grid, policy=read_policy(settings)),
         points=tuple(points),
         num_videos=len(rows),
         errors=errors,
+        scoring=describe_scoring(settings),
     )
 
 
@@ -168,7 +169,7 @@ def _leave_unscored_out(split: Split) -> Split:
 
 def _write_scores(folder: SweepFolder, split: Split, grid: Grid, settings: Mapping[str, Any]) -> None:
     """Write the scores of all finished videos, with their warnings and model passes."""
-    scores = score_sweep(folder.path, split, grid, policy=read_policy(settings))
+    scores = score_sweep(folder.path, split, grid)
     videos = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
     warnings = {video.video_id: video.warning for video in videos if video.warning}
     num_passes = sum(sum(video.passes) for video in videos)

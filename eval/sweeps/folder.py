@@ -21,6 +21,7 @@ from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, short_r
 from stepscope.eval.metrics.counts import Counts
 from stepscope.eval.metrics.score import VideoCounts
 from stepscope.eval.metrics.values import Values
+from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.runs.folder import output_path
 from stepscope.eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 from stepscope.eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores
@@ -130,7 +131,7 @@ def write_sweep(folder: Path, scores: GridScores, settings: Mapping[str, Any], *
     ]
     signals = {decides: asdict(spec) for decides, spec in scores.grid.specs.items()}
     names: dict[str, Cell] = {f"{decides}_signal": spec["name"] for decides, spec in signals.items()}
-    write_csv(folder / "sweep.csv", [{**names, **point} for point in points])
+    write_csv(folder / "sweep.csv", [{**names, **point, "scoring": scores.scoring} for point in points])
     of_split = {name: getattr(scores, name) for name in _OF_SPLIT} | ({"signals": signals} if signals else {})
     of_split["decision_policy"] = scores.grid.policy.name
     write_json(folder / "sweep.json", {"settings": settings, **of_split, **more, "points": points})
@@ -163,7 +164,10 @@ def _grid_scores(content: Mapping[str, Any]) -> GridScores:
     points = [{name: point[name] for name in point if name in SWEEP_METRICS} for point in content["points"]]
     if not points[0] or any(point.keys() != points[0].keys() for point in points):
         raise ValueError("its points have different scores, or none")
-    return GridScores(grid=grid, points=tuple(points), **{name: content[name] for name in _OF_SPLIT})
+    found = {name: content[name] for name in _OF_SPLIT}
+    if found["is_exact"]:
+        found["scoring"] = describe_scoring(content["settings"])
+    return GridScores(grid=grid, points=tuple(points), **found)
 
 
 def _plain(counts: Any) -> Any:

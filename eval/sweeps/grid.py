@@ -151,6 +151,8 @@ class GridScores:
     """Videos that were scored."""
     errors: Mapping[str, str]
     """Per video without scores, the reason."""
+    scoring: str = "decisions alone: no judge, no text encoder"
+    """Basis of the scores, as ``describe_scoring`` returns it; by default that of a preview."""
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -30,14 +30,12 @@ from stepscope.engine.training.trainer import StepLosses, Trainer
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.sentence_encoders import load_encoder
-from stepscope.eval.matching.turns import DEFAULT_ENCODER
-from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.training.card import CardScores, write_card
 from stepscope.eval.training.clip_table import summarize
 from stepscope.eval.training.data import load_training_data
 from stepscope.eval.training.options import TrainOptions
-from stepscope.eval.training.results import write_clips
+from stepscope.eval.training.results import VALIDATION_BASIS, write_clips
 from stepscope.eval.training.validation import Validator, check_metrics
 
 _NOT_COMPARED = frozenset(
@@ -192,7 +190,7 @@ class TrainingJob:
             validator = replace(self._validator, checkpoint=trained, processes=ALONE)
             scores = CardScores(
                 split=str(options.val),
-                basis=describe_scoring(asdict(ScoreSettings(text_encoder=DEFAULT_ENCODER))),
+                basis=VALIDATION_BASIS,
                 trained=validator.report(),
                 before=log.rows[0],
                 silent=validator.report(is_silent=True, num_resamples=0),

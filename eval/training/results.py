@@ -22,11 +22,14 @@ from stepscope.engine.training.curves import (
     WORK_FOLDER,
     TrainingProgress,
 )
+from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring
 from stepscope.eval.training.clip_table import ClipRow
 
 CLIPS_FILE: Final = "clips.csv"
 SHOWN_SCORES: Final = ("F1", "speaking_f1", "dst_update_f1", "dst_f1", "dst_joint_goal_accuracy", "dst_timeline_score")
 """Scores of the model card and of the curves."""
+VALIDATION_BASIS: Final = describe_scoring(asdict(ScoreSettings(text_encoder=DEFAULT_ENCODER)))
 T = TypeVar("T")
 _Cells = Mapping[str, str | None]
 

@@ -41,7 +41,10 @@ def test_it_is_an_adapter_of_the_bundled_checkpoint(adapter: Checkpoint) -> None
 
 
 def ask_about_completion(checkpoint: Checkpoint, sample: Sample) -> Iterator[tuple[bool, float]]:
-    """Yield for each question whether a step was completed the truth of the reference, and the probability of yes."""
+    """Yield for each question whether a step was completed if it is due at this frame, and the probability of yes.
+
+    The labels are those of the heads: yes at the frame of the reference's update, no before and after it.
+    """
     frames = embed_sample(checkpoint, sample, [], folder=None)
     request = StreamRequest(video_id="", features=list(frames), task=build_task(sample), fps=sample.fps, is_traced=True)
     events = list(Streamer(checkpoint, checkpoint.fit_config(StreamConfig())).run_many([request]))
@@ -59,7 +62,7 @@ def ask_about_completion(checkpoint: Checkpoint, sample: Sample) -> Iterator[tup
             questions = list_update_questions(sample.steps, state)
             for question, prob in zip(questions, computed.decision.answers, strict=True):
                 if question.update.endswith("->complete"):
-                    yield completed.get(question.update, sample.num_frames) <= frame, prob
+                    yield completed.get(question.update) == frame, prob
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from stepscope.app.figures.template import BACKGROUNDS, colours, template
 from stepscope.app.figures.text import clean_text, to_markup
 from stepscope.app.style.colours import Theme
 from stepscope.engine.io.files import show_turns
-from stepscope.eval.reports.scoring import describe_scoring
 
 HEIGHT_PX: Final = 340
 SMALL_PX: Final = 11
@@ -95,9 +94,9 @@ def make_chart(
     )
 
 
-def add_basis(figure: go.Figure, settings: Mapping[str, Any]) -> go.Figure:
-    """Add the judge, text encoder and settings of the scores of a chart, which files of it show below its note."""
-    return figure.update_layout(meta={**(figure.layout.meta or {}), "basis": clean_text(describe_scoring(settings))})
+def add_basis(figure: go.Figure, basis: str) -> go.Figure:
+    """Add the line of ``describe_scoring``: the page shows it below the chart, files of it below its note."""
+    return figure.update_layout(meta={**(figure.layout.meta or {}), "basis": clean_text(basis)})
 
 
 def make_empty_chart(theme: Theme, reason: str) -> go.Figure:

@@ -10,7 +10,8 @@ from stepscope.app.figures.charts import decisions, failures, sweep_curves, swee
 from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.style.colours import Theme
 from stepscope.eval.reports.results import Results
-from stepscope.eval.training.results import TrainingResults
+from stepscope.eval.reports.scoring import describe_scoring
+from stepscope.eval.training.results import VALIDATION_BASIS, TrainingResults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class Chart:
     def draw(self, results: Results, theme: Theme) -> go.Figure:
         """Return the chart with its title; ``layout.meta`` has its numbers in words, and the basis of its scores."""
         figure = self.build(results, theme).update_layout(title_text=self.title)
-        return add_basis(figure, results.metrics) if results.metrics else figure
+        return add_basis(figure, describe_scoring(results.metrics)) if results.metrics else figure
 
 
 CHARTS: Final[Mapping[str, Chart]] = {
@@ -45,13 +46,16 @@ class SweepChart:
 
     title: str
     """Name in lists."""
-    draw: Callable[[sweep_curves.SweepData, str, Theme], go.Figure]
-    """Returns the chart of a score. Raises ``ValueError`` if no point has it."""
+    build: Callable[[sweep_curves.SweepData, str, Theme], go.Figure]
+
+    def draw(self, data: sweep_curves.SweepData, metric: str, theme: Theme) -> go.Figure:
+        """Return the chart of a score, with the basis of the scores. Raises ``ValueError`` if no point has it."""
+        return add_basis(self.build(data, metric, theme), data.scores.scoring)
 
 
 SWEEP_CHARTS: Final[Mapping[str, SweepChart]] = {
-    "heat_map": SweepChart(title="Heat map of both thresholds; rates of one", draw=sweeps.heat_map),
-    "curves": SweepChart(title="Curves through the best point", draw=sweep_curves.curves),
+    "heat_map": SweepChart(title="Heat map of both thresholds; rates of one", build=sweeps.heat_map),
+    "curves": SweepChart(title="Curves through the best point", build=sweep_curves.curves),
 }
 """From the left of the page."""
 
@@ -66,14 +70,17 @@ class TrainingChart:
 
     title: str
     build: Callable[[TrainingResults, Theme], go.Figure]
+    basis: str = ""
 
     def draw(self, results: TrainingResults, theme: Theme) -> go.Figure:
-        """Return the chart with its title."""
-        return self.build(results, theme).update_layout(title_text=self.title)
+        """Return the chart with its title, and the basis of its scores."""
+        return add_basis(self.build(results, theme).update_layout(title_text=self.title), self.basis)
 
 
 TRAINING_CHARTS: Final[Mapping[str, TrainingChart]] = {
     "losses": TrainingChart(title="Losses", build=training.losses),
-    "validation": TrainingChart(title="Scores on the validation split", build=training.validation),
+    "validation": TrainingChart(
+        title="Scores on the validation split", build=training.validation, basis=VALIDATION_BASIS
+    ),
 }
 """From the left of the page."""

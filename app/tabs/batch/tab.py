@@ -16,6 +16,7 @@ from stepscope.app.tabs.batch.new_run.imports import FilesCheck, check_files, im
 from stepscope.app.tabs.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
 from stepscope.app.tabs.batch.new_run.start import start
 from stepscope.app.tabs.batch.protocols.panel import ProtocolsPanel, make_protocols_panel, wire_protocols_panel
+from stepscope.app.tabs.batch.run_list.panel import RunListPanel, make_run_list_panel, wire_run_list_panel
 from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
 from stepscope.app.tabs.batch.runs.handlers import BatchView, ShownRun
@@ -62,6 +63,8 @@ class Layout(NamedTuple):
     compare_tab: Any
     board: LeaderboardPanel
     board_tab: Any
+    run_list: RunListPanel
+    run_list_tab: Any
     training: TrainingPanel
     training_tab: Any
     view: BatchView
@@ -146,6 +149,8 @@ def _make_layout(batches: BatchContext) -> Layout:
                     compare = make_compare_panel()
                 with gr.Tab("Leaderboard") as board_tab:
                     board = make_leaderboard_panel()
+                with gr.Tab("Runs") as run_list_tab:
+                    run_list = make_run_list_panel()
                 with gr.Tab("Training") as training_tab:
                     training = make_training_panel()
     view = BatchView(
@@ -181,6 +186,8 @@ def _make_layout(batches: BatchContext) -> Layout:
         compare_tab=compare_tab,
         board=board,
         board_tab=board_tab,
+        run_list=run_list,
+        run_list_tab=run_list_tab,
         training=training,
         training_tab=training_tab,
         view=view,
@@ -228,7 +235,9 @@ def _wire_runs(
     opened = wire_leaderboard_panel(
         context, batches, layout.board, runs=run.runs, views=layout.views, here=layout.board_tab
     )
-    wire_view(opened.then, handlers.show, run.runs)
+    listed = wire_run_list_panel(batches, layout.run_list, runs=run.runs, here=layout.run_list_tab)
+    for event in (opened, *listed):
+        wire_view(event.then, handlers.show, run.runs)
     only_kind = OnlyKind(only=selection.only, views=layout.views)
     picked = wire(layout.charts.charts["failures"].pick, choose_picked, run.runs, only_kind, **AT_ONCE)
     wire_view(picked.then, show_all, run.runs)

@@ -241,7 +241,7 @@ def import_documents(
 def _run_choices(batches: BatchContext, query: ReviewQuery) -> Any:
     """Return the dropdown of the split's runs; a chosen run of another split is deselected."""
     names = []
-    for name in batches.run_names():
+    for name in batches.listed_runs(query.run):
         try:
             split = batches.split_of(batches.settings_of(name))
         except ValueError:

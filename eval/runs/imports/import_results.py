@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from stepscope.engine.dialogue import initial_state
+from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES, Fields
@@ -21,6 +22,7 @@ from stepscope.eval.data.samples import Sample, Split, describe_early_end
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample
 from stepscope.eval.runs.imports.recognition import read_values, recognize
+from stepscope.eval.runs.imports.recorded_sound import copy_sounds
 from stepscope.eval.runs.imports.signals import SignalRule, describe_signals
 from stepscope.eval.runs.imports.system_output import (
     OtherVideoError,
@@ -62,6 +64,8 @@ class _Read(NamedTuple):
     system_output: SystemOutput
     form: ResultForm
     outputs: tuple[FrameOutput, ...]
+    source: Path
+    """The folder of the file."""
 
 
 def find_results(files: Sequence[Path], split: Split) -> FoundResults:
@@ -102,7 +106,7 @@ def import_into(
     found = find_results(files, split)
     results = _read_all(found, split)
     described = _describe(results.values(), rule)
-    of_run = {"split": str(split.path.resolve()), "imported": [str(path.resolve()) for path in files], **settings}
+    of_run = {"split": name_file(split.path), "imported": [str(path.resolve()) for path in files], **settings}
     with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
         _write(results, split, folder, described)
     return found.problems
@@ -208,7 +212,7 @@ def _read_all(found: FoundResults, split: Split) -> dict[str, _Read | str]:
                     f"leaves {system_output.num_without_entry} frames of {sample.video_id} without an entry; all files "
                     f"together may leave at most {MAX_SAMPLE_FRAMES}; check num_frames and fps of the split"
                 )
-            results[sample.video_id] = _Read(system_output, form, _outputs(system_output, sample))
+            results[sample.video_id] = _Read(system_output, form, _outputs(system_output, sample), result.path.parent)
         except ValueError as error:
             results[sample.video_id] = f"{result.path}: {error}"
     return results
@@ -221,8 +225,11 @@ def _write(results: Mapping[str, _Read | str], split: Split, folder: RunFolder, 
             folder.save_video(_record(sample, None, error=result), ())
         else:
             folder.save_video(_record(sample, result.system_output), result.outputs)
-    heard = {video_id: one.system_output.audio for video_id, one in results.items() if not isinstance(one, str)}
-    audio = {video_id: list(files) for video_id, files in heard.items() if files}
+    audio = {
+        video_id: copy_sounds(one.system_output.audio, one.source, folder.path, video_id)
+        for video_id, one in results.items()
+        if not isinstance(one, str) and one.system_output.audio
+    }
     folder.write_settings({**(folder.settings() or {}), **described, **({"audio": audio} if audio else {})})
 
 
@@ -246,7 +253,7 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
     ((result, form),) = fits
     try:
         system_output = form.read(result.fields, sample)
-        read = _Read(system_output, form, _outputs(system_output, sample))
+        read = _Read(system_output, form, _outputs(system_output, sample), result.path.parent)
         return ImportedVideo(outputs=read.outputs, settings=_describe([read], rule), problems=tuple(problems.values()))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from stepscope.engine.errors import EngineError
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.folder import VideoRecord, digest_sample
-from stepscope.eval.runs.progress import VideoStatus, WorkerStatus
+from stepscope.eval.runs.progress import VideoStatus, WorkerStatus, WorkerUsage
 from stepscope.eval.runs.worker_messages import (
     REPORT_INTERVAL_S,
     FramesDone,
@@ -83,6 +83,7 @@ class _Worker:
     """The videos in flight by id."""
     num_done: Counter[str] = field(default_factory=Counter)
     """Their frames that are done."""
+    usage: WorkerUsage | None = None
     error: str = ""
 
 
@@ -118,6 +119,7 @@ class _Scheduler:
                     for video_id, sample in worker.samples.items()
                 ),
                 total_done=self._frames_done[worker.name] + worker.num_done.total(),
+                usage=worker.usage if worker.samples else None,
             )
             for worker in self._workers.values()
         )
@@ -178,6 +180,7 @@ class _Scheduler:
             worker.num_videos, worker.host = event.num_videos, event.host
             self._num_startup_failures = 0
         elif isinstance(event, FramesDone):
+            worker.usage = event.usage or worker.usage
             if event.video_id in worker.samples:
                 most = worker.samples[event.video_id].num_frames
                 worker.num_done[event.video_id] = min(event.num_done, most)

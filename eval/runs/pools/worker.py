@@ -82,7 +82,7 @@ class Worker:
                     self._num_running -= 1
                     reported_s.pop(event.record.video_id, None)
                     yield event
-                elif now_s - reported_s.get(event.video_id, 0.0) > REPORT_INTERVAL_S:
+                elif event.usage is not None or now_s - reported_s.get(event.video_id, 0.0) > REPORT_INTERVAL_S:
                     reported_s[event.video_id] = now_s
                     yield event
         except OSError as error:

@@ -4,6 +4,7 @@ A damaged video is run up to the damage, with a warning. With a folder for featu
 float16 and read back, in the first run too, so that every run with the folder uses the same numbers.
 """
 
+import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -11,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.batch_size import token_bytes
 from stepscope.engine.inference.cuda_graphs import describe_graphs
-from stepscope.engine.inference.memory import peak_memory_mb
+from stepscope.engine.inference.memory import device_memory_mb, peak_memory_mb, used_memory_mb
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -23,10 +25,17 @@ from stepscope.eval.data.samples import Sample, build_task, describe_early_end
 from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.videollm_online import count_live
 from stepscope.eval.runs.folder import VideoRecord, digest_sample
+from stepscope.eval.runs.progress import WorkerUsage
 from stepscope.eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
 from stepscope.eval.runs.streaming.shared_clock import SharedClock
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
-from stepscope.eval.runs.worker_messages import HEAD_START_FRAMES, FramesDone, VideoResult, WorkerConfig
+from stepscope.eval.runs.worker_messages import (
+    HEAD_START_FRAMES,
+    USAGE_INTERVAL_S,
+    FramesDone,
+    VideoResult,
+    WorkerConfig,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +80,7 @@ def run_samples(
     """
     streamer = Streamer(checkpoint, worker_config.config)
     with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
-        runs = _VideoRuns(checkpoint, worker_config, device=device, batch_size=batch_size, pool=pool)
+        runs = _VideoRuns(streamer, worker_config, device=device, batch_size=batch_size, pool=pool)
         with closing(streamer.run_many(runs.requests(samples), max_batch_size=batch_size)) as events:
             for event in events:
                 yield runs.handle(event)
@@ -82,17 +91,19 @@ class _VideoRuns:
 
     def __init__(
         self,
-        checkpoint: Checkpoint,
+        streamer: Streamer,
         worker_config: WorkerConfig,
         *,
         device: str,
         batch_size: int,
         pool: EncoderPool,
     ) -> None:
-        self._checkpoint, self._config, self._pool = checkpoint, worker_config, pool
+        self._streamer, self._checkpoint = streamer, streamer.checkpoint
+        self._config, self._pool = worker_config, pool
         self._device, self._batch_size = device, batch_size
         self._videos: dict[str, _Video] = {}
         self._clock = SharedClock()
+        self._measured_s, self._measured_tokens = time.monotonic(), 0
 
     def requests(self, samples: Iterable[Sample | None]) -> Iterator[StreamRequest | None]:
         """Yield the request of each sample as it is asked for; None while the first video is ahead.
@@ -130,13 +141,30 @@ class _VideoRuns:
         video = self._videos[event.video_id]
         if event.output is not None:
             video.outputs.append(event.output)
-            return FramesDone(video_id=event.video_id, num_done=len(video.outputs))
+            return FramesDone(video_id=event.video_id, num_done=len(video.outputs), usage=self._measure())
         del self._videos[event.video_id]
         if event.error is not None:
             return VideoResult(record=replace(video.record, error=str(event.error)))
         result = self._finish(video, wall_s=now_s - video.began_s)
         self._clock.skip()
         return result
+
+    def _measure(self) -> WorkerUsage | None:
+        """Return what the worker costs now; None if it was measured less than ``USAGE_INTERVAL_S`` ago."""
+        elapsed_s = time.monotonic() - self._measured_s
+        if elapsed_s < USAGE_INTERVAL_S:
+            return None
+        num_new = self._streamer.counts.tokens - self._measured_tokens
+        self._measured_s += elapsed_s
+        self._measured_tokens += num_new
+        model, cache_tokens = self._checkpoint.model, self._streamer.cache_tokens
+        return WorkerUsage(
+            tokens_per_s=num_new / elapsed_s,
+            cache_tokens=cache_tokens,
+            cache_mb=cache_tokens * token_bytes(model) / 2**20,
+            memory_mb=used_memory_mb(model.device),
+            device_mb=device_memory_mb(model.device),
+        )
 
     def _is_ahead(self, video_id: str) -> bool:
         """Return whether a video is in flight and within its head start."""

@@ -13,18 +13,21 @@ import pytest
 
 from stepscope.app.cli.stepscope import main
 from stepscope.app.core.videos import find_split_clip
+from stepscope.app.publish.videos import check_videos
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.hub_files import fetch
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.writers import write_samples
 from stepscope.eval.matching.text_encoder import TextEncoder
-from stepscope.eval.runs.folder import digest_sample
+from stepscope.eval.runs.folder import RunFolder, digest_sample
 from stepscope.eval.runs.streaming.sample_features import find_features
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DEMO = ROOT / "assets" / "demo"
+LETTERS = TextEncoder(name="letters", encode=count_letters)
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -144,6 +147,39 @@ def test_the_video_of_a_split_is_downloaded_when_it_is_opened(hub: type[Hub], mo
         find_features(cast(Checkpoint, None), second, folder=None)
 
 
+def test_a_run_of_a_split_of_the_hub_names_its_address(
+    hub: type[Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.import_encoder", lambda _: LETTERS)
+    results, out = tmp_path / "boat.json", tmp_path / "imported"
+    results.write_text(json.dumps([{"question_id": "boat", "model_response_list": []}]))
+    assert main(["import", str(results), "--split=hf://datasets/own/demo/split.json", f"--out={out}"]) == 1, "7 missing"
+    address = f"hf://datasets/own/demo@{COMMIT}/split.json"
+    for name in ("run.json", "metrics.json"):
+        assert json.loads((out / name).read_text())["split"] == address
+    run = RunFolder(out)
+    assert run.split_path() == fetch("hf://datasets/own/demo/split.json")
+    split = read_split(run.split_path())
+    check_videos([], "copy")
+    with pytest.raises(ValueError, match=r"hf://datasets/own/demo/\S+\.mp4 cannot be downloaded from the Hub"):
+        check_videos(split.samples, "copy")
+    for sample in split.samples:
+        assert sample.video_path is not None
+        (hub.folder / sample.video_path.name).write_bytes(b"video")
+    check_videos(split.samples, "copy")
+    write_samples(tmp_path / "written.json", split.samples, file_format="manifest")
+    (tmp_path / "written.json").write_text((tmp_path / "written.json").read_text().replace(f"@{COMMIT}", ""))
+    written = read_split(tmp_path / "written.json").samples
+    assert written[0].video_path != split.samples[0].video_path, "main is not yet known to be the commit"
+    assert digest_sample(written[0]) == digest_sample(split.samples[0])
+    check_videos(written, "copy")
+    num_requests = len(hub.requests)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    check_videos(written, "copy")
+    assert run.split_path().is_file()
+    assert len(hub.requests) == num_requests, "everything is in the cache"
+
+
 @pytest.mark.usefixtures("hub")
 @pytest.mark.parametrize(
     ("address", "message"),
@@ -165,8 +201,7 @@ def test_a_wrong_address_is_one_sentence(address: str, message: str) -> None:
 def test_commands_take_runs_and_splits_of_the_hub(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    encoder = TextEncoder(name="letters", encode=count_letters)
-    monkeypatch.setattr("stepscope.eval.cli.protocols.import_encoder", lambda _: encoder)
+    monkeypatch.setattr("stepscope.eval.cli.protocols.import_encoder", lambda _: LETTERS)
     command = ["protocols", "hf://datasets/own/demo/run", "--split=hf://datasets/own/demo/split.json"]
     assert main([*command, "--protocol", "qevd-tf"]) == 0
     shown = capfd.readouterr().out

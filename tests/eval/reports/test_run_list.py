@@ -13,22 +13,7 @@ from stepscope.app.cli.stepscope import main
 from stepscope.eval.reports.run_list import filter_runs, find_run_folders, list_runs, tabulate_runs
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.notes import MAX_NOTE_CHARS, RunNotes, change_notes, read_notes
-
-
-def write_run(
-    folder: Path, *, created: str = "2026-11-01T10:00:00+00:00", f1: float | None = 0.5, **changes: Any
-) -> Path:
-    folder.mkdir(parents=True)
-    settings = {"split": "/data/val.json", "checkpoint": "/models/tiny", "config": {"seed": 0}, "created": created}
-    (folder / "run.json").write_text(json.dumps({**settings, **changes}))
-    intervals = {"F1": {"low": 0.4, "high": 0.6}}
-    metrics = {"num_videos": 2, "scores": {"F1": f1, "missing_rate": 0.25}, "intervals": intervals, "errors": {}}
-    (folder / "metrics.json").write_text(json.dumps(metrics))
-    return folder
-
-
-def set_notes(run: Path, **changes: Any) -> RunNotes:
-    return change_notes(run, lambda notes: replace(notes, **changes))
+from tests.support.data.listed_runs import set_notes, write_run
 
 
 @pytest.fixture
@@ -58,7 +43,8 @@ def test_runs_are_listed_by_date_with_the_settings_that_differ(runs: Path) -> No
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("tag:base", ["old"]),
+        ("tag:Baseline", ["old"]),
+        ("tag:base", []),
         ("group:lr", ["old"]),
         ("-group:lr", ["new", "mid"]),
         ("seed:3", ["new"]),

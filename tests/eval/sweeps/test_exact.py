@@ -67,7 +67,9 @@ def test_tables_hold_every_point(grid: Grid, swept: Path) -> None:
     with (swept / "sweep.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [(float(row["speak_threshold"]), float(row["update_threshold"])) for row in rows] == list(grid.pairs())
-    assert set(rows[0]) == {"speak_threshold", "update_threshold", *SWEEP_METRICS}
+    assert set(rows[0]) == {"speak_threshold", "update_threshold", "scoring", *SWEEP_METRICS}
+    assert {row["scoring"] for row in rows} == {read_sweep(swept).scoring}
+    assert rows[0]["scoring"].startswith("contents judged by cosine bands 0.5/0.8, text encoder ")
     assert read_sweep(swept).as_matrix("dst_f1")[1][2] == pytest.approx(float(rows[5]["dst_f1"] or "nan"), nan_ok=True)
 
 

@@ -57,13 +57,16 @@ def wait_for(batches: BatchContext, name: str, *states: str) -> Job:
     return job
 
 
-def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Make every batch last until the event is set, at one frame a second."""
+ONE_FRAME_A_SECOND = Progress(num_videos=3, num_finished=0, num_frames=72, num_done=12, elapsed_s=12, workers=())
+
+
+def endless(monkeypatch: pytest.MonkeyPatch, progress: Progress = ONE_FRAME_A_SECOND) -> threading.Event:
+    """Make every batch last until the event is set, with the same progress."""
     go_on = threading.Event()
 
     def run_batch(split: Split, *_: Any, **__: Any) -> Any:
         while not go_on.is_set():
-            yield Progress(num_videos=3, num_finished=0, num_frames=72, num_done=12, elapsed_s=12, workers=())
+            yield progress
             time.sleep(0.01)
 
     monkeypatch.setattr(job_queue, "run_batch", run_batch)

@@ -14,7 +14,7 @@ from stepscope.app.web.speech import speech_routes
 def launch(page: gr.Blocks, folder: Path, port: int) -> None:
     """Serve a page and the files of a folder until interrupted."""
     page.launch(
-        app_kwargs={"routes": [MODULES.make_route(), *plotly_routes(), *speech_routes()]},
+        app_kwargs={"routes": [MODULES.make_route(), *plotly_routes(), *speech_routes(lambda *_: None)]},
         server_port=port,
         allowed_paths=[str(folder)],
         css=CSS + PLAYER_CSS,

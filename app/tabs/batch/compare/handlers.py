@@ -158,7 +158,7 @@ def draw_comparison_chart(
     if compared is None or name not in COMPARISON_CHARTS or metric not in COMPARED_SCORES:
         raise ValueError("there is no chart; choose two runs, A above, B here")
     scoring = batches.scoring_of(batches.settings_of(compared.a))
-    figure = add_basis(_draw_scores(compared, metric, theme), asdict(scoring))
+    figure = add_basis(_draw_scores(compared, metric, theme), describe_scoring(asdict(scoring)))
     return NamedFigure(figure=figure, run=f"{compared.a}-{compared.b}")
 
 

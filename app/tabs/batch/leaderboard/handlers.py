@@ -63,7 +63,7 @@ class OpenedRun(NamedTuple):
 
 def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> BoardChoices:
     """Return the runs of the split of the shown run, else of the newest run; new splits begin with the newest runs."""
-    name = name or next(iter(batches.run_names()), None)
+    name = name or next(iter(batches.listed_runs()), None)
     names = _runs_of_split(batches, name)
     split = str(_split_of(batches, name)) if names else ""
     kept = [one for one in chosen or () if one in names] if split == offered else []
@@ -96,7 +96,7 @@ def _split_of(batches: BatchContext, name: str | None) -> Path | None:
 
 def _runs_of_split(batches: BatchContext, name: str | None) -> list[str]:
     path = _split_of(batches, name)
-    return [one for one in batches.run_names() if path is not None and _split_of(batches, one) == path]
+    return [one for one in batches.listed_runs(name) if path is not None and _split_of(batches, one) == path]
 
 
 def show_board(

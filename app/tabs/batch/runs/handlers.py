@@ -73,7 +73,7 @@ def score(batches: BatchContext, name: str | None, order: str | VideoFilter) -> 
 
 def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
     """Show the current state of a run."""
-    names = batches.run_names()
+    names = batches.listed_runs(name)
     runs = gr.Dropdown(choices=names, value=name if name in names else None)
     if name not in names:
         return _view(Results(), order, {})._replace(
@@ -126,7 +126,7 @@ def tick(
         is_same = is_few and now._replace(num_rows=shown.num_rows) == shown
     if is_rendered and is_same:
         return UNCHANGED if job is None or job.is_over else UNCHANGED._replace(**_live_outputs(batches, job))
-    view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.run_names()))
+    view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.listed_runs(name)))
     if job is not None and job.state == "refused" and shown.name == name and shown.state in ("waiting", "running"):
         status = status_line(as_sentence(job.problem), is_problem=True)  # only in windows that saw it queued
         return view._replace(status=status)

@@ -12,7 +12,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.reports.results import Results
 from stepscope.eval.runs.folder import UNSCORED
 from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
-from stepscope.eval.runs.progress import Progress, WorkerStatus
+from stepscope.eval.runs.progress import Progress, WorkerStatus, WorkerUsage
 
 
 def draw_job(name: str, job: Job | None) -> str:
@@ -57,7 +57,9 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
         case "running" if job.progress is None or not job.progress.elapsed_s:
             return f"{name}: loading the checkpoint.", False
         case "running":
-            return f"{name}: {_rate_words(job.progress)}{failures}.", bool(num_failed)
+            num_behind = len(batches.jobs.active_jobs()) - 1
+            behind = f", {format_count(num_behind, 'run waits', 'runs wait')} behind it" if num_behind else ""
+            return f"{name}: {_rate_words(job.progress)}{behind}{failures}.", bool(num_failed)
         case "scoring":
             videos = format_count(len(job.rows) or len(job.split.entries), "video")
             return f"{name}: scoring {videos}{failures}.", bool(num_failed)
@@ -97,7 +99,9 @@ def _rate_words(progress: Progress | None) -> str:
     assert progress is not None
     rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
     videos = format_count(progress.num_videos, "video")
-    return f"{progress.num_finished} of {videos}, {format_rate(progress.frames_per_s)}{rest}"
+    waiting = f", {progress.num_waiting} in the queue" if progress.workers and progress.num_waiting else ""
+    tokens = f", {progress.tokens_per_s:,.0f} tokens/s" if progress.tokens_per_s else ""
+    return f"{progress.num_finished} of {videos}{waiting}, {format_rate(progress.frames_per_s)}{tokens}{rest}"
 
 
 def draw_progress(progress: Progress) -> str:
@@ -119,4 +123,17 @@ def _worker_line(worker: WorkerStatus, progress: Progress) -> Mapping[str, str]:
         position = f"{len(names)} videos at once, frame {num_done} of {num_frames}"
     if rate and names:
         position += f", {format_clock((num_frames - num_done) / rate)} left"
-    return {"name": worker.name, "position": position, "rate": format_rate(rate)}
+    cost = _usage_words(worker.usage) if worker.usage else ""
+    return {"name": worker.name, "position": position, "rate": format_rate(rate), "cost": cost}
+
+
+def _usage_words(usage: WorkerUsage) -> str:
+    of = "" if usage.device_mb is None else f" of {_size_words(usage.device_mb)} on the GPU"
+    return (
+        f"{usage.tokens_per_s:,.0f} tokens/s · KV cache {usage.cache_tokens:,} tokens, {_size_words(usage.cache_mb)} · "
+        f"memory {_size_words(usage.memory_mb)}{of}"
+    )
+
+
+def _size_words(size_mb: float) -> str:
+    return f"{size_mb / 1024:,.1f} GiB" if size_mb >= 1024 else f"{size_mb:,.1f} MiB"

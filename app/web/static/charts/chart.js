@@ -1,8 +1,11 @@
 // A chart of the batch tab: Plotly draws the figure of the page's theme, which Python has built.
 
+import { createNode } from "../dom/dom.js";
 import { loadPlotly } from "../dom/plotly.js";
 
 const THEMES = ["light", "dark"];
+const CHAR_PX = 6.2;
+const LINE_PX = 14;
 const PAPER = { light: "#ffffff", dark: "#18181b" };
 
 function readTheme() {
@@ -27,9 +30,23 @@ function withRanges(figure, box) {
   return layout;
 }
 
+// Adds the basis of the scores below the note, in lines that fit.
+function withBasis({ title, margin, height, width, ...layout }) {
+  const lines = layout.meta.basis?.match(new RegExp(`.{1,${Math.floor(width / CHAR_PX)}}(?: |$)`, "g")) ?? [],
+    text = [title.subtitle.text, ...lines.map((line) => line.replaceAll("<", "&lt;"))].filter(Boolean).join("<br>"),
+    more = LINE_PX * lines.length;
+  return {
+    ...layout,
+    width,
+    height: height + more,
+    margin: { ...margin, t: margin.t + more },
+    title: { ...title, subtitle: { ...title.subtitle, text } },
+  };
+}
+
 // A file is for a page of paper or a document: always the light theme, with a background.
 function download(Plotly, box, figures, format) {
-  const layout = { ...withRanges(figures.light, box), paper_bgcolor: PAPER.light };
+  const layout = { ...withBasis(withRanges(figures.light, box)), paper_bgcolor: PAPER.light };
   const filename = box.layout.title.text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   return Plotly.downloadImage(
     { data: figures.light.data, layout },
@@ -64,6 +81,8 @@ function label(box, figure) {
 class ChartView {
   constructor({ element, trigger, props, settings }) {
     Object.assign(this, { props, settings, trigger, box: element.querySelector(".ss-chart"), drawn: null });
+    this.basis = createNode("p", "chart-basis dim");
+    this.box.after(this.basis);
     this.sizes = new ResizeObserver(() => this.draw());
     this.themes = new MutationObserver(() => this.draw());
     this.sizes.observe(this.box);
@@ -87,10 +106,12 @@ class ChartView {
     await this.Plotly.react(box, figure.data, layout, this.config);
     if (!this.isBound) this.bind();
     label(box, figure);
+    this.basis.textContent = figure.layout.meta.basis ?? "";
   }
 
   clear() {
     this.isBound = false;
+    this.basis.textContent = "";
     this.Plotly?.purge(this.box);
   }
 

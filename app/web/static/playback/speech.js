@@ -1,4 +1,5 @@
-// Speaks the model's responses when the playhead reaches them, with sound from the page's server.
+// Speaks the model's responses when the playhead reaches them, with sound from the page's server: the recorded answers
+// of a run that has them (`sounds`: pairs of time and number), else a synthetic voice.
 
 import { setStatus } from "../dom/status.js";
 
@@ -20,7 +21,7 @@ export function toggleSpeech(player) {
   setStatus(
     player,
     player.speech.isOn
-      ? "The model's responses are spoken during playback. The key ; ends it."
+      ? `The model's ${player.data?.sounds ? "recorded answers are heard" : "responses are spoken"} during playback. The key ; ends it.`
       : "The model's responses are not spoken.",
   );
 }
@@ -35,15 +36,37 @@ export function followSpeech(player) {
   const isSeek = before !== null && (time < before || time - before > MAX_STEP_S * player.video.rate);
   if (isSeek) stop(player);
   const from = before === null || isSeek ? time - LEAD_S : before;
-  const response = player.data.responses.findLast((turn) => turn.time > from && turn.time <= time);
+  const isNew = (at) => at > from && at <= time,
+    { sounds } = player.data;
+  if (sounds)
+    return hear(
+      player,
+      sounds.filter(([at]) => isNew(at)).map(([, number]) => number),
+    );
+  const response = player.data.responses.findLast((turn) => isNew(turn.time));
   if (response) speak(player, response.text);
+}
+
+// Plays recorded answers one after another: a system may send several in a second.
+function hear(player, numbers) {
+  player.speech.waiting.push(...numbers);
+  if (player.speech.sound || !player.speech.waiting.length) return;
+  const { run_name: run, video_id: video } = player.data;
+  const query = new URLSearchParams({ run, video, number: player.speech.waiting.shift() });
+  play(player, `${player.settings.answer_url}?${query}`);
+  player.speech.sound.addEventListener("ended", () => {
+    player.speech.sound = null;
+    hear(player, []);
+  });
 }
 
 function speak(player, text) {
   stop(player);
-  const now = (player.speech.sound = new Audio(
-    `${player.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`,
-  ));
+  play(player, `${player.settings.speech_url}?text=${encodeURIComponent(text.slice(0, MAX_CHARS).toWellFormed())}`);
+}
+
+function play(player, address) {
+  const now = (player.speech.sound = new Audio(address));
   now.playbackRate = player.video.rate;
   now.play().catch((error) => {
     if (now === player.speech.sound && error.name !== "AbortError")
@@ -54,4 +77,5 @@ function speak(player, text) {
 function stop(player) {
   player.speech.sound?.pause();
   player.speech.sound = null;
+  player.speech.waiting = [];
 }

@@ -53,7 +53,7 @@ export class Player {
     this.isInUse = false; // whether there was a key or a click
     this.tour = null; // the parts of its popover, its stops, their number and the focus before; null while it is closed
     // whether responses are spoken, the time up to which they were, and the audio element
-    this.speech = { isOn: false, passed: null, sound: null };
+    this.speech = { isOn: false, passed: null, sound: null, waiting: [] };
     this.address = new Address();
     this.outbox = new Outbox();
     this.review = newReview();

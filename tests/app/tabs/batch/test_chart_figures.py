@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -94,6 +95,7 @@ def test_a_chart_that_cannot_be_written_is_a_problem_in_the_status_line(
 def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     points = tuple({"num_failures": value, "F1": value / 10} for value in (4.0, 3.0, 2.0, 1.0))
     scores = GridScores(split="val.json", is_exact=True, grid=GRID, points=points, num_videos=1, errors={})
+    scores = replace(scores, scoring="contents judged by letters")
     split = Split(path=Path("val.json"), entries=())
     found = FoundSweep(data=SweepData(scores=scores), settings={}, run="first", split=split, exact_sizes=())
     monkeypatch.setattr(sweeping, "find_sweep", lambda batches, name, size, signals: found)
@@ -101,11 +103,13 @@ def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monke
     view, content = read(write_chart(draw, "first", "recommended", 5, None, "heat_map", "180mm", "dark", "csv"))
     assert Path(view.download).name == "first-heat_map.csv"
     assert content.splitlines()[:2] == [
-        "trace,x,y,z,text",
-        'Failures,0.25,0.1,4.0,"speak 0.25, update 0.1; Failures 4"',
+        "trace,x,y,z,text,scoring",
+        'Failures,0.25,0.1,4.0,"speak 0.25, update 0.1; Failures 4",contents judged by letters',
     ]
     _, content = read(write_chart(draw, "first", "F1", 5, None, "curves", "85mm", "light", "json"))
-    assert "speak, at update 0.1" in [trace["name"] for trace in json.loads(content)["data"]]
+    figure = json.loads(content)
+    assert "speak, at update 0.1" in [trace["name"] for trace in figure["data"]]
+    assert "contents judged by letters" in figure["layout"]["title"]["subtitle"]["text"]
     view, _ = read(write_chart(draw, "first", "dst_f1", 5, None, "curves", "85mm", "light", "json"))
     assert view.status.value.startswith("⚠ a preview has no score dst_f1")
 

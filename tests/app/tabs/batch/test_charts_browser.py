@@ -134,6 +134,7 @@ def test_charts_meet_wcag_aa_and_no_text_is_tiny(browser: Browser, address: str,
             .map((text) => parseFloat(getComputedStyle(text).fontSize))"""
     )
     assert min(sizes) >= 11
+    assert page.locator("#roc .chart-basis").inner_text().startswith("contents judged by cosine bands 0.5/0.8, text")
     label = page.locator("#roc .main-svg").first.get_attribute("aria-label") or ""
     assert "speak: AUROC 0.750" in label
     assert hosts == {address.split("/")[2]}
@@ -152,6 +153,8 @@ def test_a_chart_is_saved_as_svg_and_png_for_a_light_page(page: Page, tmp_path: 
         assert download.value.suggested_filename == f"roc-curve.{kind.lower()}"
         download.value.save_as(tmp_path / kind)
     drawn = ET.parse(tmp_path / "SVG").getroot()
-    assert "speak, AUROC 0.750" in "".join(drawn.itertext())
+    words = "".join(drawn.itertext())
+    assert "speak, AUROC 0.750" in words
+    assert "contents judged by cosine bands" in words
     assert "fill: rgb(255, 255, 255)" in (drawn[0].get("style") or ""), "the background"
     assert (tmp_path / "PNG").read_bytes().startswith(b"\x89PNG")

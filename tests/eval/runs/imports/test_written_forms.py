@@ -11,11 +11,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from stepscope.app.web.speech import to_wav
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into, read_result
+from stepscope.eval.runs.imports.recorded_sound import MAX_BYTES, find_answer, list_answers
 from tests.support.data.strategies import BOAT
 from tests.support.paths import ROOT
 
@@ -160,6 +162,42 @@ def test_the_paths_of_the_sound_of_a_session_are_kept_in_the_run(tmp_path: Path)
             {"time_s": 1.0, "from": "assistant", "path": "blob/3.wav"},
         ]
     }
+
+
+WAV = to_wav(bytes(200))
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "is_kept"),
+    [
+        ("blob/3.wav", WAV, True),
+        ("blob/3.wav", b"RIFF....AVI " + bytes(99), False),
+        ("blob/3.wav", WAV + bytes(MAX_BYTES), False),
+        ("../secret.wav", WAV, False),
+        ("/etc/passwd", None, False),
+        ("blob", None, False),
+        ("blob/\0.wav", None, False),
+    ],
+)
+def test_the_sound_of_an_answer_is_copied_from_the_folder_of_the_session(
+    tmp_path: Path, path: str, content: bytes | None, is_kept: bool
+) -> None:
+    (tmp_path / "kettle" / "blob").mkdir(parents=True)
+    if content is not None:
+        (tmp_path / "kettle" / path).write_bytes(content)
+    spoken = {"kind": "audio", "audio": f"@{path}", "metrics": {"n_tokens": 4}}
+    stream = tmp_path / "kettle" / "stream.jsonl"
+    stream.write_text(to_lines(stream_of([[{"kind": "listen"}], [{"kind": "text", "text": "Now."}, spoken]])))
+    import_into(tmp_path / "run", [stream], read_split(ROOT / "tests" / "data" / "imports" / "gold.json"), {})
+    run = RunFolder(tmp_path / "run")
+    assert list_answers(run.settings() or {}, "kettle") == ([(1.0, 2)] if is_kept else [])
+    found = find_answer(run, "kettle", 2)
+    assert (found and found.read_bytes()) == (WAV if is_kept else None)
+    assert find_answer(run, "kettle", 1) is None, "the sound of the user"
+    if found is not None:
+        found.unlink()
+        found.symlink_to(tmp_path / "kettle" / path)
+        assert find_answer(run, "kettle", 2) is None, "a link that leads out of the run"
 
 
 def test_an_answer_of_the_server_of_joyai_is_refused_for_its_lack_of_times(tmp_path: Path) -> None:

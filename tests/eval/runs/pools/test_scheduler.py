@@ -11,12 +11,13 @@ from stepscope.engine.errors import EngineError
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.folder import VideoRecord
 from stepscope.eval.runs.pools.scheduler import WorkerEvent, WorkerExited, run_scheduler
-from stepscope.eval.runs.progress import WorkerStatus
+from stepscope.eval.runs.progress import WorkerStatus, WorkerUsage
 from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerError, WorkerReady, WorkerSpec
 
 SAMPLE = Sample(
     video_id="v", video_path=None, fps=2.0, num_frames=10, goal="build", steps=(), turns=(), initial_state={}
 )
+USAGE = WorkerUsage(tokens_per_s=90.0, cache_tokens=400, cache_mb=3.0, memory_mb=800.0)
 SAMPLES = [replace(SAMPLE, video_id=f"v{length}", num_frames=length) for length in (10, 30, 20)]
 
 
@@ -69,7 +70,7 @@ class FakeBackend:
             return
         if (name, WorkerExited(reason="killed")) in self.events:
             return  # the worker is dead already
-        self.events.append((name, FramesDone(video_id=sample.video_id, num_done=4)))
+        self.events.append((name, FramesDone(video_id=sample.video_id, num_done=4, usage=USAGE)))
         record = VideoRecord(video_id=sample.video_id, source="s", num_frames=sample.num_frames)
         self.events.append((name, VideoResult(record=record)))
 
@@ -95,6 +96,12 @@ def test_the_longest_video_is_dispatched_first() -> None:
     assert backend.is_shut_down
     assert {status.name for status in statuses} == {"w1", "w1 (node)"}
     assert max(status.total_done for status in statuses) == 30 + 20 + 4  # 4 frames of v10, then its result
+
+
+def test_a_status_has_the_last_usage_while_its_worker_runs_a_video() -> None:
+    _, statuses = run(FakeBackend(num_slots=1))
+    assert [status.usage for status in statuses if status.usage] == [USAGE] * (len(statuses) - 2)
+    assert all(status.videos for status in statuses if status.usage)
 
 
 def test_no_more_workers_are_started_than_videos_are_left() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from stepscope.engine.errors import VideoError
+from stepscope.engine.inference.batch_size import token_bytes
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -66,6 +67,29 @@ def test_videos_in_one_pass_have_the_results_of_runs_of_their_own(
     assert len(results) == 6
     for sample in samples:
         assert_as_alone(checkpoint, config, sample, results[sample.video_id])
+
+
+@pytest.mark.parametrize(("interval_s", "is_measured"), [(0.0, True), (1e9, False)])
+def test_a_worker_measures_tokens_cache_and_memory_at_intervals(
+    checkpoint: Checkpoint,
+    tiny_folder: Path,
+    samples: list[Sample],
+    monkeypatch: pytest.MonkeyPatch,
+    interval_s: float,
+    is_measured: bool,
+) -> None:
+    monkeypatch.setattr(video_runs, "USAGE_INTERVAL_S", interval_s)
+    config = make_worker_config(tiny_folder)
+    events = list(run_samples(checkpoint, config, samples[:1], device="cpu", batch_size=1))
+    usages = [event.usage for event in events if isinstance(event, FramesDone)]
+    assert all((usage is not None) == is_measured for usage in usages)
+    if first := usages[0]:
+        (result,) = (event for event in events if isinstance(event, VideoResult))
+        assert first.cache_tokens >= result.outputs[0].cache_tokens > 0
+        assert first.tokens_per_s > 0
+        assert first.cache_mb == first.cache_tokens * token_bytes(checkpoint.model) / 2**20
+        assert 10 < first.memory_mb < 100_000
+        assert first.device_mb is None, "no GPU"
 
 
 @pytest.mark.parametrize("num_frames", [3, 1000])

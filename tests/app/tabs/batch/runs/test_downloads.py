@@ -38,6 +38,12 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     rows, kept = (read_rows(path) for path in (tmp_path / "a-videos.csv", run / "videos.csv"))
     assert [{name: row[name] for name in kept[0]} for row in rows] == kept
     assert {(row["run"], row["model_digest"], row["speak_threshold"]) for row in rows} == {("a", digest, "0.0")}
+    assert all(
+        row["scoring"].startswith("contents judged by cosine bands 0.5/0.8, text encoder letters") for row in kept
+    )
+    assert all(
+        row["scoring"].startswith("contents judged by cosine bands 0.5/0.8, text encoder letters") for row in kept
+    )
     columns = {row["column"] for row in read_rows(tmp_path / "a-columns.csv")}
     assert set(rows[0]) <= columns | {"video_id", "error", "warning"}
     traces = read_rows(tmp_path / "a-traces.csv")

@@ -23,6 +23,7 @@ from stepscope.app.web.views import status_line
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.reports.results import read_results
 from stepscope.eval.runs.output_folder import lock_folder
+from stepscope.eval.runs.progress import Progress, VideoStatus, WorkerStatus, WorkerUsage
 from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
 
 
@@ -46,6 +47,30 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batche
     assert all(value == gr.skip() for value in same)
 
 
+@pytest.mark.parametrize(
+    ("device_mb", "memory"), [(None, "memory 800.0 MiB"), (80 * 1024.0, "memory 800.0 MiB of 80.0 GiB on the GPU")]
+)
+def test_a_running_run_shows_its_queue_and_the_cost_of_each_worker(
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch, device_mb: float | None, memory: str
+) -> None:
+    usage = WorkerUsage(tokens_per_s=1234.4, cache_tokens=4000, cache_mb=30.0, memory_mb=800.0, device_mb=device_mb)
+    video = VideoStatus(video_id="v1", num_frames=20, num_done=4)
+    worker = WorkerStatus(name="node <1>", videos=(video,), total_done=4, usage=usage)
+    idle = WorkerStatus(name="cpu 2")
+    progress = Progress(num_videos=9, num_finished=1, num_frames=40, num_done=4, elapsed_s=2.0, workers=(worker, idle))
+    go_on = endless(monkeypatch, progress)
+    start(batches)
+    job = wait_for(batches, "a", "running")
+    while job.progress is None:
+        time.sleep(0.01)
+    view = handlers.show(batches, "a", "as in the split")
+    go_on.set()
+    assert view.status.value == "a: 1 of 9 videos, 7 in the queue, 2.0 frames/s, 1,234 tokens/s, 0:18 left."
+    assert f"1,234 tokens/s · KV cache 4,000 tokens, 30.0 MiB · {memory}</span>" in view.progress
+    assert "node &lt;1&gt;" in view.progress
+    assert view.progress.count("KV cache") == 1, "an idle worker costs nothing"
+
+
 def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_room(
     batches: BatchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +84,8 @@ def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_ro
     view = start(batches, name="c")
     assert view.status.value == "c is queued: 2 ahead, about 1:54 until it starts."  # and 54 of b
     assert batches.run_names() == ["c", "b", "a"]
+    status = handlers.show(batches, "a", "as in the split").status.value
+    assert status == "a: 0 of 3 videos, 1.0 frames/s, 1:00 left, 2 runs wait behind it."
     swept = sweeping.show_sweep(batches, "a", RECOMMENDED, 5).said
     assert swept == "a is still running; its points are shown when it has finished."
     handlers.cancel(batches, "b", "as in the split")

@@ -14,7 +14,7 @@ from stepscope.app.tabs.batch.training.table import HEADERS, clip_table
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.training.curves import LossCurve, TrainingProgress, write_curves
 from stepscope.eval.training.clip_table import ClipRow
-from stepscope.eval.training.results import TrainingResults, read_results, write_clips
+from stepscope.eval.training.results import VALIDATION_BASIS, TrainingResults, read_results, write_clips
 
 HOSTILE = '<img src=x onerror="hacked=1">'
 CLIPS = (
@@ -113,3 +113,4 @@ def test_the_best_step_is_marked(runs: Path) -> None:
     figure = TRAINING_CHARTS["validation"].draw(read_results(runs), "dark")
     assert figure.layout.title.subtitle.text == "Best: step 100, 0.500; before training 0.250"
     assert list(figure.data[-1].x) == [100]
+    assert figure.layout.meta["basis"] == VALIDATION_BASIS

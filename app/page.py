@@ -13,6 +13,7 @@ from gradio.utils import get_upload_folder
 
 from stepscope.app.context import AppContext
 from stepscope.app.controls.downloads import SAVE_JS, make_download
+from stepscope.app.controls.folds import make_fold
 from stepscope.app.controls.gradio_private import drop_hidden_progress, has_events, list_waiting, read_state
 from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
 from stepscope.app.controls.widgets import (
@@ -42,7 +43,12 @@ from stepscope.app.tabs.player.inspection import inspect_run
 from stepscope.app.tabs.player.proposals import ProposedSteps, propose_steps
 from stepscope.app.tabs.player.questions import wire_question
 from stepscope.app.tabs.player.reruns import RequestView
-from stepscope.app.tabs.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload_panel
+from stepscope.app.tabs.player.uploads.panel import (
+    UploadPanel,
+    make_chooser,
+    make_upload_panel,
+    wire_upload_panel,
+)
 from stepscope.app.tabs.reviews.api import answer
 from stepscope.app.tabs.reviews.tab import make_review_tab
 from stepscope.app.web.component import make_player
@@ -106,7 +112,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         states = {name: gr.State(None) for name in ("clip", "live")}
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Tabs(elem_id="rooms") as tabs:
-            with gr.Tab("Player", id="player") as player_tab, gr.Row():
+            with gr.Tab("Player", id="player") as player_tab:
                 tab = _make_player_tab(context, reviews, tabs, **states)
             live_tab = gr.Tab("Live", id="live") if context.remote is None else None
             if context.remote is None:
@@ -142,36 +148,41 @@ def _make_player_tab(
     clip: gr.State,
     live: gr.State,
 ) -> PlayerTab:
-    with gr.Column(scale=3, min_width=200, elem_classes="setup"):
-        uploads = make_upload_panel(context)
-        with gr.Row():
-            run = gr.Button("Run", variant="primary", min_width=80, elem_id="run")
-            stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop")
-        goal = gr.Textbox(label="Goal", placeholder="for example: build the toy truck", elem_id="goal")
-        steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
-        can_propose = context.remote is None and isinstance(context.checkpoint.prompt, HubPrompt)
-        propose = gr.Button("Propose steps", size="sm", visible=can_propose, elem_id="propose")
-        user_turns = gr.Textbox(
-            label="User turns, one per line (optional)",
-            placeholder="for example:\n12.5: What is next?  or  1:30 What is next?",
-            lines=2,
-            elem_id="user_turns",
-        )
-        sliders = make_threshold_sliders(context.config, SLIDERS, is_previewed=True)
-        is_untrained = context.is_untrained and context.remote is None
-        with gr.Row(visible=is_untrained):
-            calibrate = gr.Button("Calibrate on labelled videos", size="sm", scale=3, elem_id="calibrate")
-            cancel = gr.Button(
-                "Cancel", variant="stop", size="sm", min_width=80, interactive=False, elem_id="cancel_calibration"
+    with gr.Row(elem_id="top"):
+        make_fold("form", "☰ Video, task, settings")
+        chosen = make_chooser(context)
+        run = gr.Button("Run", variant="primary", scale=0, min_width=80, elem_id="run")
+        stop = gr.Button("Stop", variant="stop", scale=0, min_width=80, interactive=False, elem_id="stop")
+        status = make_status_line("status")
+        if context.remote is None:
+            make_fold("ask", "Ask")
+    with gr.Row():
+        with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="form"):
+            uploads = make_upload_panel(chosen)
+            goal = gr.Textbox(label="Goal", placeholder="for example: build the toy truck", elem_id="goal")
+            steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
+            can_propose = context.remote is None and isinstance(context.checkpoint.prompt, HubPrompt)
+            propose = gr.Button("Propose steps", size="sm", visible=can_propose, elem_id="propose")
+            user_turns = gr.Textbox(
+                label="User turns, one per line (optional)",
+                placeholder="for example:\n12.5: What is next?  or  1:30 What is next?",
+                lines=2,
+                elem_id="user_turns",
             )
-        calibration = gr.HTML(elem_id="calibration", padding=False)
-        strategy = make_context_choice(context.config, elem_id="context")
-    with gr.Column(scale=11, min_width=640, elem_classes="work"):
-        video, run_view = _make_stage(context, reviews)
-        # on ZeroGPU the model keeps nothing between two calls
-        asking = (
-            make_ask_panel(context, live=live, video=video, user_turns=user_turns) if context.remote is None else None
-        )
+            sliders = make_threshold_sliders(context.config, SLIDERS, is_previewed=True)
+            is_untrained = context.is_untrained and context.remote is None
+            with gr.Row(visible=is_untrained):
+                calibrate = gr.Button("Calibrate on labelled videos", size="sm", scale=3, elem_id="calibrate")
+                cancel = gr.Button(
+                    "Cancel", variant="stop", size="sm", min_width=80, interactive=False, elem_id="cancel_calibration"
+                )
+            calibration = gr.HTML(elem_id="calibration", padding=False)
+            strategy = make_context_choice(context.config, elem_id="context")
+        with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="study"):
+            video, run_view = _make_stage(context, reviews, status)
+            asking = None  # on ZeroGPU, as the model keeps nothing between two calls
+            if context.remote is None:
+                asking = make_ask_panel(context, live=live, video=video, user_turns=user_turns)
     return PlayerTab(
         clip=ClipView(
             clip=clip,
@@ -194,26 +205,26 @@ def _make_player_tab(
     )
 
 
-def _make_stage(context: AppContext, reviews: ReviewContext) -> tuple[Any, RunView]:
+def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) -> tuple[Any, RunView]:
     """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
 
     def review(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
         return answer(reviews, request_data, request=request)
 
-    status = make_status_line("status")
-    progress = gr.HTML(elem_id="progress", padding=False)
-    with gr.Column(elem_id="stage"):
-        video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
-        player = make_player(
-            video_id="video",
-            elem_id="player",
-            streams=context.streams,
-            review=review,
-            hear=context.copies.measure_sound,
-            config=context.config,
-            model_digest=context.checkpoint.digest,
-        )
-    scores = gr.HTML(elem_id="scores", padding=False)
+    with gr.Column(elem_id="shown_run"):
+        progress = gr.HTML(elem_id="progress", padding=False)
+        with gr.Column(elem_id="stage"):
+            video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
+            player = make_player(
+                video_id="video",
+                elem_id="player",
+                streams=context.streams,
+                review=review,
+                hear=context.copies.measure_sound,
+                config=context.config,
+                model_digest=context.checkpoint.digest,
+            )
+        scores = gr.HTML(elem_id="scores", padding=False)
     return video, RunView(status=status, progress=progress, player=player, scores=scores)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.app.test_accessibility_browser import RULES
 from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, inspect, run, serve, wait_for_status
@@ -64,6 +64,37 @@ def end_tour(page: Page) -> None:
 
 def wait_for_line(page: Page, start: str) -> None:
     page.wait_for_function("(start) => document.querySelector('.ss').inspect().said.startsWith(start)", arg=start)
+
+
+def test_a_run_is_studied_beside_questions_without_the_form(visitor: BrowserContext, address: str) -> None:
+    visitor.add_init_script("""if (!sessionStorage.isOpen) {
+        sessionStorage.isOpen = true;
+        delete localStorage['stepscope:form'];
+    }""")
+    page = visit(visitor, address)
+    fold = page.get_by_role("button", name="Video, task, settings")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    expect(page.locator("#goal")).to_be_hidden()
+    expect(page.locator("#run")).to_be_in_viewport()
+    stage, question = page.locator("#shown_run").bounding_box(), page.locator("#question").bounding_box()
+    assert stage is not None
+    assert question is not None
+    assert question["x"] > stage["x"] + stage["width"]
+    assert question["y"] + question["height"] < 900
+    fold.click()
+    page.reload()
+    page.wait_for_function(OPENED)
+    expect(page.locator("#goal")).to_be_visible()
+    page.get_by_role("button", name="Ask", exact=True).first.click()
+    expect(page.locator("#question")).to_be_hidden()
+    page.keyboard.press("/")
+    expect(page.locator("#question textarea")).to_be_focused()
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    below = [page.locator(part).bounding_box() for part in ("#video", ".ss-said", ".ss-next", ".ss-rows", ".ss-lanes")]
+    tops = [box["y"] for box in below if box]
+    assert tops == sorted(tops)
+    assert len(tops) == 5
 
 
 def test_the_first_failure_is_shown_without_a_click_and_named_in_one_line(page: Page) -> None:

@@ -1,1 +1,1 @@
-"""Questions about the displayed run: the panel below the player, and the WebSocket for programs."""
+"""Questions about the displayed run: the panel beside the player, and the WebSocket for programs."""

@@ -1,4 +1,4 @@
-"""The panel *Ask* below the player: layout and wiring."""
+"""The panel *Ask* beside the player: layout and wiring."""
 
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -15,12 +15,11 @@ from stepscope.app.tabs.chat.promotion import ANSWER, CORRECTION, QUESTION, add_
 from stepscope.app.tabs.chat.views import AskView
 
 BUNDLED_NOTE: Final = (
-    "The bundled model was trained on three questions about its own drawings. To other questions it writes words "
-    "without meaning, mostly an answer to one of these."
+    "The bundled model was trained on the three questions below; to others it writes words without meaning."
 )
 IN_RUN_NOTE: Final = (
-    "**Ask** leaves the run as it is. **Ask in the run** adds the question to the run: the assistant answers at this "
-    "frame, or at the next one while it streams, and continues from there."
+    "**Ask** leaves the run as it is. **Ask in the run** adds the question to it, and the assistant continues from "
+    "there."
 )
 FOREIGN_NOTE: Final = (
     "### Ask about this moment\nThis run was made by a different model, which the model of this page cannot continue. "

@@ -202,6 +202,7 @@ function setCaptions(player, which) {
 }
 
 function focusQuestion(player) {
+  document.dispatchEvent(new CustomEvent("stepscope:unfold", { detail: "ask" }));
   const box = document.querySelector("#question textarea, #question input");
   player.video.pause();
   if (box?.offsetParent) {

@@ -135,7 +135,7 @@ function watchPage(player) {
   });
 }
 
-// For the panel below the player: pauses, and returns the frame at the playhead.
+// For the panel of questions: pauses, and returns the frame at the playhead.
 function exposeFrame(player) {
   player.root.stopAtFrame = () => {
     player.video.pause();

@@ -42,6 +42,7 @@ export function showRun(player, next) {
   settleThresholds(player);
   showChanges(player, next);
   markForeignRun(player);
+  announceStudied(player);
   drawAnswer(player);
   if (!player.data) return clearRun(player);
   player.data.stops = collectStops(player, player.data);
@@ -100,6 +101,12 @@ export function showRun(player, next) {
 // the rest.
 function markForeignRun(player) {
   if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun(player));
+}
+
+// Folds the form of a run away while there is a run to study.
+function announceStudied(player) {
+  const form = player.data && !player.data.isReferenceAlone ? "folded" : "open";
+  if (!player.settings.hint) document.dispatchEvent(new CustomEvent("stepscope:studied", { detail: { form } }));
 }
 
 // Goes to the first failure of a run that has ended, unless the user has left the start of the video.

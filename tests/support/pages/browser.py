@@ -56,6 +56,10 @@ def open_browser(flags: Sequence[str] = ()) -> Iterator[Browser]:
         chromium.close()
 
 
+OPEN_FORM = "try { localStorage['stepscope:form'] ??= 'open'; } catch {}"
+"""Script that keeps the form of a run open, as its user may choose: tests fill it in."""
+
+
 def _wait_longer(chromium: Browser) -> None:
     """Give every page of a browser ``PATIENCE_MS`` for each condition: a busy machine is no failure."""
     new_page, new_context = chromium.new_page, chromium.new_context
@@ -63,11 +67,13 @@ def _wait_longer(chromium: Browser) -> None:
     def open_page_patiently(**options: Any) -> Page:
         page = new_page(**options)
         page.set_default_timeout(PATIENCE_MS)
+        page.add_init_script(OPEN_FORM)
         return page
 
     def open_context_patiently(**options: Any) -> BrowserContext:
         context = new_context(**options)
         context.set_default_timeout(PATIENCE_MS)
+        context.add_init_script(OPEN_FORM)
         return context
 
     patient: Any = chromium

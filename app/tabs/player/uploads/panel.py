@@ -44,9 +44,8 @@ class UploadPanel(NamedTuple):
     """State: the latest accepted result file."""
 
 
-def make_upload_panel(context: AppContext) -> UploadPanel:
-    """Lay out the choice of a bundled video, and the boxes of an upload."""
-    chosen = _make_chooser(context)
+def make_upload_panel(chosen: Any) -> UploadPanel:
+    """Lay out the boxes of an upload, beside the choice of a bundled video, ``chosen``."""
     upload = gr.File(label="or upload a video", height=120, elem_id="upload")
     problem = make_status_line("upload_problem")
     example = gr.Button("Try an example upload", size="sm", elem_id="example")
@@ -74,7 +73,8 @@ def make_upload_panel(context: AppContext) -> UploadPanel:
     )
 
 
-def _make_chooser(context: AppContext) -> gr.Dropdown:
+def make_chooser(context: AppContext) -> gr.Dropdown:
+    """Return the choice of a bundled video."""
     counts = context.bundled_run.num_failures if context.bundled_run is not None else {}
     short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
     names = sorted(short, key=lambda name: -counts.get(name, -1))  # stable: without counts, as in the manifest
@@ -83,7 +83,16 @@ def _make_chooser(context: AppContext) -> gr.Dropdown:
     ]
     first = context.opening_clip
     label = "Bundled video · failures in its saved run" if counts else "Bundled video"
-    return gr.Dropdown(choices, value=first.name if first else None, label=label, interactive=True, elem_id="chosen")
+    return gr.Dropdown(
+        choices,
+        value=first.name if first else None,
+        label=label,
+        container=False,
+        interactive=True,
+        scale=0,
+        min_width=220,
+        elem_id="chosen",
+    )
 
 
 def _count_failures(count: int) -> str:

@@ -144,7 +144,7 @@ export function addTurn(player) {
   player.find("addedText").focus();
 }
 
-// Passes a question or an answer of the panel below the player to the reference: as a new turn, whose form Enter
+// Passes a question or an answer of the panel beside the player to the reference: as a new turn, whose form Enter
 // submits, or as the text of the assistant turn that is nearest in time.
 function proposeTurn(player, { as, text, time_s }) {
   if (!player.layer) return setStatus(player, missingLayerText(player));

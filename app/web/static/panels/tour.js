@@ -205,7 +205,7 @@ function scrollToStop(player) {
   const moved = player.tour.stops[player.tour.number][2](player);
   if (!bestPlace(player, moved).least) return;
   const part = boxAround(moved),
-    missing = part.bottom + GAP_PX + player.tour.box.offsetHeight + EDGE_PX - innerHeight;
+    missing = Math.ceil(part.bottom + GAP_PX + player.tour.box.offsetHeight + EDGE_PX - innerHeight);
   if (missing > 0) scrollBy({ top: Math.min(missing, part.top - EDGE_PX) });
 }
 

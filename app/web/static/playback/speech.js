@@ -54,10 +54,11 @@ function hear(player, numbers) {
   const { run_name: run, video_id: video } = player.data;
   const query = new URLSearchParams({ run, video, number: player.speech.waiting.shift() });
   play(player, `${player.settings.answer_url}?${query}`);
-  player.speech.sound.addEventListener("ended", () => {
+  const next = () => {
     player.speech.sound = null;
     hear(player, []);
-  });
+  };
+  for (const end of ["ended", "error"]) player.speech.sound.addEventListener(end, next);
 }
 
 function speak(player, text) {

@@ -82,6 +82,8 @@ class RunOptions(ScoreOptions, StreamOptions):
     CPU and 32 on a GPU)."""
     teacher_forced: bool = False
     """Add VideoLLM-online's scores, from a second, teacher-forced pass over each video."""
+    trackio: str | None = None
+    """Also send the scores to this project of trackio, which must be installed, as a run named like --out."""
 
     stop_message: ClassVar[str] = "stopped; finished videos are in {0.out}, --resume runs the rest"
 

@@ -25,7 +25,9 @@ from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.estimate import estimate_run
+from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.tracking import import_trackio, open_tracker
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
 
@@ -40,6 +42,8 @@ def run(options: RunOptions) -> int:
         return _estimate(split, worker_config, options)
     if options.out is None:
         raise ValueError("give --out, the run folder to write, or --estimate SECONDS")
+    if options.trackio is not None:
+        import_trackio()  # its absence is an error at once, not after hours
     scoring, out = make_score_settings(options), options.out
     events = run_batch(
         split, worker_config, out=out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
@@ -51,7 +55,11 @@ def run(options: RunOptions) -> int:
         _show_progress(chain([first], events))
         encoder = loading.result()
         scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
-        return 1 if write_scores(out, scored, encoder).errors else 0
+        write_scores(out, scored, encoder)
+    with open_tracker(options.trackio, out, RunFolder(out).settings() or {}) as tracker:
+        if tracker is not None:
+            tracker.log(scored.report.scores)
+    return 1 if scored.errors else 0
 
 
 def _estimate(split: Split, worker_config: WorkerConfig, options: RunOptions) -> int:

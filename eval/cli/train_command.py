@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
 from tqdm import tqdm
@@ -13,14 +13,14 @@ from stepscope.engine.plurals import format_count
 from stepscope.engine.training.curves import WORK_FOLDER
 from stepscope.engine.training.dry_run import Prediction
 from stepscope.engine.training.processes import Processes, join_processes
-from stepscope.engine.training.session import prepare_folder
+from stepscope.engine.training.session import Validated, prepare_folder
 from stepscope.engine.training.trainer import DivergedError, StepLosses
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.output_folder import lock_folder
+from stepscope.eval.runs.tracking import import_trackio, open_tracker
 from stepscope.eval.training.clip_table import summarize
 from stepscope.eval.training.job import Outcome, TrainingJob
 from stepscope.eval.training.options import TrainOptions
-from stepscope.eval.training.tracking import import_trackio, open_tracker
 
 
 def train(options: TrainOptions) -> int:
@@ -87,17 +87,23 @@ def _run(job: TrainingJob, *, is_shown: bool) -> None:
     with (
         deferred_interrupts() as check_stop,
         tqdm(total=config.num_steps, unit="step", dynamic_ncols=True, disable=not is_shown) as bar,
-        open_tracker(options.trackio if is_shown else None, name=options.out.name, settings=job.settings()) as tracker,
+        open_tracker(options.trackio if is_shown else None, options.out, job.settings()) as tracker,
         closing(job.run(check_stop)) as events,
     ):
         for event in events:
             bar.update(job.num_steps_done - bar.n)
             if tracker is not None:
-                tracker.add(event, step=job.num_steps_done)
+                tracker.log(_name_values(event), step=job.num_steps_done)
             if isinstance(event, StepLosses):
                 bar.set_postfix_str(str(event), refresh=False)
             elif is_shown and not math.isnan(event.score):
                 bar.write(f"step {event.step}: validation {event.score:.3f}{', the best' if event.is_best else ''}")
+
+
+def _name_values(event: StepLosses | Validated) -> Mapping[str, float]:
+    if isinstance(event, StepLosses):
+        return {f"loss/{name}": loss for name, loss in event.parts.items()}
+    return {"validation/score": event.score}
 
 
 def _show_encoding(samples: Sequence[Sample]) -> Iterable[Sample]:

@@ -1,7 +1,10 @@
 """The settings of ``--config`` reach the runs of ``eval`` and ``sweep``."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -49,6 +52,34 @@ def test_a_run_has_the_settings_of_the_file_and_the_thresholds_of_the_command(
     }
     assert written["lookahead"] == 64
     assert {name: written[name] for name in wanted} == wanted
+
+
+def test_scores_are_sent_to_trackio_if_it_is_installed(
+    config: Path,
+    split: Path,
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["eval", str(split), "--checkpoint", str(tiny_folder), "--config", str(config), "--devices", "cpu:1"]
+    words += ["--out", str(tmp_path / "run"), "--trackio", "steps"]
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    assert main(words) == 2
+    assert "error: --trackio needs trackio, which is not installed" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists(), "refused before hours of work"
+    calls = dict[str, Any]()
+    fake = SimpleNamespace(
+        init=lambda **options: calls.update(init=options),
+        log=lambda values, step: calls.update(log=values),
+        finish=lambda: calls.update(finish=True),
+    )
+    monkeypatch.setitem(sys.modules, "trackio", fake)
+    assert main(words) == 0
+    assert (calls["init"]["project"], calls["init"]["name"], calls["finish"]) == ("steps", "run", True)
+    assert calls["init"]["config"]["config"]["seed"] == 7
+    scores = json.loads((tmp_path / "run" / "metrics.json").read_text())["scores"]
+    assert calls["log"] == {name: value for name, value in scores.items() if value is not None}
 
 
 @pytest.mark.usefixtures("config")

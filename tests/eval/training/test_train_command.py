@@ -250,7 +250,7 @@ def test_losses_and_scores_are_sent_to_trackio_if_it_is_installed(
 ) -> None:
     monkeypatch.setitem(sys.modules, "trackio", None)
     assert train(split, tiny_folder, tmp_path / "out", "--trackio", "steps") == 2
-    assert "--trackio needs the package trackio" in capfd.readouterr().err
+    assert "--trackio needs trackio, which is not installed" in capfd.readouterr().err
     begun, sent, ended = dict[str, Any](), list[tuple[int, dict[str, float]]](), list[bool]()
     fake = SimpleNamespace(
         init=lambda **options: begun.update(options),

@@ -37,15 +37,14 @@ def make_run_list_panel() -> RunListPanel:
             elem_id="runs_query",
         )
         only = gr.Dropdown([], label="Only", multiselect=True, interactive=True, scale=3, elem_id="runs_only")
-        metrics = gr.Dropdown(
-            choices,
-            value=list(handlers.FIRST_METRICS),
-            label="Scores, as measured",
-            multiselect=True,
-            scale=4,
-            elem_id="runs_metrics",
-        )
         archived = gr.Checkbox(label="Archived too", scale=0, min_width=160, elem_id="runs_archived")
+    metrics = gr.Dropdown(
+        choices,
+        value=list(handlers.FIRST_METRICS),
+        label="Scores, as measured",
+        multiselect=True,
+        elem_id="runs_metrics",
+    )
     said = make_status_line("runs_said")
     table = gr.Dataframe(
         headers=handlers.HEADERS, interactive=False, wrap=True, max_height=420, elem_id="run_list", label="Runs"

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stepscope.app.formatting import format_clock
-from stepscope.engine.errors import VideoError
+from stepscope.engine.errors import EngineError, VideoError
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.records import Excerpt
-from stepscope.engine.video.reader import find_cut, find_damage, find_still, probe
+from stepscope.engine.video.reader import find_cut, find_damage, find_still, probe, read_frames
 from stepscope.engine.video.track import EPSILON_S
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Sample, Split
@@ -104,6 +107,17 @@ class BundledVideos:
             if clip.name == name:
                 return clip
         raise ValueError(f"there is no bundled video {name!r}; choose one from the list")
+
+
+def read_moment(sample: Sample, time_s: float) -> NDArray[np.uint8] | None:
+    """Return the picture ``[H, W, 3]`` of a sample's video at a time; None if it cannot be read."""
+    if sample.video_path is None:
+        return None
+    excerpt = Excerpt(start_s=(sample.start_s or 0.0) + time_s, num_frames=1)
+    try:
+        return next(iter(read_frames(sample.video_path, fps=sample.fps, excerpt=excerpt))).image
+    except (EngineError, ValueError, OSError, StopIteration):
+        return None
 
 
 def read_bundled_videos(manifest: Path) -> BundledVideos:

@@ -46,18 +46,18 @@ def hide_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, **{name: PurePath(p).name for name, p in paths.items() if PurePath(p).is_absolute()}}
 
 
-def pack_video(run: Run, encode: Encode) -> VideoContent:
-    """Return the content of a finished run of one video."""
+def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoContent:
+    """Return the content of a finished run of one video; ``moment`` is the number of the story's moment in links."""
     analysis = analyze_run(run, encode)
     judged = analysis.judged if analysis is not None else None
     sample, video_id = run.clip.sample, run.clip.video_id
     names = name_turns(sample.turns) if sample is not None else ()
     events = name_events(video_id, outputs=run.outputs, references=names, judged=judged)
-    moment = find_worst_moment(run, judged, events)
+    worst = find_worst_moment(run, judged, events)
     scores = score_counts(analysis.counts) if analysis is not None else {}
     of_page = {
         "place": {"video": video_id},  # the parameters of the published page's own address
-        "link": {"video": video_id},
+        "link": {"video": video_id} if moment is None else {"video": video_id, "moment": str(moment)},
         "tiles": [asdict(tile) for tile in make_tiles(scores)] if scores else [],
     }
     kinds = [failure.kind for failure in judged.failures] if judged is not None else []
@@ -66,8 +66,8 @@ def pack_video(run: Run, encode: Encode) -> VideoContent:
         "duration_s": run.clip.duration_s,
         "failures": [kinds.count(kind) for kind in FAILURE_KINDS] if judged is not None else None,
         "scores": [round_score(scores[name]) if scores else None for name in SCORE_COLUMNS],
-        "t": moment.time_s,
-        "event": moment.event,
+        "t": worst.time_s,
+        "event": worst.event,
     }
     return VideoContent(
         row=row,
@@ -110,6 +110,7 @@ def pack_index(
     title: str,
     provenance: Provenance,
     results: Results,
+    story: Packed | None = None,
 ) -> Packed:
     """Return the content of the table page.
 
@@ -120,6 +121,7 @@ def pack_index(
         provenance: Provenance of the run.
         results: Tables of the run; empty for a run that was not scored. Then the scores are those of the rows, without
             text scores.
+        story: The moments that the page begins with.
     """
     metrics = results.metrics
     known = metrics or {"scores": replace_nan(score_counts(Pool(counts, VideoCounts).total()))}
@@ -145,6 +147,7 @@ def pack_index(
             for group in score_groups(known)
         ],
         "videos": [{**row, "label": labels[str(row["id"])]} for row in rows],
+        "story": story,
     }
     clean: Packed = replace_surrogates_in(content)
     return clean

@@ -26,6 +26,9 @@ class PublishOptions(Options):
     data: Path | None = None
     """File of the references (default: the split of the run)."""
     title: str = ""
-    """Title of the page (default: the name of the run)."""
+    """Title of the page (default: that of the story, else the name of the run)."""
+    story: Path | None = None
+    """Story file of the page: its moments come first, and only its videos and those of --video are published. Its
+    other runs lie beside this one."""
 
     stop_message: ClassVar[str] = "stopped; {0.out} is as it was"

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import as_sentence
 from stepscope.app.publish.options import VideoFiles
+from stepscope.engine.errors import VideoError
 from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Sample
@@ -29,18 +31,42 @@ def check_videos(samples: Sequence[Sample], files: VideoFiles) -> None:
         )
 
 
-def place_video(clip: Clip, stem: Path, *, files: VideoFiles, copies: DisplayCopies) -> Path | None:
-    """Write the video of a clip, which browsers play, as ``stem`` with its ending; return its path, or None for none.
+class PlacedVideos:
+    """The videos of a player; one that several runs show is written once.
 
-    A link is made only to a whole file that browsers play; the rest is converted.
+    Args:
+        folder: The folder of the videos.
+        files: Whether they are copies, links or nothing.
     """
-    if files == "none":
-        return None
-    if files == "link" and clip.start_s is None and not clip.copy_reason:
-        path = stem.with_name(f"{stem.name}{'.webm' if clip.path.suffix.lower() == '.webm' else '.mp4'}")
-        path.symlink_to(clip.path.resolve())
+
+    def __init__(self, folder: Path, files: VideoFiles) -> None:
+        self._folder, self._files = folder, files
+        self._copies = DisplayCopies(folder)
+        self._placed = dict[tuple[Path, float | None, float], Path]()
+
+    def place(self, clip: Clip, stem: str) -> tuple[Path | None, str]:
+        """Return the published video of a clip, new or not, or the reason why it cannot be read."""
+        key = (clip.path, clip.start_s, clip.duration_s)
+        if self._files == "none" or key in self._placed:
+            return self._placed.get(key), ""
+        try:
+            self._placed[key] = self._write(clip, self._folder / stem)
+        except VideoError as error:
+            if isinstance(error.__cause__, OSError):
+                raise  # the disk, not the video
+            return None, as_sentence(error)
+        return self._placed[key], ""
+
+    def _write(self, clip: Clip, stem: Path) -> Path:
+        """Write a video, which browsers play, as ``stem`` with its ending.
+
+        A link is made only to a whole file that browsers play; the rest is converted.
+        """
+        if self._files == "link" and clip.start_s is None and not clip.copy_reason:
+            path = stem.with_name(f"{stem.name}{'.webm' if clip.path.suffix.lower() == '.webm' else '.mp4'}")
+            path.symlink_to(clip.path.resolve())
+            return path
+        copy = self._copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+        path = stem.with_name(stem.name + copy.suffix)
+        os.replace(copy, path)
         return path
-    copy = copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
-    path = stem.with_name(stem.name + copy.suffix)
-    os.replace(copy, path)
-    return path

@@ -1,32 +1,28 @@
 """Writes a run folder as a static player."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from tqdm import tqdm
-
-from stepscope.app.core.display_copies import DisplayCopies
-from stepscope.app.core.run import Run
 from stepscope.app.core.run_files import RUN_FILES, write_content
 from stepscope.app.core.saved import read_saved_run
-from stepscope.app.core.videos import Clip, sample_clip
-from stepscope.app.formatting import as_sentence
+from stepscope.app.core.videos import sample_clip
 from stepscope.app.publish.content import VideoContent, hide_folders, pack_charts, pack_failed, pack_index, pack_video
 from stepscope.app.publish.folder import file_stem, replace_folder
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.page import write_page
-from stepscope.app.publish.videos import check_videos, place_video
-from stepscope.engine.errors import VideoError
+from stepscope.app.publish.story import Story, StoryMoment, write_story
+from stepscope.app.publish.videos import PlacedVideos, check_videos
+from stepscope.app.web.payload import Packed
 from stepscope.engine.io.files import atomic_write, replace_surrogates, to_json
-from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import Provenance
-from stepscope.eval.runs.traces import read_provenance
 
 MAX_TITLE_LENGTH: Final = 120
 
@@ -35,6 +31,8 @@ MAX_TITLE_LENGTH: Final = 120
 class Source:
     """A run to publish."""
 
+    name: str
+    """Its name in a story."""
     run: RunFolder
     settings: Mapping[str, Any]
     """Contents of ``run.json``."""
@@ -46,95 +44,157 @@ class Source:
     encoder: Mapping[str, str]
     """Its name, version and digest, with the keys of ``metrics.json``."""
 
+    def choose(self, video_ids: Collection[str]) -> Self:
+        """Return the run with the videos of the ids. Raises ``ValueError`` for an id that it lacks."""
+        if absent := set(video_ids) - {entry.video_id for entry in self.entries}:
+            raise ValueError(f"the run {self.name} has no video {', '.join(sorted(absent))}")
+        return replace(self, entries=[entry for entry in self.entries if entry.video_id in video_ids])
 
-def choose_entries(split: Split, video_ids: Sequence[str]) -> Sequence[Sample | InvalidSample]:
-    """Return the entries with the ids, all without ids. Raises ``ValueError`` for an id that the split lacks."""
-    if absent := set(video_ids) - {entry.video_id for entry in split.entries}:
-        raise ValueError(f"{split.path} has no video {', '.join(sorted(absent))}; check --video")
-    return [entry for entry in split.entries if not video_ids or entry.video_id in video_ids]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishProgress:
+    """The state after a video was written."""
+
+    num_done: int
+    num_videos: int
+    problems: Mapping[str, str]
+    """The problem by id of each video so far that has one: no outputs, or no picture."""
 
 
-def write_player(out: Path, source: Source, *, files: VideoFiles, title: str = "") -> Mapping[str, str]:
-    """Write the player of a run into the folder ``out``; return the problem by id of each video that has one.
+def open_story(story: Story, open_run: Callable[[str], Source]) -> Sequence[Source]:
+    """Return the runs of a story with its videos, in the order of their first moments.
+
+    ``open_run`` returns a run by its name, and raises ``ValueError`` if there is none.
+    """
+    return [open_run(name).choose(video_ids) for name, video_ids in story.videos().items()]
+
+
+def find_story_sample(sources: Sequence[Source], moment: StoryMoment) -> Sample | None:
+    """Return the sample of a moment's video in its run; None if it cannot be used."""
+    entries = (entry for source in sources if source.name == moment.run for entry in source.entries)
+    return next((entry for entry in entries if isinstance(entry, Sample) and entry.video_id == moment.video), None)
+
+
+def write_player(
+    out: Path,
+    source: Source,
+    *,
+    files: VideoFiles,
+    title: str = "",
+    story: Story | None = None,
+    others: Sequence[Source] = (),
+) -> Generator[PublishProgress]:
+    """Write the player of a run into the folder ``out``; yield the progress after each video.
 
     A video without outputs has no run, and one that cannot be read no picture. The folder is written whole or not at
-    all. Raises ``ValueError`` if it holds anything else, if there is no video to show, or if videos are missing;
-    ``OSError`` or ``VideoError`` if it cannot be written.
+    all: it is in place when the generator ends, and closing it earlier leaves nothing. ``others`` are the further runs
+    of the ``story``; their videos are in the story and not in the table.
+
+    Raises ``ValueError`` if the folder holds anything else, if there is no video to show, if videos are missing, or if
+    a moment of the story has no run; ``OSError`` or ``VideoError`` if it cannot be written.
     """
-    check_videos([entry for entry in source.entries if isinstance(entry, Sample)], files)
+    sources = (source, *others)
+    check_videos([entry for one in sources for entry in one.entries if isinstance(entry, Sample)], files)
     provenance = _make_provenance(source)
-    title = _clean_title(title) or f"StepScope: {provenance.run}"
+    title = _clean_title(title or (story.title if story else "")) or f"StepScope: {provenance.run}"
     with replace_folder(out) as folder:
         for name in ("data", "videos") if files != "none" else ("data",):
             (folder / name).mkdir()
-        writer = _VideoWriter(folder, source, files)
-        found = [writer.write(number, entry) for number, entry in enumerate(_progress(source.entries), start=1)]
-        if not any(video.payload for video in found):
+        found, problems = dict[tuple[str, str], VideoContent](), dict[str, str]()
+        entries = [(one, entry) for one in sources for entry in one.entries]
+        videos = PlacedVideos(folder / "videos", files)
+        for number, (one, entry) in enumerate(entries, start=1):
+            moment = None if one is source or story is None else _find_number(story, one.name, entry.video_id)
+            content = _write_video(folder, one, entry, file_stem(number, entry.video_id), videos, moment=moment)
+            found[one.name, entry.video_id] = content
+            problems |= {entry.video_id: content.row["remark"]} if content.row["remark"] else {}
+            yield PublishProgress(num_done=number, num_videos=len(entries), problems=problems)
+        shown = [found[source.name, entry.video_id] for entry in source.entries]
+        if not any(video.payload for video in found.values()):
             raise ValueError(f"{source.run.path} has no outputs of these videos; give a finished run")
         results = read_results(source.run.path)
         index = pack_index(
-            [video.row for video in found],
-            [video.counts for video in found if video.counts is not None],
+            [video.row for video in shown],
+            [video.counts for video in shown if video.counts is not None],
             title=title,
             provenance=provenance,
             results=results,
+            story=None if story is None else _pack_story(folder, story, sources, found, has_pictures=files != "none"),
         )
         _write(folder / "data" / "charts.json", to_json(pack_charts(results)))
         _write(folder / "data" / "run.json", to_json(index))
         write_page(folder, title=title)
-    return {str(video.row["id"]): str(video.row["remark"]) for video in found if video.row["remark"]}
 
 
-class _VideoWriter:
-    """Writes the files of one video after the other."""
+def _find_number(story: Story, run: str, video_id: str) -> int:
+    """Return the number, from 1, of the first moment of a video of a run."""
+    return [(moment.run, moment.video) for moment in story.moments].index((run, video_id)) + 1
 
-    def __init__(self, folder: Path, source: Source, files: VideoFiles) -> None:
-        self._folder, self._source, self._files = folder, source, files
-        self._copies = DisplayCopies(folder / "videos")
-        self._settings = hide_folders(source.settings)
 
-    def write(self, number: int, entry: Sample | InvalidSample) -> VideoContent:
-        """Write the data, exports and video of an entry; return its content, without a payload if it has no run."""
-        if isinstance(entry, InvalidSample):
-            return pack_failed(entry.video_id, entry.reason)
-        stem = file_stem(number, entry.video_id)
-        clip = sample_clip(entry, entry.video_path or Path(), is_bundled=False)
-        try:
-            run = self._read(clip)
-        except ValueError as error:
-            return pack_failed(entry.video_id, str(error))
-        video, problem = self._place(clip, stem)
-        content = pack_video(replace(run, clip=replace(clip, path=Path())) if problem else run, self._source.encode)
-        _write(self._folder / "data" / f"{stem}.json", content.payload)
-        for name in RUN_FILES:
-            write_content(self._folder / "data" / stem / name, run, name)
-        content.row.update(
-            remark=problem,
-            data=f"data/{stem}.json",
-            exports=f"data/{stem}/",
-            video=f"videos/{video.name}" if video is not None else None,
-        )
-        return content
+def _pack_story(
+    folder: Path,
+    story: Story,
+    sources: Sequence[Source],
+    found: Mapping[tuple[str, str], VideoContent],
+    *,
+    has_pictures: bool,
+) -> Packed:
+    for number, moment in enumerate(story.moments, start=1):
+        content = found.get((moment.run, moment.video))
+        if content is None or not content.payload:
+            reason = content.row["remark"] if content is not None else "It is not among the published videos."
+            raise ValueError(f"moment {number} of the story, {moment.video} of {moment.run}, has no run: {reason}")
+    pictures = write_story(folder, story, partial(find_story_sample, sources), has_pictures=has_pictures)
+    return {
+        "title": story.title,
+        "has_runs": len(story.videos()) > 1,
+        "moments": [
+            {**moment.model_dump(), "picture": picture, "row": found[moment.run, moment.video].row}
+            for moment, picture in zip(story.moments, pictures, strict=True)
+        ],
+    }
 
-    def _place(self, clip: Clip, stem: str) -> tuple[Path | None, str]:
-        """Return the published video of a clip, or the reason why it cannot be read."""
-        try:
-            return place_video(clip, self._folder / "videos" / stem, files=self._files, copies=self._copies), ""
-        except VideoError as error:
-            if isinstance(error.__cause__, OSError):
-                raise  # the disk, not the video
-            return None, as_sentence(error)
 
-    def _read(self, clip: Clip) -> Run:
-        source = self._source
+def _write_video(
+    folder: Path,
+    source: Source,
+    entry: Sample | InvalidSample,
+    stem: str,
+    videos: PlacedVideos,
+    *,
+    moment: int | None,
+) -> VideoContent:
+    """Write the data, exports and video of an entry; return its content, without a payload if it has no run.
+
+    ``moment`` is the number of the story's moment that links lead to, of a video that is not in the table.
+    """
+    if isinstance(entry, InvalidSample):
+        return pack_failed(entry.video_id, entry.reason)
+    clip = sample_clip(entry, entry.video_path or Path(), is_bundled=False)
+    try:
         run = read_saved_run(source.run, clip, scoring=source.scoring, encoder=source.encoder)
-        return replace(run, settings={**self._settings, **source.encoder})  # without the folders of this machine
+    except ValueError as error:
+        return pack_failed(entry.video_id, str(error))
+    settings = {**hide_folders(source.settings), **source.encoder}
+    run = replace(run, settings=settings, name=source.name)  # without the folders of this machine
+    video, problem = videos.place(clip, stem)
+    shown = replace(run, clip=replace(clip, path=Path())) if problem else run
+    content = pack_video(shown, source.encode, moment=moment)
+    _write(folder / "data" / f"{stem}.json", content.payload)
+    for name in RUN_FILES:
+        write_content(folder / "data" / stem / name, run, name)
+    content.row.update(
+        remark=problem,
+        data=f"data/{stem}.json",
+        exports=f"data/{stem}/",
+        video=f"videos/{video.name}" if video is not None else None,
+    )
+    return content
 
 
 def _make_provenance(source: Source) -> Provenance:
-    known = read_provenance(source.run)
     settings = {**hide_folders(source.settings), **source.encoder}
-    return Provenance.of_settings(replace_surrogates(known.run), settings)
+    return Provenance.of_settings(replace_surrogates(source.name), settings)
 
 
 def _clean_title(title: str) -> str:
@@ -145,7 +205,3 @@ def _clean_title(title: str) -> str:
 def _write(path: Path, text: str) -> None:
     with atomic_write(path) as file:
         file.write(text)
-
-
-def _progress(entries: Sequence[Sample | InvalidSample]) -> "tqdm[Sample | InvalidSample]":
-    return tqdm(entries, unit="video", disable=None, leave=False)

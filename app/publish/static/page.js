@@ -1,6 +1,8 @@
-// The published page: the table of videos, or one of them in the player. The address chooses: ?video=ID&t=SECONDS.
+// The published page: the story and the table of videos, or one video in the player. The address chooses:
+// ?video=ID&t=SECONDS, or ?moment=NUMBER of the story.
 
 import { showTurns } from "../player/dom/dom.js";
+import { findMoment, mountStory, showStory } from "./story.js";
 import { showTable } from "./table.js";
 import { mountTheme } from "./theme.js";
 import { openVideo } from "./view.js";
@@ -16,19 +18,32 @@ async function fetchText(path) {
 
 async function start() {
   const run = JSON.parse(await fetchText("data/run.json"));
-  const playable = run.videos.filter((row) => row.data);
-  const wanted = new URLSearchParams(location.search).get("video") ?? (playable.length === 1 ? playable[0].id : null);
-  const row = playable.find(({ id }) => id === wanted);
-  document.title = showTurns(row ? `${row.label} - ${run.title}` : run.title);
+  const playable = run.videos.filter((row) => row.data),
+    link = new URLSearchParams(location.search),
+    moment = findMoment(run.story, link.get("moment"));
+  const wanted = link.get("video") ?? (playable.length === 1 && !run.story ? playable[0].id : null);
+  const row = moment?.row ?? playable.find(({ id }) => id === wanted);
+  document.title = showTurns(row ? `${row.label ?? row.id} - ${run.title}` : run.title);
   document.querySelector("#home").textContent = showTurns(run.title);
   if (row) {
-    document.querySelector("nav").hidden = playable.length === 1;
-    status.textContent = await openVideo(playable, row, await fetchText(row.data));
+    document.querySelector("nav").hidden = Boolean(moment) || playable.length === 1;
+    if (moment) mountStory(document.querySelector("main"), run.story, moment);
+    status.textContent = await openVideo(playable, row, await fetchText(row.data), moment);
+    if (moment) play();
   } else {
+    if (run.story) showStory(document.querySelector("main"), run.story);
     showTable(document.querySelector("main"), run);
     status.textContent =
       wanted === null ? run.summary : `There is no video “${wanted.slice(0, 80)}” here. Choose one of the table.`;
   }
+}
+
+// Plays as soon as the video has its first pictures. A browser that wants a click before it leaves the video paused.
+function play() {
+  const video = document.querySelector("#video video"),
+    start = () => document.querySelector("#player [data-do=play]").click();
+  if (!video || video.readyState >= 2) start();
+  else video.addEventListener("canplay", start, { once: true });
 }
 
 mountTheme();

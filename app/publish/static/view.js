@@ -17,8 +17,8 @@ export function linkOf(row) {
   return `?${new URLSearchParams(values)}`;
 }
 
-// Shows a video from its data as text; returns the status.
-export async function openVideo(rows, row, text) {
+// Shows a video from its data as text, of a `moment` of the story or of the table; returns the status.
+export async function openVideo(rows, row, text, moment) {
   const link = new URLSearchParams(location.search),
     isMoment = link.has("t") || link.has("event");
   if (!isMoment) history.replaceState(null, "", linkOf(row));
@@ -31,7 +31,7 @@ export async function openVideo(rows, row, text) {
   player.append(document.querySelector("#markup").content.cloneNode(true));
   stage.append(drawVideo(row), player);
   main.append(stage, drawThresholds(packed), drawTiles(packed.tiles), drawTask(packed.task));
-  mountChoice(rows, row);
+  if (!moment) mountChoice(rows, row);
 
   const trigger = (name, detail) => {
     if (name === "shown") showThresholds();
@@ -40,7 +40,9 @@ export async function openVideo(rows, row, text) {
   const settings = { video_id: "video", can_run: false, can_review: false, verdicts: [], plotly_url: "plotly.min.js" };
   mount({ element: player, trigger, props: { value: text }, settings, server: {}, watch() {} });
   previewLinked(link);
-  return describe(row, packed, link, isMoment);
+  return moment
+    ? `${row.id}, ${clockText(packed.duration_s, 0)}. Space plays and pauses.`
+    : describe(row, packed, link, isMoment);
 }
 
 // Returns the address of a video in which browsers can seek: without range requests, as on `python -m http.server`,

@@ -41,6 +41,28 @@ def test_the_references_may_be_elsewhere(run: Path, demo_manifest: Path, tmp_pat
     assert main(["publish", str(run), "--out", str(tmp_path / "site"), "--data", str(demo_manifest)]) == 0
 
 
+def test_a_story_publishes_its_videos_of_runs_beside_each_other(
+    run: Path, demo_manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_run(tmp_path / "other", demo_manifest)
+    path, out = tmp_path / "story.json", tmp_path / "site"
+
+    def publish(*moments: tuple[str, str]) -> int:
+        told = [{"run": name, "video": video, "time_s": 1.0} for name, video in moments]
+        path.write_text(json.dumps({"title": "Late", "moments": told}), encoding="utf-8")
+        return main(["publish", str(run), "--out", str(out), "--story", str(path)])
+
+    assert publish(("run", "truck-2"), ("other", "truck-1")) == 0
+    index = json.loads((out / "data" / "run.json").read_text(encoding="utf-8"))
+    assert (index["title"], [row["id"] for row in index["videos"]]) == ("Late", ["truck-2"])
+    assert (out / "story" / "2.jpg").is_file()
+    assert publish(("as the page calls it", "truck-1")) == 0  # of one run: that of the command
+    capsys.readouterr()
+    for foreign in ("../run", "gone"):
+        assert publish(("run", "truck-2"), (foreign, "truck-1")) == 2
+        assert f"the story has moments of the run {foreign!r}, which has no folder beside" in capsys.readouterr().err
+
+
 def test_a_video_that_failed_is_left_out_with_a_line(
     demo_manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,13 +6,13 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page
 
 from stepscope.app.figures.charts.registry import CHARTS
-from stepscope.app.publish.options import VideoFiles
-from stepscope.app.publish.writer import Source, choose_entries, write_player
+from stepscope.app.publish.writer import Source, write_player
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import RunFolder
@@ -22,19 +22,22 @@ from tests.support.streams.fakes import count_letters
 
 def make_source(run: RunFolder, *, videos: Sequence[str] = ()) -> Source:
     """Return a run to publish, with a text encoder that needs no model."""
-    return Source(
+    source = Source(
+        name=run.path.resolve().name,
         run=run,
         settings=run.settings() or {},
-        entries=choose_entries(read_split(run.split_path()), videos),
+        entries=read_split(run.split_path()).entries,
         scoring=ScoreSettings(text_encoder="letters"),
         encode=count_letters,
         encoder={"text_encoder": "letters"},
     )
+    return source.choose(videos) if videos else source
 
 
-def publish(run: RunFolder, out: Path, *, videos: Sequence[str] = (), files: VideoFiles = "copy") -> dict[str, str]:
+def publish(run: RunFolder, out: Path, *, videos: Sequence[str] = (), **options: Any) -> dict[str, str]:
     """Publish a run; return the videos that were left out."""
-    return dict(write_player(out, make_source(run, videos=videos), files=files))
+    *_, last = write_player(out, make_source(run, videos=videos), **{"files": "copy", **options})
+    return dict(last.problems)
 
 
 @contextmanager

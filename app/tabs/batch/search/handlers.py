@@ -13,17 +13,15 @@ import pandas as pd
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.videos import read_moment
 from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
 from stepscope.app.opening import saved_runs as saved
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.tabs.batch.selection.handlers import SavedSlice, keep_slice
 from stepscope.app.web.views import PlayerView
-from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.plurals import format_count
-from stepscope.engine.records import Excerpt
-from stepscope.engine.video.reader import read_frames
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.samples import Role, Sample
 from stepscope.eval.reports.search import search_folders
@@ -127,15 +125,13 @@ def show_pictures(context: AppContext, batches: BatchContext, hits: Hits | None)
 
 def _picture(batches: BatchContext, hit: Any) -> tuple[Any, str]:
     caption = f"{format_clock(hit.time_s, digits=1)} {hit.video_id}"
-    image = np.full((90, 160, 3), 128, np.uint8)
     try:
         sample = _find_sample(batches, hit)
-        if sample is None or sample.video_path is None:
-            raise ValueError("no video")
-        excerpt = Excerpt(start_s=(sample.start_s or 0.0) + hit.time_s, num_frames=1)
-        image = next(iter(read_frames(sample.video_path, fps=sample.fps, excerpt=excerpt))).image
-    except (EngineError, ValueError, OSError, StopIteration):
-        caption += " (no picture)"
+    except (ValueError, OSError):
+        sample = None
+    image = None if sample is None else read_moment(sample, hit.time_s)
+    if image is None:
+        image, caption = np.full((90, 160, 3), 128, np.uint8), f"{caption} (no picture)"
     step = max(1, image.shape[1] // _PICTURE_WIDTH)
     return image[::step, ::step], caption
 

@@ -1,0 +1,118 @@
+"""A story: up to ten moments of runs in an order, each with a caption, as JSON and as Markdown with pictures."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, Field
+
+from stepscope.app.core.videos import read_moment
+from stepscope.app.formatting import format_clock
+from stepscope.engine.io.files import atomic_write, read_text, replace_surrogates
+from stepscope.engine.io.json_records import parse_record, reading
+from stepscope.eval.data.samples import Sample
+
+MAX_MOMENTS: Final = 10
+MAX_CAPTION: Final = 500
+MAX_STORY_BYTES: Final = 64 * 2**10
+"""Maximum size of a story file: ten moments of the longest captions and names need about half of it."""
+PICTURES: Final = "story"
+"""Folder of the pictures."""
+MARKDOWN: Final = "story.md"
+_PICTURE_WIDTH: Final = 960
+_Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class StoryMoment(BaseModel):
+    """One moment of a story."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: _Name
+    """Name of the run folder."""
+    video: _Name
+    """Id of the video."""
+    time_s: Annotated[float, Field(ge=0, le=1e6)]
+    caption: Annotated[str, Field(max_length=MAX_CAPTION)] = ""
+    event: Annotated[str, Field(max_length=1000)] | None = None
+    """Key of the event that the player selects; None for that at the time."""
+
+
+class Story(BaseModel):
+    """A story; texts are shown as they are, never as HTML or Markdown."""
+
+    model_config = ConfigDict(frozen=True)
+
+    title: Annotated[str, Field(max_length=120)] = ""
+    moments: Annotated[tuple[StoryMoment, ...], Field(min_length=1, max_length=MAX_MOMENTS)]
+
+    def videos(self) -> Mapping[str, Sequence[str]]:
+        """Return the ids of the videos by run, in the order of the moments."""
+        videos = dict[str, list[str]]()
+        for moment in self.moments:
+            videos.setdefault(moment.run, []).append(moment.video)
+        return videos
+
+
+def parse_story(text: str) -> Story:
+    """Read a story from JSON. Raises ``ValueError`` with one sentence that names the field."""
+    if len(text.encode(errors="replace")) > MAX_STORY_BYTES:
+        raise ValueError(f"a story has at most {MAX_STORY_BYTES // 2**10} KiB; shorten its captions")
+    return parse_record(Story, text)
+
+
+def read_story(path: Path) -> Story:
+    """Read a story file. Raises ``ValueError`` as ``parse_story``, or if there is no such file."""
+    if not path.is_file():
+        raise ValueError(f"there is no story {path}; save one on the page")
+    if path.stat().st_size > MAX_STORY_BYTES:
+        raise ValueError(f"{path} has more than {MAX_STORY_BYTES // 2**10} KiB, which no story needs")
+    with reading(path):
+        return parse_story(read_text(path))
+
+
+def write_story(
+    folder: Path, story: Story, find_sample: Callable[[StoryMoment], Sample | None], *, has_pictures: bool = True
+) -> Sequence[str | None]:
+    """Write ``story.md`` and its pictures into a folder.
+
+    Return the path of the picture of each moment in the folder; None for a moment whose video cannot be read.
+    """
+    pictures = list[str | None]()
+    for number, moment in enumerate(story.moments, start=1):
+        sample = find_sample(moment) if has_pictures else None
+        image = None if sample is None else read_moment(sample, moment.time_s)
+        pictures.append(None if image is None else f"{PICTURES}/{number}.jpg")
+        if image is not None:
+            _write_picture(folder / PICTURES / f"{number}.jpg", image)
+    with atomic_write(folder / MARKDOWN) as file:
+        file.write(replace_surrogates(_write_markdown(story, pictures)))
+    return pictures
+
+
+def _write_picture(path: Path, image: NDArray[np.uint8]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    picture = Image.fromarray(image)
+    picture.thumbnail((_PICTURE_WIDTH, 4 * _PICTURE_WIDTH))
+    with atomic_write(path, binary=True) as file:
+        picture.save(file, format="JPEG", quality=88)
+
+
+def _write_markdown(story: Story, pictures: Sequence[str | None]) -> str:
+    lines = [f"# {escape_markdown(story.title) or 'Story'}"]
+    for number, (moment, picture) in enumerate(zip(story.moments, pictures, strict=True), start=1):
+        lines.append(f"## {number}. {escape_markdown(moment.video)}, {format_clock(moment.time_s, digits=1)}")
+        lines += [f"![Picture of moment {number}]({picture})"] if picture else []
+        lines += [escape_markdown(moment.caption)] if moment.caption.strip() else []
+        lines.append(f"Run {escape_markdown(moment.run)}")
+    return "\n\n".join(lines) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Return a text that Markdown shows as it is, on one line."""
+    line = re.sub(r"([\\`*_\[\]<>!|~&$])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"^(\d*)([-+#=.)])", r"\1\\\2", line)  # no list or heading

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from stepscope.app.core.bundled_run import BUNDLED_NAME
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.formatting import shorten_ids
 from stepscope.engine.io.files import replace_surrogates
@@ -30,7 +31,6 @@ from stepscope.eval.runs.worker_messages import WorkerConfig
 FEATURES_FOLDER = ".features"
 SWEEPS_FOLDER = ".sweeps"
 SPLITS_FOLDER = ".splits"
-BUNDLED_NAME = "bundled"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.table_files import read_video_rows
 from stepscope.eval.runs.folder import RunFolder, read_stream_config
 
+BUNDLED_NAME: Final = "bundled"
+"""Name of the bundled run on the page."""
 OPENING_VIDEO: Final = "robot-hard"
 """The bundled video that the page opens on: a hand takes a part of another toy, and the model begins a step."""
 
@@ -59,4 +61,4 @@ class BundledRun:
         if not clip.is_bundled or clip.sample is None or self.folder.find_finished(clip.sample) is None:
             return None
         run = read_saved_run(self.folder, clip, scoring=PAGE_SCORING, encoder=encoder)
-        return replace(run, name="")
+        return replace(run, name="", kept_as=BUNDLED_NAME)

@@ -74,6 +74,8 @@ class Run:
     """One per processed frame."""
     name: str = ""
     """Name of the run folder; empty for a run of this page."""
+    kept_as: str = ""
+    """Name of the saved run that has these outputs, of a run without a name."""
     letter: str = ""
     """``A`` or ``B`` in a comparison of two runs; else empty."""
     scoring: ScoreSettings = PAGE_SCORING

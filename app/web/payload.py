@@ -111,6 +111,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "run": run.digest,
         "model": run.model_digest,
         "run_name": run.name,
+        "kept_run": (run.name or run.kept_as) if run.is_finished else "",
         "letter": run.letter,
         "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
         "link": link_params(run, other),

@@ -16,6 +16,7 @@ from stepscope.app.tabs.batch.new_run.imports import FilesCheck, check_files, im
 from stepscope.app.tabs.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
 from stepscope.app.tabs.batch.new_run.start import start
 from stepscope.app.tabs.batch.protocols.panel import ProtocolsPanel, make_protocols_panel, wire_protocols_panel
+from stepscope.app.tabs.batch.publishing.panel import PublishPanel, make_publish_panel, wire_publish_panel
 from stepscope.app.tabs.batch.run_list.panel import RunListPanel, make_run_list_panel, wire_run_list_panel
 from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
@@ -48,6 +49,7 @@ class Layout(NamedTuple):
 
     form: FormPanel
     run: RunPanel
+    publish: PublishPanel
     views: Any
     selection: SelectionPanel
     slice_scores: Any
@@ -98,6 +100,7 @@ def make_batch_tab(
     _wire_runs(context, batches, layout, here=here, elsewhere=elsewhere)
     wire_form_panel(batches, form, runs=run.runs, use=run.use, status=view.status, here=here)
     wire_downloads(batches, run)
+    wire_publish_panel(context, batches, layout.publish, runs=run.runs, selection=layout.selection)
     wire_charts(batches, layout.charts, runs=run.runs, shown=view.shown, here=layout.charts_tab, status=view.status)
     wire_sweep_panel(
         context, batches, sweep, runs=run.runs, shown=view.shown, devices=form.devices, here=layout.sweep_tab
@@ -130,6 +133,7 @@ def _make_layout(batches: BatchContext) -> Layout:
             status = make_status_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             run = make_run_panel()
+            publish = make_publish_panel(batches, run.publish)
             with gr.Tabs(elem_id="batch_views") as views:
                 with gr.Tab("Videos", id="videos"):
                     selection = make_selection_panel()
@@ -171,6 +175,7 @@ def _make_layout(batches: BatchContext) -> Layout:
     return Layout(
         form=form,
         run=run,
+        publish=publish,
         views=views,
         selection=selection,
         slice_scores=slice_scores,

@@ -80,6 +80,7 @@ def _plan(context: AppContext, live: LiveRun | None, question: str, frame: int) 
         task=replace(run.task, questions=(*run.task.questions, turn)),
         outputs=(),
         name="",
+        kept_as="",
         letter="",
         live=None,
         is_finished=False,

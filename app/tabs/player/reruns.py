@@ -94,7 +94,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
         yield UNCHANGED
         return
     wall_s = time.perf_counter() - began
-    live.run = replace(again, outputs=tuple(outputs), name="", live=None, settings=context.settings)
+    live.run = replace(again, outputs=tuple(outputs), name="", kept_as="", live=None, settings=context.settings)
     live.recording = recording
     context.recordings.keep(live)
     context.recent.keep_run(live.run)

@@ -5,7 +5,7 @@ import { parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
 import { runWords } from "./state/preview.js";
 import { eventByKey } from "./review/opinions.js";
-import { latestEvent } from "./playback/selection.js";
+import { selectedEvent } from "./playback/selection.js";
 import { seek } from "./playback/playhead.js";
 import { setStatus } from "./dom/status.js";
 import { openTab, tabNames } from "./panels/tabs.js";
@@ -182,14 +182,6 @@ function onPopState(player) {
   player.address.keptFor = isSameRun || !isShown ? undefined : player.data;
   if (isShown) openTabsOfAddress(player);
   else location.reload(); // a page with a live session asks; if the user stays, updateAddress restores its address
-}
-
-// The event that keys judge, unless it is the one that follows from the time alone.
-function selectedEvent(player) {
-  if (!player.data) return null;
-  return player.selectedTime !== null || player.review.current !== (latestEvent(player, player.video.time)?.key ?? null)
-    ? player.review.current
-    : null;
 }
 
 function momentLink(player) {

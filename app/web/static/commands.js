@@ -18,6 +18,7 @@ import { toggleSpeech } from "./playback/speech.js";
 import { giveVerdict } from "./review/review.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { setStatus } from "./dom/status.js";
+import { addMoment } from "./panels/story.js";
 import { nextTab, openTab } from "./panels/tabs.js";
 import { startTour } from "./panels/tour.js";
 
@@ -40,8 +41,9 @@ const KEYS = [
   ["/", "ask", "ask about this moment"],
   [";", "speech", "speak the model's responses during playback, or be silent again"],
   ["C", "nextCaptions", "captions: model, reference, none"],
-  ["T", "nextTab", "transcript, review, or precision and recall"],
+  ["T", "nextTab", "transcript, review, precision and recall, or story"],
   ["Y", "copyLink", "copy a link to this moment"],
+  ["*", "addMoment", "add this moment to the story"],
   ["?", "help", "this list"],
 ];
 const REVIEW_KEYS = [
@@ -70,7 +72,9 @@ function keyRows(player) {
     names,
     words.startsWith("verdict") ? words + player.settings.verdicts.join(", ") : words,
   ]);
-  const keys = KEYS.filter(([, names]) => !["inspect", "ask", "speech"].includes(names) || player.settings.can_run);
+  const keys = KEYS.filter(
+    ([, names]) => !["inspect", "ask", "speech", "addMoment"].includes(names) || player.settings.can_run,
+  );
   return player.settings.can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
 }
 
@@ -127,6 +131,7 @@ const commands = {
   },
   nextTab: (player) => openTab(player, nextTab(player)),
   copyLink,
+  addMoment,
   inspect: openInspection,
   ask: focusQuestion,
   speech: toggleSpeech,

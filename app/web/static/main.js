@@ -23,6 +23,7 @@ import { goToRow } from "./playback/selection.js";
 import { SignalLayer } from "./signals/layer.js";
 import { sendWaiting } from "./review/sync.js";
 import { applyThresholds, dragThreshold, mountThresholds, moveThresholds } from "./playback/threshold_moves.js";
+import { mountStory } from "./panels/story.js";
 import { mountTour } from "./panels/tour.js";
 import { Transcript } from "./panels/transcript.js";
 import { VideoPlayer } from "./playback/video.js";
@@ -47,7 +48,7 @@ const PARTS = [
   mountPointer,
   mountSpeech,
 ];
-const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountTour]; // a second player on the page has none, but a hint
+const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour]; // a second player on the page has none, but a hint
 
 // Returns a player in the page around it, whose markup is there.
 export function createPlayer(host) {

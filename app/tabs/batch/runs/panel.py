@@ -9,6 +9,7 @@ from stepscope.app.controls.downloads import SAVE_JS, make_download
 from stepscope.app.controls.widgets import AT_ONCE
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import HEADERS, ORDERS
+from stepscope.app.tabs.batch.publishing.panel import make_publish_button
 from stepscope.app.tabs.batch.runs.downloads import TABLES, download
 
 
@@ -24,6 +25,8 @@ class RunPanel(NamedTuple):
     score: Any
     """Button that scores a recorded run."""
     cancel: Any
+    publish: tuple[Any, Any]
+    """The buttons that open the panel *Publish*, for the run and for the story."""
 
 
 def make_run_panel() -> RunPanel:
@@ -43,11 +46,21 @@ def make_run_panel() -> RunPanel:
         use = gr.Button(
             "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
         )
+        publish = make_publish_button()
         score = gr.Button("Score", size="sm", scale=0, min_width=90, interactive=False, elem_id="score")
         cancel = gr.Button(
             "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
         )
-    return RunPanel(runs=runs, order=order, downloads=downloads, origin=origin, use=use, score=score, cancel=cancel)
+    return RunPanel(
+        runs=runs,
+        order=order,
+        downloads=downloads,
+        origin=origin,
+        use=use,
+        score=score,
+        cancel=cancel,
+        publish=publish,
+    )
 
 
 def make_video_table() -> Any:

@@ -2,9 +2,11 @@
 
 import { layout } from "../timeline/chart.js";
 import { drawCurves } from "./curves.js";
+import { drawStory } from "./story.js";
 
 export function tabNames(player) {
-  return player.settings.can_review ? ["rows", "review", "curves"] : ["rows", "curves"];
+  const { can_review: canReview, can_run: canRun } = player.settings;
+  return ["rows", ...(canReview ? ["review"] : []), "curves", ...(canRun ? ["story"] : [])];
 }
 
 export function openTab(player, name) {
@@ -13,7 +15,8 @@ export function openTab(player, name) {
     button.setAttribute("aria-selected", button.dataset.tab === name);
     button.tabIndex = button.dataset.tab === name ? 0 : -1;
   }
-  for (const panel of ["rows", "review", "curves"]) player.find(panel).hidden = name !== panel;
+  for (const panel of ["rows", "review", "curves", "story"]) player.find(panel).hidden = name !== panel;
+  if (name === "story") drawStory(player);
   if (player.data) layout(player);
   player.drawReview();
   if (name === "curves" && player.data) drawCurves(player, player.find("curves"), player.data);

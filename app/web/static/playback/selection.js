@@ -162,3 +162,11 @@ export function followEvent(player, time) {
   player.review.current = key;
   player.drawReview();
 }
+
+// The event that keys judge, unless it is the one that follows from the time alone.
+export function selectedEvent(player) {
+  if (!player.data) return null;
+  return player.selectedTime !== null || player.review.current !== (latestEvent(player, player.video.time)?.key ?? null)
+    ? player.review.current
+    : null;
+}

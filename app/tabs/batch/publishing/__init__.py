@@ -1,0 +1,1 @@
+"""Publishing of a run or of a story as a static player."""

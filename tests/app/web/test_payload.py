@@ -66,14 +66,14 @@ def test_every_key_does_what_the_list_says(page: Page) -> None:
     press("+")
     assert press("0")["view"] == {"start": 0, "end": 10}
     assert [press("c")["captions"] for _ in range(3)] == ["model", "reference", "off"]
-    assert [press("t")["tab"] for _ in range(2)] == ["curves", "rows"]
+    assert [press("t")["tab"] for _ in range(3)] == ["curves", "story", "rows"]
     press("h")
     assert page.locator(".ss-inspection").is_visible()
     press("Escape")
     assert not page.locator(".ss-inspection").is_visible()
     press("?")
     assert page.locator(".ss-help").is_visible()
-    assert page.locator(".ss-help tr:has(kbd)").count() == 17
+    assert page.locator(".ss-help tr:has(kbd)").count() == 18
     press("Escape")
     assert not page.locator(".ss-help").is_visible()
 

@@ -126,8 +126,9 @@ function openMoment(player, moment) {
 
 // Opens *Publish* of the tab Batch with the story chosen; Gradio draws the tab when it is opened first.
 function openPublish() {
-  [...document.querySelectorAll("#rooms > .tab-wrapper [role=tab]")]
-    .find((tab) => tab.textContent.trim() === "Batch")
+  // the last of this name: on a narrow page it is in the menu of further tabs, and the first one only measures the width
+  [...document.querySelectorAll("#rooms > .tab-wrapper button")]
+    .findLast((tab) => tab.textContent.trim() === "Batch")
     ?.click();
   const end = performance.now() + 10_000;
   const open = () => {

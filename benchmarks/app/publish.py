@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
-from stepscope.app.publish.writer import write_player
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.pages.browser import open_browser
 from tests.support.pages.long_run import FPS, make_long_run
-from tests.support.pages.published import Traffic, make_source, serve_folder
+from tests.support.pages.published import Traffic, publish, serve_folder
 
 NUM_VIDEOS, NUM_FRAMES, NUM_TURNS = 200, 1_200, 120
 WEIGH = """() => performance.getEntriesByType('resource').reduce((all, one) => all + one.encodedBodySize, 0)"""
@@ -33,7 +32,7 @@ def main() -> None:
         root = Path(name)
         run = _make_run(root)
         began = time.perf_counter()
-        write_player(root / "web" / "site", make_source(run), files="link")
+        publish(run, root / "web" / "site", files="link")
         figures = {"write_s": time.perf_counter() - began}
         figures["table_kb"] = (root / "web/site/data/run.json").stat().st_size / 1e3
         figures["video_kb"] = (root / "web/site/data/0001-video-0.json").stat().st_size / 1e3

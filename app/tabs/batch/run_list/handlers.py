@@ -110,8 +110,13 @@ def _open(batches: BatchContext, name: str) -> Any:
 
 
 def show_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNotes] | None, *typed: Any) -> NotesView:
-    """Show the notes of a run. Notes of another run that were typed and not saved are saved first."""
-    if seen is not None and seen[0] != name and _read_typed(typed) != seen[1]:
+    """Show the notes of a run. Notes of another run that were typed and not saved are saved first.
+
+    Those of the run that is shown already stay as typed: a late reply would undo the typing.
+    """
+    if seen is not None and seen[0] == name:
+        return NotesView(*(gr.skip() for _ in NotesView._fields))
+    if seen is not None and _read_typed(typed) != seen[1]:
         try:
             _save(batches, *seen, _read_typed(typed))
         except ValueError as error:

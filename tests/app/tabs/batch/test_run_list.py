@@ -103,6 +103,7 @@ def test_notes_of_two_people_are_merged_and_a_note_is_not_overwritten_unseen(bat
 
 def test_notes_that_were_not_saved_are_saved_before_another_run_is_shown(batches: BatchContext) -> None:
     seen = load(batches, "old").seen
+    assert load(batches, "old", seen, "typed", ["a"], "lr", False).note == gr.skip(), "a late reply undoes no typing"
     assert load(batches, "new", seen, "typed", ["a"], "lr", False).note.value == ""
     assert read_notes(batches.runs / "old").note == "typed"
 

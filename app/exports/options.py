@@ -1,7 +1,7 @@
 """The options of the exports' commands."""
 
 from dataclasses import dataclass, field
-from getpass import getuser
+from os import environ
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -110,7 +110,7 @@ class AssignOptions(StoreOptions):
     """Percentage of the videos that two reviewers get."""
     slice: str | None = None
     """Only the videos of this slice of the page."""
-    by: str = field(default_factory=getuser)
-    """Who assigns."""
+    by: str = field(default_factory=lambda: environ.get("USER") or "unknown")
+    """Who assigns (default: the user of this machine)."""
     seed: int = 0
     """Selects the videos of the overlap, and who gets which of equal videos."""

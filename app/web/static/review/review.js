@@ -134,8 +134,9 @@ function drawOtherOpinions(player, box, event) {
 
 // The final verdict of an event on which reviewers differ, or a button for each verdict that was given.
 function settleRows(player, event) {
-  const [final, by] = finalVerdict(player, event.key);
-  const given = new Set(otherOpinions(player, event.key).map((said) => said.verdict));
+  const keys = event.pair ? [event.key, event.pair.key] : [event.key]; // others may have judged one side alone
+  const [final, by] = keys.map((key) => finalVerdict(player, key)).find(([verdict]) => verdict) ?? [null, ""];
+  const given = new Set(keys.flatMap((key) => otherOpinions(player, key)).map((said) => said.verdict));
   given.add(opinion(player, event.key).verdict);
   given.delete(null);
   if (!final && given.size < 2) return [];

@@ -149,3 +149,27 @@ def test_a_late_reply_to_opening_the_tab_does_not_undo_blind_mode(page: Page) ->
     assert HOSTILE not in (page.text_content("#desk_progress") or "")
     page.uncheck("#blind input")
     wait_for_status(page, "3 to settle[.]$", status=STATUS)
+
+
+def test_videos_are_assigned_and_done_by_a_key_and_a_disagreement_is_settled(page: Page) -> None:
+    enter(page, "Assign")
+    for name in ("ann", "ben"):
+        page.fill("#assignees input", name)
+        page.keyboard.press("Enter")
+    page.click("#assign")
+    wait_for_status(page, "3 videos of 3 assigned, 1 to several reviewers", status="#assign_said [role=status]")
+    page.get_by_role("tab", name="Queue").click()
+    page.click("#queue_next")
+    page.wait_for_selector(".ss-queue .ss-finish")
+    first = inspect(page)["video"]
+    page.keyboard.press("'")
+    page.wait_for_function("(first) => document.querySelector('.ss').inspect().video !== first", arg=first)
+    enter(page, "Queue")
+    wait_for_status(page, "^ann: 1 of 2 videos done, 1 left", status="#queue_said [role=status]")
+    page.get_by_role("tab", name="Agreement").click()
+    page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
+    page.click(".ss-settle button:text-is('unclear')")
+    page.wait_for_selector(".ss-settle:has-text('Settled by ann: unclear')")
+    page.wait_for_function("document.querySelector('.ss').inspect().saved")
+    enter(page, "Agreement")
+    wait_for_status(page, "2 to settle", status=STATUS)

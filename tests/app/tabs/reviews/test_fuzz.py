@@ -83,6 +83,7 @@ ACTIONS_SENT = st.fixed_dictionaries(
         "note": mostly(TEXTS),
         "correction": mostly(CORRECTIONS),
         "moment": mostly(MOMENTS),
+        "run": TEXTS,
         "target": TEXTS,
     },
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from stepscope.engine.config import StreamConfig
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.model.checkpoint_folder import (
@@ -129,10 +130,15 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         "live": worker_config.live,
         "kept_features": worker_config.features is not None,
         **({} if quantize == "none" else {"quantize": quantize}),
-        **({} if pixels is None else {"frame_pixels": pixels}),
-        **({"is_untrained": True} if has_untrained_signals(folder, worker_config.config.policy) else {}),
+        **model_settings(folder, worker_config.config, frame_pixels=pixels),
         **({} if hardware == "off" else {"hardware_decoding": hardware}),
     }
+
+
+def model_settings(folder: Path, config: StreamConfig, *, frame_pixels: int | None) -> dict[str, Any]:
+    """Return settings of ``run.json`` for a model of the hub: pixels of a frame, and that its signals are untrained."""
+    pixels: dict[str, Any] = {} if frame_pixels is None else {"frame_pixels": frame_pixels}
+    return pixels | ({"is_untrained": True} if has_untrained_signals(folder, config.policy) else {})
 
 
 def parse_devices(devices: str = "auto") -> list[WorkerSpec]:

@@ -24,6 +24,7 @@ from stepscope.engine.records import GAP_REASONS, FrameOutput, UserTurn, numbere
 from stepscope.engine.video.growing import finish_growing
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.batch import model_settings
 from stepscope.eval.runs.folder import (
     OWN_SPLIT,
     RunFolder,
@@ -82,6 +83,7 @@ class LiveRecording:
             "devices": [device],
             "config": asdict(config),
             **signal_settings(config),
+            **model_settings(checkpoint.folder, config, frame_pixels=checkpoint.frame_pixels),
             "source": source,
             **(scoring or {}),
         }

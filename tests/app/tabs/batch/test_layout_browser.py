@@ -96,6 +96,14 @@ def test_a_reload_keeps_the_split_of_the_form_and_a_link_brings_its_own(page: Pa
     linked.close()
 
 
+def test_the_columns_of_the_leaderboard_end_at_its_border(page: Page) -> None:
+    page.set_viewport_size({"width": 1920, "height": 1000})
+    page.get_by_role("tab", name="Leaderboard").click()
+    page.wait_for_selector("#board th", state="attached")
+    edge = "(selector) => Math.round(document.querySelector(selector).getBoundingClientRect().right)"
+    page.wait_for_function(f"Math.abs(({edge})('#board') - ({edge})('#board th:last-child')) <= 2")
+
+
 def test_a_refusal_below_start_is_gone_with_the_form_that_was_refused(page: Page) -> None:
     problem = page.locator("#start_problem .status-line")
     assert not problem.is_visible(), "there is no empty box"

@@ -59,7 +59,7 @@ const REVIEW_KEYS = [
   ],
   ["'", "finishVideo", "done with this video of your queue: open the next one"],
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
-  ["V B", "earlier later", "correct the reference: one frame earlier, later"],
+  ["V B", "earlier later", "correct the reference: one frame, or one onset of the sound, earlier, later"],
 ];
 // Where E has no text to edit, the keys that follow it at the pace of typing are a text, and must change nothing.
 const TYPING_MS = 700,

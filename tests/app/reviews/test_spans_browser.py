@@ -81,6 +81,26 @@ def test_both_edges_are_dragged_and_a_held_key_marks_a_span(page: Page, folder: 
     wait_until_saved(page)
     assert ("Careful!", 6.0, 9.0) in spans(folder, store)
 
+    offered = "[...document.querySelector('.ss-edited').list.options].map((option) => option.value)"
+    page.focus(".ss-edited")
+    assert "Now the roof." in page.evaluate(offered), "the texts of the reference"
+    page.evaluate("""() => {
+        const peaks = new Uint8Array(500).fill(2);
+        peaks.fill(120, 365, 375); // seconds 7.3 to 7.5
+        const times = Float64Array.from(peaks, (_, n) => n / 50);
+        Object.assign(document.querySelector('.ss').unpacked(), { sound: { peaks, per_s: 50, times } });
+    }""")
+    page.keyboard.press("Escape")
+    for choice, dropped_s, end_s in (("sound", 7.1, 7.3), ("off", 7.56, 7.56)):
+        page.evaluate("document.querySelector('.ss-snap option[value=sound]').disabled = false")
+        page.select_option(".ss-snap", choice)
+        (_, _, before_s) = next(found for found in spans(folder, store) if found[0] == "Careful!")
+        drag(page, before_s or 0.0, dropped_s)
+        found_s = next(found for found in spans(folder, store) if found[0] == "Careful!")
+        assert found_s == ("Careful!", 6.0, pytest.approx(end_s, abs=0.0005 if choice == "sound" else 0.03))
+    assert (found_s[2] or 0.0) % 1 > 0
+    page.select_option(".ss-snap", "frame")
+
     def hold(begin_s: float, end_s: float) -> None:
         page.evaluate(f"document.querySelector('#video video').currentTime = {begin_s}")
         page.wait_for_function(f"Math.abs(document.querySelector('#video video').currentTime - {begin_s}) < 0.05")

@@ -4,6 +4,7 @@ import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/drag.js";
 import { goToEvent } from "../playback/selection.js";
 import { moveTurn, setSpan } from "../review/corrections.js";
 import { eventByKey } from "../review/opinions.js";
+import { snapTime } from "../review/snap.js";
 import { snapSpan } from "../review/spans.js";
 import { clockText } from "../state/data.js";
 import { cross, diamond, dot, line, triangle } from "../timeline/canvas.js";
@@ -116,7 +117,7 @@ function dragEdge(player, timeline, dragged, edge, event) {
           turn,
           edge === "end"
             ? { ...snapSpan(player, turn.time, moved.end), time_s: turn.time }
-            : snapSpan(player, Math.min(moved.time, turn.end - 1e-3), turn.end),
+            : { time_s: Math.max(0, Math.min(snapTime(player, moved.time), turn.end - 1e-3)), end_s: turn.end },
         );
       requestPaint(player);
     },

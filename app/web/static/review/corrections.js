@@ -9,9 +9,12 @@ import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
 import { currentEvent, eventByKey, referenceOf } from "./opinions.js";
 import { seek } from "../playback/playhead.js";
 import { goToEvent } from "../playback/selection.js";
-import { setStatus } from "../dom/status.js";
+import { keepSetting, setStatus } from "../dom/status.js";
 import { openTab } from "../panels/tabs.js";
+import { onsetsOf, snapTime, stepTime } from "./snap.js";
 import { drawTime, mountSpans, snapSpan, turnInside } from "./spans.js";
+import { keepText, mountTemplates } from "./templates.js";
+import { readSetting } from "../state/settings.js";
 
 function submitCorrection(player, kind, turn, more = {}, done) {
   return submitAction(player, "correction", { correction: { kind, turn, ...more } }, done);
@@ -47,7 +50,7 @@ function withCorrectableTurn(player, work) {
 // Moves a turn. An update moves together with all updates at its time: a step's end is the start of the next.
 export function moveTurn(player, turn, time) {
   const last = (player.data.expected_frames - 1) / player.data.fps;
-  const snapped = Math.round(Math.min(last, Math.max(0, time)) * player.data.fps) / player.data.fps;
+  const snapped = Math.min(last, Math.max(0, snapTime(player, time)));
   if (Math.abs(snapped - turn.time) < 1e-6) return;
   if (typeof turn.end === "number")
     return setSpan(player, turn, snapSpan(player, snapped, snapped + turn.end - turn.time));
@@ -106,7 +109,7 @@ export function nudge(player, by) {
   withCorrectableTurn(player, (turn) =>
     turn.isDeleted
       ? setStatus(player, "It is deleted: D brings it back.")
-      : moveTurn(player, turn, turn.time + by / player.data.fps),
+      : moveTurn(player, turn, stepTime(player, turn.time, by)),
   );
 }
 
@@ -183,6 +186,7 @@ function finishAdding(player) {
     (turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3,
   );
   const name = { role, time_s, text, number: alike.length };
+  if (role !== "update") keepText(text);
   submitCorrection(player, "add", name, {}, () => {
     if (span) submitCorrection(player, "span", name, { time_s, end_s: span.end_s });
     player.review.markedSpan = null;
@@ -226,6 +230,7 @@ export function drawCorrection(player, event) {
   const from = [original, turn.reviewers?.length ? `by ${turn.reviewers.join(", ")}` : ""].filter(Boolean).join(", ");
   player.find("original").textContent = showTurns(from);
   player.find("together").parentElement.hidden = turn.role !== "update";
+  player.find("snap").querySelector("[value=sound]").disabled = !onsetsOf(player.data).length;
 }
 
 export function mountCorrections(player) {
@@ -233,20 +238,25 @@ export function mountCorrections(player) {
     signal: player.listeners.signal,
   });
   mountSpans(player, (span) => finishSpan(player, span));
+  mountTemplates(player, player.find("edited"), () => correctableTurn(player, currentEvent(player))?.role);
+  mountTemplates(player, player.find("addedText"), () => player.find("addedRole").value);
+  const snap = player.find("snap");
+  snap.value = readSetting("snap", "frame");
+  if (!snap.value) snap.value = "frame";
+  snap.addEventListener("change", () => keepSetting(player, "snap", snap.value));
   player
     .find("instant")
     .addEventListener("click", () =>
       withCorrectableTurn(player, (turn) => setSpan(player, turn, { time_s: turn.time, end_s: null })),
     );
-  player
-    .find("edited")
-    .addEventListener("change", (event) =>
-      submitInput(player, event.target, (text, done) =>
-        withCorrectableTurn(player, (turn) =>
-          submitCorrection(player, turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }, done),
-        ),
-      ),
-    );
+  player.find("edited").addEventListener("change", (event) =>
+    submitInput(player, event.target, (text, done) =>
+      withCorrectableTurn(player, (turn) => {
+        if (turn.role !== "update") keepText(text.trim());
+        submitCorrection(player, turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }, done);
+      }),
+    ),
+  );
   for (const name of ["when", "until"])
     player.find(name).addEventListener("change", (event) => setTypedTime(player, event.target));
   player.find("addedText").addEventListener("keydown", (event) => {

@@ -2,17 +2,16 @@
 
 import { clockText } from "../state/data.js";
 import { setStatus } from "../dom/status.js";
+import { snapTime } from "./snap.js";
 
 const KEY = "9";
 
-const snap = (player, time) => Math.round(time * player.data.fps) / player.data.fps;
-
-// The span from one time to another on the grid of frames, at least one frame long and inside the video.
+// The span from one time to another, snapped by choice, at least one frame long and inside the video.
 export function snapSpan(player, from, to) {
   const { fps, expected_frames } = player.data,
     last = expected_frames / fps;
-  const start = Math.min(last - 1 / fps, Math.max(0, snap(player, from)));
-  return { time_s: start, end_s: Math.min(last, Math.max(start + 1 / fps, snap(player, to))) };
+  const start = Math.min(last - 1 / fps, Math.max(0, snapTime(player, from)));
+  return { time_s: start, end_s: Math.min(last, Math.max(start + 1 / fps, snapTime(player, to))) };
 }
 
 // The first turn of the assistant whose span or instant lies in a span; undefined for none.

@@ -5,7 +5,6 @@ import { readSetting, writeSetting } from "../state/settings.js";
 
 const SETTING = "texts",
   MOST_KEPT = 40;
-let numLists = 0;
 
 function typedTexts() {
   try {
@@ -31,7 +30,7 @@ export function templatesFor(player, role) {
 // Offers the texts of `roleOf()` in a text box while it has the focus.
 export function mountTemplates(player, box, roleOf) {
   const list = createNode("datalist");
-  list.id = `ss-texts-${(numLists += 1)}`;
+  list.id = `${player.settings.video_id}-${box.className}-texts`;
   box.after(list);
   box.setAttribute("list", list.id);
   box.addEventListener("focus", () => {

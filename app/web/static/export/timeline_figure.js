@@ -9,12 +9,12 @@ import { paintLegend } from "./legend.js";
 import { escapeXml, SvgPen } from "./svg_pen.js";
 
 const FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"; // common ones with nearly equal widths
-// Font size in pixels from a width in pixels; 9.6 px are 7.2 pt. Lanes are drawn at 12 px and then scaled.
+// Font size in pixels from a width in pixels. Lanes are drawn at 12 px and then scaled; their smallest text, of 10.5 px,
+// has 7 pt or more on paper.
 const FONT_SIZES = [
   [900, 12],
   [600, 11],
-  [420, 10.2],
-  [0, 9.6],
+  [0, 10.7],
 ];
 const RIGHT_PX = 6; // half of the last time beyond the lanes
 const PIXELS = { px: 1, mm: 96 / 25.4, cm: 96 / 2.54, in: 96, pt: 96 / 72 }; // 96 in an inch, as in CSS

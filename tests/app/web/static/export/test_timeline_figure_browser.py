@@ -143,7 +143,7 @@ def test_a_run_without_probabilities_and_cache_has_marks_alone(page: Page, run: 
 
 @pytest.mark.parametrize(
     ("width", "points", "theme"),
-    [("240px", 7.2, "light"), ("85mm", 7.2, "dark"), ("180mm", 8.25, "light"), ("1000px", 9, "dark")],
+    [("240px", 8, "light"), ("85mm", 8, "dark"), ("180mm", 8.25, "light"), ("1000px", 9, "dark")],
 )
 def test_texts_are_large_enough_and_keep_to_the_figure(
     page: Page, run: Run, width: str, points: float, theme: str
@@ -154,6 +154,8 @@ def test_texts_are_large_enough_and_keep_to_the_figure(
     assert number is not None
     pixels = float(number[0]) * (96 / 25.4 if "mm" in width else 1)
     assert 12 * pixels / wide * 72 / 96 == pytest.approx(points, rel=0.02), "size in print"
+    smallest = min(float(text.get("font-size", 12)) for text in svg.iter(f"{SVG}text"))
+    assert smallest * pixels / wide * 72 / 96 >= 7
     background, ink = {"light": ("#ffffff", "#27272a"), "dark": ("#18181b", "#f4f4f5")}[theme]
     assert svg.find(f"{SVG}rect").get("fill") == background
     assert ink in {text.get("fill") for text in svg.iter(f"{SVG}text")}

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.controls.widgets import read_event
-from stepscope.app.core.batch_context import BUNDLED_NAME, BatchContext
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.bundled_run import BUNDLED_NAME
 from stepscope.app.figures.charts.run_history import draw_history
 from stepscope.app.formatting import as_sentence
 from stepscope.app.web.chart import pack_chart

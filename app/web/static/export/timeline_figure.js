@@ -9,8 +9,8 @@ import { paintLegend } from "./legend.js";
 import { escapeXml, SvgPen } from "./svg_pen.js";
 
 const FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"; // common ones with nearly equal widths
-// Font size in pixels from a width in pixels. Lanes are drawn at 12 px and then scaled; their smallest text, of 10.5 px,
-// has 7 pt or more on paper.
+// Font size in pixels from a width in pixels. Lanes are drawn at 12 px and then scaled; their smallest text, of
+// 10.5 px, has 7 pt or more on paper.
 const FONT_SIZES = [
   [900, 12],
   [600, 11],

@@ -126,7 +126,7 @@ function openMoment(player, moment) {
 
 // Opens *Publish* of the tab Batch with the story chosen; Gradio draws the tab when it is opened first.
 function openPublish() {
-  // the last of this name: on a narrow page it is in the menu of further tabs, and the first one only measures the width
+  // the last of this name: on a narrow page it is in the menu of further tabs; the first one only measures the width
   [...document.querySelectorAll("#rooms > .tab-wrapper button")]
     .findLast((tab) => tab.textContent.trim() === "Batch")
     ?.click();

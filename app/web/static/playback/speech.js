@@ -18,10 +18,11 @@ export function toggleSpeech(player) {
   player.speech.passed = null;
   if (!player.speech.isOn) stop(player);
   player.find("speech").setAttribute("aria-pressed", player.speech.isOn);
+  const heard = player.data?.sounds ? "recorded answers are heard" : "responses are spoken";
   setStatus(
     player,
     player.speech.isOn
-      ? `The model's ${player.data?.sounds ? "recorded answers are heard" : "responses are spoken"} during playback. The key ; ends it.`
+      ? `The model's ${heard} during playback. The key ; ends it.`
       : "The model's responses are not spoken.",
   );
 }

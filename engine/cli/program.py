@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, get_origin, get_type_hints
 
 import tyro
 from tqdm import tqdm
@@ -87,7 +87,7 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
         ValueError: A threshold is wrong, or the file of ``--config`` is.
         SystemExit: The help was printed, or, with code 2, the reason why other arguments are wrong.
     """
-    words = _normalise(arguments)
+    words = _join_lists(options, _normalise(arguments))
     default = _read_defaults(options, words)
     # A file can switch a flag on: only then is there a --no-FLAG.
     markers = (*MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else MARKERS
@@ -165,6 +165,30 @@ def _normalise(arguments: Sequence[str]) -> list[str]:
         if option in _THRESHOLDS:
             words[index + 1] = str(read_threshold(value, _THRESHOLDS[option]))
     return words
+
+
+def _join_lists(options: Any, words: Sequence[str]) -> list[str]:
+    """Return the words with each list option once, with all its values: ``--tag a --tag b`` as ``--tag a b``.
+
+    Of an option that is given twice, tyro keeps the last values alone.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    lists = {f"--{name.replace('_', '-')}" for name, hint in hints.items() if get_origin(hint) is tuple}
+    end = words.index("--") if "--" in words else len(words)  # all words after it are positional
+    others: list[str] = []
+    given: dict[str, list[str]] = {}
+    values = others
+    for word in words[:end]:
+        option, equals, value = word.partition("=")
+        option = option.replace("_", "-")
+        if option in lists:
+            values = given.setdefault(option, [])
+            values += [value] if equals else []
+        else:
+            values = others if word.startswith("--") else values
+            values.append(word)
+    joined = [word for option, values in given.items() for word in (option, *values)]
+    return [*others, *joined, *words[end:]]
 
 
 def _read_defaults(options: Any, words: Sequence[str]) -> Any:

@@ -3,16 +3,20 @@
 import io
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tyro
 
 from stepscope.app.cli.stepscope import STEPSCOPE, main
 from stepscope.engine.cli.options import RunOptions
-from stepscope.engine.cli.program import Group, parse
+from stepscope.engine.cli.program import MARKERS, Group, load_object, parse
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import PRESETS
+from stepscope.eval.cli.options import CompareOptions
 
 WORDS = ["video.mp4", "--out", "out.jsonl"]
 LEAVES = [
@@ -93,6 +97,30 @@ def test_a_flag_that_the_file_switches_on_can_be_given_and_switched_off(file: st
     assert not read("--config", file, "--no-do-sample").stream.do_sample
     with pytest.raises(SystemExit, match="2"):
         read("--no-do-sample")
+
+
+def test_a_list_option_that_is_given_twice_has_the_values_of_both() -> None:
+    seen = set()
+    for words in LEAVES:
+        command: Any = STEPSCOPE
+        for word in words:
+            command = command.commands[word]
+        options = load_object(command.options)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            actions = tyro.extras.get_parser(options, config=MARKERS)._actions
+        needed = [part for action in actions if action.required for part in (*action.option_strings[:1], "x")]
+        for action in actions:
+            if action.nargs == "*" and action.option_strings:
+                (option,) = action.option_strings
+                parsed = parse(options, [*needed, option, "a", "b", f"{option}=c"], prog="stepscope")
+                assert getattr(parsed, action.dest) == ("a", "b", "c")
+                seen.add(option)
+    assert seen == {"--metric", "--protocol", "--signal", "--tag", "--untag"}
+    compared = parse(
+        CompareOptions, ["--protocol", "x", "--json", "--protocol", "y", "--", "a", "--protocol"], prog="stepscope"
+    )
+    assert (compared.protocol, compared.json) == (("x", "y"), True)
+    assert (str(compared.run_a), str(compared.run_b)) == ("a", "--protocol")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ line, or in the box that tyro prints for wrong options; 130 or 143 interrupted b
 """
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ from stepscope.engine.io.files import show_turns
 
 T = TypeVar("T")
 MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
+_COMMANDS: Final = re.compile(r"\x1b(?!\[[\d;]*[mAK])|[\x80-\x9f]")
+"""Starts of commands to a terminal, such as of one that writes its clipboard, without those of colours and bars."""
 _THRESHOLDS: Final = {"--speak-threshold": "speak", "--update-threshold": "update"}
 
 
@@ -99,7 +102,7 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
 
 
 def _show_turns_by(write: Callable[[str], int]) -> Callable[[str], int]:
-    return lambda text: write(show_turns(text))
+    return lambda text: write(_COMMANDS.sub(lambda found: f"\\x{ord(found[0]):02x}", show_turns(text)))
 
 
 def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:

@@ -245,10 +245,10 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Cell]], *, columns: Sequen
     first = next(remaining, None)
     names = list(first or ()) if columns is None else list(columns)
     cells = ([to_cell(row.get(name)) for name in names] for row in (() if first is None else chain([first], remaining)))
-    write_rows(path, chain([names], cells))
+    write_rows(path, chain([map(to_cell, names)], cells))
 
 
-def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
+def write_rows(path: Path, rows: Iterable[Iterable[str]]) -> None:
     """Write rows of cells to a CSV file atomically. The cells must already be escaped; see ``to_cell``."""
     with atomic_write(path) as file:
         # The writer quotes a text for the characters of its own line ends alone, and readers end lines at \r too.

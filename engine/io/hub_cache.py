@@ -28,10 +28,14 @@ class HubFile(NamedTuple):
         return f"{PREFIX}{'datasets/' if self.repo_type == 'dataset' else ''}{self.repo_id}/{self.name}"
 
     @property
+    def repository(self) -> Path:
+        """The folder of the repository in the cache."""
+        return self.cache / "--".join([f"{self.repo_type}s", *self.repo_id.split("/")])
+
+    @property
     def path(self) -> Path:
         """Where the cache has the file."""
-        folder = "--".join([f"{self.repo_type}s", *self.repo_id.split("/")])
-        return self.cache / folder / "snapshots" / self.revision / self.name
+        return self.repository / "snapshots" / self.revision / self.name
 
 
 def parse_address(address: str) -> HubFile:

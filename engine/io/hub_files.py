@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from huggingface_hub import hf_hub_download, snapshot_download
+from huggingface_hub import constants, hf_hub_download, snapshot_download
 from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from stepscope.engine.io.hub_cache import find_hub_file, parse_address
@@ -22,10 +22,11 @@ _PICKLES: Final = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt"]
 def fetch_missing(path: Path) -> None:
     """Download a missing file of a repository whose other files are in the cache, such as a video of a split.
 
-    Paths outside the cache are left alone. Raises ``ValueError`` if it cannot be downloaded.
+    Other paths are left alone: a split of others may name one that only looks like a cache. Raises ``ValueError`` if
+    it cannot be downloaded.
     """
     found = None if path.exists() else find_hub_file(path)
-    if found is not None:
+    if found is not None and (found.cache == Path(constants.HF_HUB_CACHE) or found.repository.is_dir()):
         with _explain(found.address):
             file = hf_hub_download(
                 found.repo_id,

@@ -5,12 +5,13 @@ Only ``run.json``, ``metrics.json`` and ``notes.json`` of each run are read, so 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from stepscope.engine.io.files import Cell, to_json
+from stepscope.engine.io.files import Cell, replace_surrogates, replace_surrogates_in, to_json
 from stepscope.eval.reports.search import TERM
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import RunFolder
@@ -19,7 +20,7 @@ from stepscope.eval.runs.notes import RunNotes, read_notes
 COLUMNS: Final = ("run", "date", "origin", "group", "tags", "note", "archived")
 """The columns before the settings that differ and the scores."""
 _NOT_LISTED: Final = ("created", "model_parts", "devices", "signals", "source", "missing")
-"""Entries of ``run.json`` that are no settings, or that another one implies."""
+"""Entries of ``run.json`` that are no settings, or that another one implies; nor are those with names of columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def _read_run(name: str, path: Path) -> ListedRun:
             problems.append(str(error).replace(f"{path}/", ""))
             return default
 
-    settings = read(lambda folder: RunFolder(folder).settings(), default=None) or {}
+    settings = replace_surrogates_in(read(lambda folder: RunFolder(folder).settings(), default=None) or {})
     metrics = read(read_metrics, default={})
     notes = read(read_notes, default=RunNotes())
     intervals = {
@@ -74,21 +75,20 @@ def _read_run(name: str, path: Path) -> ListedRun:
         name=name,
         date=_read_date(settings, path),
         origin=describe_origin(settings),
-        settings=dict(_flatten(settings)),
+        settings=read(lambda _: dict(_flatten(settings)), default={}),
         scores={key: value for key, value in metrics.get("scores", {}).items() if value is not None},
         intervals=intervals,
         notes=notes,
-        problem="; ".join(problems),
+        problem=replace_surrogates("; ".join(problems)),
     )
 
 
 def _read_date(settings: Mapping[str, Any], path: Path) -> datetime:
-    try:
+    with suppress(ValueError, OverflowError):
         date = datetime.fromisoformat(str(settings.get("created")))
-    except ValueError:
-        file = path / "run.json"
-        return datetime.fromtimestamp(file.stat().st_mtime if file.exists() else 0, UTC)
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).astimezone(UTC)
+    file = path / "run.json"
+    return datetime.fromtimestamp(file.stat().st_mtime if file.exists() else 0, UTC)
 
 
 def describe_origin(settings: Mapping[str, Any]) -> str:
@@ -108,7 +108,7 @@ def _flatten(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from _flatten(value)
         elif name == "split":
             yield name, PurePath(str(value)).name
-        elif name not in _NOT_LISTED and value not in (None, "", [], {}):
+        elif name not in (*COLUMNS, *_NOT_LISTED) and value not in (None, "", [], {}):
             yield name, value if isinstance(value, str) else to_json(value)
 
 

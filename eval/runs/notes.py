@@ -10,7 +10,7 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
-from stepscope.engine.io.files import strip_text, write_json
+from stepscope.engine.io.files import replace_surrogates, strip_text, write_json
 from stepscope.engine.io.json_records import read_record
 
 NOTES_FILE: Final = "notes.json"
@@ -26,13 +26,18 @@ _LOCK_TIMEOUT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNotes:
-    """Notes on one run."""
+    """Notes on one run; a character that UTF-8 cannot encode becomes ``?``, so that lists can be sent and printed."""
 
     note: str = ""
     tags: tuple[str, ...] = ()
     group: str = ""
     archived: bool = False
     """Whether lists leave the run out; nothing is deleted."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "note", replace_surrogates(self.note))
+        object.__setattr__(self, "tags", tuple(map(replace_surrogates, self.tags)))
+        object.__setattr__(self, "group", replace_surrogates(self.group))
 
 
 def read_notes(run: Path) -> RunNotes:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from stepscope.eval.data.json_fields import MAX_DURATION_S
 from stepscope.eval.runs.folder import RunFolder, output_path
 
 MAX_BYTES: Final = 20 * 2**20
@@ -18,15 +19,19 @@ Sound = Mapping[str, float | str]
 
 
 def copy_sounds(sounds: Sequence[Sound], source: Path, run: Path, video_id: str) -> list[Sound]:
-    """Copy the answers among the sounds that lie in ``source`` into a run folder; return all with their paths there."""
-    kept: list[Sound] = []
+    """Copy the answers among the sounds that lie in ``source`` into a run folder; return all with their paths there.
+
+    A file that several answers name is copied once: a record of some kB could fill the disk.
+    """
+    kept, copies = list[Sound](), dict[Path, Path]()
     for number, sound in enumerate(sounds):
         found = _find_wav(source, str(sound["path"])) if sound["from"] == "assistant" else None
         if found is not None:
-            copy = output_path(run / _FOLDER, video_id).with_suffix(f".{number}.wav")
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(found, copy)
-            sound = {**sound, "path": copy.relative_to(run).as_posix()}
+            if found not in copies:
+                copies[found] = output_path(run / _FOLDER, video_id).with_suffix(f".{number}.wav")
+                copies[found].parent.mkdir(exist_ok=True)
+                shutil.copyfile(found, copies[found])
+            sound = {**sound, "path": copies[found].relative_to(run).as_posix()}
         kept.append(sound)
     return kept
 
@@ -36,11 +41,12 @@ def list_answers(settings: Mapping[str, Any], video_id: str) -> list[tuple[float
     audio = settings.get("audio")
     sounds = audio.get(video_id) if isinstance(audio, Mapping) else None
     return sorted(
-        (float(sound["time_s"]), number)
+        (float(time_s), number)
         for number, sound in enumerate(sounds if isinstance(sounds, list) else ())
         if isinstance(sound, dict)
         and sound.get("from") == "assistant"
-        and isinstance(sound.get("time_s"), int | float)
+        and isinstance(time_s := sound.get("time_s"), int | float)
+        and 0 <= time_s <= MAX_DURATION_S  # neither nan nor an integer that no float holds
         and str(sound.get("path")).startswith(f"{_FOLDER}/")
     )
 

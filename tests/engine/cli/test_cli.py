@@ -53,14 +53,16 @@ def test_settings_come_from_the_command_then_the_file_then_the_defaults(words: l
     assert changed.user == ("1: a", "2: b")
 
 
-@pytest.mark.parametrize(("is_terminal", "shown"), [(True, "abc\\u202epm4"), (False, "abc\u202epm4")])
-def test_a_terminal_shows_marks_that_turn_text_and_a_pipe_keeps_them(
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"), [(True, "abc\\u202epm4\\x1b]52;\x1b[1m"), (False, "abc\u202epm4\x1b]52;\x1b[1m")]
+)
+def test_a_terminal_shows_marks_that_turn_text_and_commands_and_a_pipe_keeps_them(
     is_terminal: bool, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: is_terminal)
     monkeypatch.setattr("sys.stderr", terminal)
-    assert main(["presets", "abc\u202epm4"]) == 2
+    assert main(["presets", "abc\u202epm4\x1b]52;\x1b[1m"]) == 2
     assert shown in terminal.getvalue()
 
 

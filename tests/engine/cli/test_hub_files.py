@@ -15,7 +15,7 @@ from stepscope.app.cli.stepscope import main
 from stepscope.app.core.videos import find_split_clip
 from stepscope.app.publish.videos import check_videos
 from stepscope.engine.errors import VideoError
-from stepscope.engine.io.hub_files import fetch
+from stepscope.engine.io.hub_files import fetch, fetch_missing
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.writers import write_samples
@@ -145,6 +145,12 @@ def test_the_video_of_a_split_is_downloaded_when_it_is_opened(hub: type[Hub], mo
         find_split_clip({"split": split}, "split", second.video_id)
     with pytest.raises(VideoError, match=message):
         find_features(cast(Checkpoint, None), second, folder=None)
+
+
+def test_a_path_that_looks_like_a_cache_downloads_nothing(hub: type[Hub], tmp_path: Path) -> None:
+    fetch_missing(tmp_path / "mine" / "datasets--own--demo" / "snapshots" / COMMIT / "split.json")
+    assert not (tmp_path / "mine").exists()
+    assert not hub.requests
 
 
 def test_a_run_of_a_split_of_the_hub_names_its_address(

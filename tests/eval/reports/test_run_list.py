@@ -90,6 +90,30 @@ def test_damaged_notes_are_kept_and_named(runs: Path, content: str) -> None:
     assert (runs / "old" / "notes.json").read_text() == content
 
 
+def test_a_character_that_utf_8_lacks_is_replaced_in_notes_and_settings(runs: Path) -> None:
+    set_notes(runs / "old", note="a\ud800", tags=("b\udfff",), group="\ud801")
+    write_run(runs / "other", model="c\ud800")
+    found = {run.name: run for run in list_runs(find_run_folders(runs))}
+    assert found["old"].notes == RunNotes(note="a?", tags=("b?",), group="?")
+    assert found["other"].settings["model"] == "c?"
+
+
+@pytest.mark.parametrize("created", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-01-01T00:00:00"])
+def test_settings_that_no_list_can_show_cost_their_run_alone(runs: Path, created: str) -> None:
+    write_run(runs / "bad", created=created, config={"x": float("inf")}, note="none of ours")
+    found = list_runs(find_run_folders(runs))
+    assert [run.name for run in found if run.problem] == ["bad"]
+    assert next(row for row in tabulate_runs(found, ["F1"]) if row["run"] == "old")["note"] == "the first one"
+
+
+def test_the_name_of_a_setting_is_no_formula_in_a_table(runs: Path, tmp_path: Path) -> None:
+    for value in ("x", "y"):
+        changes: dict[str, Any] = {"=1+1": value}
+        write_run(runs / value, **changes)
+    assert main(["runs", str(runs), "--csv", str(tmp_path / "runs.csv")]) == 0
+    assert ",'=1+1," in (tmp_path / "runs.csv").read_text().splitlines()[0]
+
+
 def test_two_writers_lose_no_change(runs: Path) -> None:
     run = runs / "new"
 

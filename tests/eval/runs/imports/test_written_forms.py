@@ -17,7 +17,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into, read_result
-from stepscope.eval.runs.imports.recorded_sound import MAX_BYTES, find_answer, list_answers
+from stepscope.eval.runs.imports.recorded_sound import MAX_BYTES, copy_sounds, find_answer, list_answers
 from tests.support.data.strategies import BOAT
 from tests.support.paths import ROOT
 
@@ -198,6 +198,16 @@ def test_the_sound_of_an_answer_is_copied_from_the_folder_of_the_session(
         found.unlink()
         found.symlink_to(tmp_path / "kettle" / path)
         assert find_answer(run, "kettle", 2) is None, "a link that leads out of the run"
+
+
+def test_answers_of_one_file_are_copied_once_and_their_times_are_of_a_video(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(WAV)
+    sounds = [{"time_s": time_s, "from": "assistant", "path": "a.wav"} for time_s in (1, 2)]
+    (tmp_path / "run").mkdir()
+    copied = copy_sounds(sounds, tmp_path, tmp_path / "run", "kettle")
+    assert [path.name for path in (tmp_path / "run" / "audio").iterdir()] == ["kettle.0.wav"]
+    bad = [{**copied[0], "time_s": time_s} for time_s in (10**400, math.nan, math.inf, -1)]
+    assert list_answers({"audio": {"kettle": [*bad, *copied]}}, "kettle") == [(1.0, 4), (2.0, 5)]
 
 
 def test_an_answer_of_the_server_of_joyai_is_refused_for_its_lack_of_times(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         make_endpoints(context, batches, reviews)  # first: they take their names before other events do
         states = {name: gr.State(None) for name in ("clip", "live")}
         gr.Markdown(INTRODUCTION, elem_id="title")
+        gr.Button("◐", elem_id="theme", size="sm")  # dom/theme.js switches the theme
         with gr.Tabs(elem_id="rooms") as tabs:
             with gr.Tab("Player", id="player") as player_tab:
                 tab = _make_player_tab(context, reviews, tabs, **states)

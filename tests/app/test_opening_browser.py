@@ -82,8 +82,11 @@ def test_a_run_is_studied_beside_questions_without_the_form(visitor: BrowserCont
     assert question["x"] > stage["x"] + stage["width"]
     assert question["y"] + question["height"] < 900
     fold.click()
+    page.click("#theme")
     page.reload()
     page.wait_for_function(OPENED)
+    expect(page.locator("#theme")).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate("document.body.classList.contains('dark')")
     expect(page.locator("#goal")).to_be_visible()
     page.get_by_role("button", name="Ask", exact=True).first.click()
     expect(page.locator("#question")).to_be_hidden()

@@ -2,9 +2,9 @@
 // ?video=ID&t=SECONDS, or ?moment=NUMBER of the story.
 
 import { showTurns } from "../player/dom/dom.js";
+import { mountTheme } from "../player/dom/theme.js";
 import { findMoment, mountStory, showStory } from "./story.js";
 import { showTable } from "./table.js";
-import { mountTheme } from "./theme.js";
 import { openVideo } from "./view.js";
 
 const status = document.querySelector("#status");

@@ -19,6 +19,7 @@ import { Timeline } from "./timeline/timeline.js";
 import { mountProvenance } from "./panels/provenance.js";
 import { drawReview, mountReview } from "./review/review.js";
 import { showIncrement, showRun } from "./run.js";
+import { mountTheme } from "./dom/theme.js";
 import { goToRow } from "./playback/selection.js";
 import { SignalLayer } from "./signals/layer.js";
 import { sendWaiting } from "./review/sync.js";
@@ -103,6 +104,7 @@ export function mount(host) {
 // Draws again when the page around the player changes; stops when the player is gone.
 function watchPage(player) {
   let width = 0;
+  mountTheme();
   document.addEventListener(
     "stepscope:stale",
     () => {

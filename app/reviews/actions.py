@@ -20,6 +20,8 @@ from stepscope.eval.data.samples import Role
 EventKind = Literal["generated", "update", "reference", "state"]
 Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+UNFIT_VERDICTS: dict[EventKind, Verdict] = {"generated": "missed", "update": "missed", "reference": "false alarm"}
+"""The verdict that an event cannot have: the model did not miss what it wrote, and the reference raises no alarm."""
 ActionKind = Literal["verdict", "tags", "note", "correction", "settle", "assign", "done", "undo", "redo"]
 MAX_REVIEWER_CHARS = 80
 MAX_ACTION_ID_CHARS = 64
@@ -156,6 +158,18 @@ class Action:
         object.__setattr__(self, "note", replace_surrogates(self.note))
         object.__setattr__(self, "run", self.run and replace_surrogates(self.run))
         object.__setattr__(self, "tags", tuple(map(replace_surrogates, self.tags)))
+
+
+def check_verdict(action: Action) -> None:
+    """Raise ``ValueError`` for a verdict that does not fit its event; a final one may fit either side of a pair.
+
+    Only new actions are checked: the store keeps those of earlier versions.
+    """
+    sides = [action.event, action.paired] if action.kind == "settle" else [action.event]
+    kinds = [side.kind for side in sides if side is not None]
+    if kinds and action.verdict and all(UNFIT_VERDICTS.get(kind) == action.verdict for kind in kinds):
+        what = "a turn of the reference" if kinds[0] == "reference" else "something that the model wrote"
+        raise ValueError(f"the verdict {action.verdict!r} does not fit: the event is {what}")
 
 
 def _check_pair(action: Action) -> None:

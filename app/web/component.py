@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.reviews.actions import VERDICTS
+from stepscope.app.reviews.actions import UNFIT_VERDICTS, VERDICTS
 from stepscope.app.web.increments import ActiveStreams
 from stepscope.app.web.modules import Modules
 from stepscope.app.web.plotly_script import PLOTLY_URL
@@ -89,6 +89,7 @@ def make_player(
         "thresholds": {"speak": config.speak_threshold, "update": config.update_threshold},
         "model_digest": model_digest,
         "verdicts": list(VERDICTS),
+        "unfit_verdicts": UNFIT_VERDICTS,
         "plotly_url": PLOTLY_URL,
         "speech_url": SPEECH_URL if hint is None else None,
         "answer_url": ANSWER_URL,

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.formatting import format_wishes
-from stepscope.app.reviews.actions import Action
+from stepscope.app.reviews.actions import Action, check_verdict
 from stepscope.app.reviews.assignments import read_assignments
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.history import read_review, redo, undo
@@ -101,6 +101,7 @@ def _store_action(
             raise ValueError(f"there is nothing to {kind}")
         return done
     action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
+    check_verdict(action)
     if action.correction is not None:
         _check_fits(reviews, action.correction, sample, video_id)
     return reviews.store.append(action)

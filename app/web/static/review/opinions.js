@@ -25,11 +25,8 @@ export const AVAILABLE_SCOPES = {
   reference: (player) => player.data.has_reference || player.data.is_copied,
 };
 
-// The verdict that an event cannot have: the model did not miss what it wrote, and a turn of the reference is no false
-// alarm.
-const UNFIT = { generated: "missed", update: "missed", reference: "false alarm" };
-export function fitsVerdict(event, verdict) {
-  return UNFIT[event?.kind] !== verdict;
+export function fitsVerdict(player, event, verdict) {
+  return player.settings.unfit_verdicts[event?.kind] !== verdict;
 }
 
 export const NO_OPINION = { verdict: null, tags: [], note: "" };

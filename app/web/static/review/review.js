@@ -75,7 +75,7 @@ export function drawReview(player) {
   }
   for (const button of player.find("verdicts").querySelectorAll(".ss-verdict")) {
     button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
-    button.disabled = !event || !fitsVerdict(event, button.dataset.verdict);
+    button.disabled = !event || !fitsVerdict(player, event, button.dataset.verdict);
   }
   player.find("split").disabled = !event?.pair && !event?.other;
   player.find("split").textContent = event?.other ? "join (S)" : "split (S)";
@@ -136,9 +136,11 @@ function drawOtherOpinions(player, box, event) {
 function settleRows(player, event) {
   const keys = event.pair ? [event.key, event.pair.key] : [event.key]; // others may have judged one side alone
   const [final, by] = keys.map((key) => finalVerdict(player, key)).find(([verdict]) => verdict) ?? [null, ""];
-  const given = new Set(keys.flatMap((key) => otherOpinions(player, key)).map((said) => said.verdict));
-  given.add(opinion(player, event.key).verdict);
-  given.delete(null);
+  const verdicts = [...keys.flatMap((key) => otherOpinions(player, key)), opinion(player, event.key)].map(
+    (said) => said.verdict,
+  );
+  const fits = (verdict) => [event, event.pair].some((side) => side && fitsVerdict(player, side, verdict));
+  const given = new Set(verdicts.filter((verdict) => verdict && fits(verdict)));
   if (!final && given.size < 2) return [];
   const row = createNode("p", "ss-line ss-settle");
   row.append(createNode("span", "", final ? `Settled by ${by}: ${final}` : "They differ. Settle as"));
@@ -153,7 +155,7 @@ function settleRows(player, event) {
 
 export function giveVerdict(player, verdict) {
   const event = currentEvent(player);
-  if (!fitsVerdict(event, verdict))
+  if (!fitsVerdict(player, event, verdict))
     return setStatus(player, `“${verdict}” does not fit: this is a ${describeEvent(player, event)}.`);
   submitForEvent(player, "verdict", { verdict }, () => {
     if (eventByKey(player, event.key)) goToUnreviewed(player, `“${verdict}”: ${describeEvent(player, event)}. `);

@@ -155,6 +155,8 @@ def test_in_blind_mode_others_are_not_told(reviews: ReviewContext) -> None:
     [
         (on_event("verdict", verdict="nice"), "verdict"),
         ({"kind": "verdict", "verdict": "correct"}, "needs its event"),
+        (on_event("verdict", verdict="missed"), "'missed' does not fit: the event is something that the model wrote"),
+        (on_event("settle", verdict="missed"), "'missed' does not fit"),
         ({"kind": "shout"}, "kind"),
         (on_event("note", note="x" * 60_000), "characters"),
         (on_event("note") | {"event": {"kind": "generated"}}, "event.role"),

@@ -37,7 +37,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 TERM: Final = re.compile(r'(-?)(?:(\w+)(:|>=|<=|>|<)("[^"]*"|\S*)|("[^"]*"|\S+))')
 Marks = Mapping[tuple[str, int, str], Collection[str]]
-"""Verdicts and tags, such as ``tag: blurry``, by video, milliseconds and text of the event."""
+"""Verdicts, tags and causes by reviewers, such as ``tag: blurry``, by video, milliseconds and text of the event."""
 
 
 def read_moments(folder: Path) -> pd.DataFrame:
@@ -119,8 +119,9 @@ def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Mark
     cells, wanted = moments[column], value.casefold()
     if field == "failure" and wanted == "any":
         return cells != ""
+    marked = _have_mark(moments, f"cause: {value}", marks) if field == "cause" else False  # by a reviewer
     named = [label for label in map(str, cells.cat.categories) if _is_named(field, label.casefold(), wanted)]
-    return cells.isin(named)
+    return cells.isin(named) | marked
 
 
 def _is_named(field: str, label: str, wanted: str) -> bool:
@@ -140,7 +141,7 @@ def _number(field: str, value: str) -> float:
 
 
 def _have_mark(moments: pd.DataFrame, mark: str, marks: Marks) -> "pd.Series[bool]":
-    """Return which moments are events with a verdict or tag; a wrong state is named by its steps."""
+    """Return which moments are events with a mark; a wrong state is named by its steps."""
     wanted = {
         (video_id, millis, text)
         for (video_id, millis, text), found in marks.items()

@@ -26,6 +26,7 @@ from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from stepscope.eval.annotations.corrections import Correction, TurnName, name_turns
 from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 
 Answer = dict[str, Any]
 MAX_ACTION_CHARS = 50_000
@@ -76,7 +77,10 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
         only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
         review = read_review(reviews.store, video_id=video_id, only=only)
         described = _describe(sample, review, video_id, has_layer=query["has_layer"])
-        reply["state"] = described | {"queue": _list_queue(reviews, video_id, reviewer)}
+        reply["state"] = described | {
+            "queue": _list_queue(reviews, video_id, reviewer),
+            "vocabulary": _list_vocabulary(reviews, video_id),
+        }
     except (KeyError, TypeError, AttributeError) as error:
         reply["error"] = f"the page sent an invalid request: {error}; reload it"
     except (EngineError, ValueError) as error:
@@ -165,6 +169,16 @@ def _list_queue(reviews: ReviewContext, video_id: str, reviewer: str | None) -> 
         for found in reversed(read_assignments(reviews.store, video_id=video_id))
         if reviewer in found.reviewers
     ]
+
+
+def _list_vocabulary(reviews: ReviewContext, video_id: str) -> Answer:
+    """Return names with meanings of the split of a video, in order; with ``problem`` if its file cannot be used."""
+    name = reviews.split_of(video_id)
+    try:
+        found = read_vocabulary(reviews.splits[name].path) if name else Vocabulary()
+    except ValueError as error:
+        return {"tags": [], "causes": [], "problem": str(error)}
+    return {"tags": list(found.tags.items()), "causes": list(found.causes.items()), "problem": ""}
 
 
 def _describe(sample: Sample | None, review: Review, video_id: str, *, has_layer: object) -> Answer:

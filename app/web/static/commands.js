@@ -4,7 +4,7 @@ import { undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
 import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
-import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
+import { causeMeanings, clockText, frameAt, SIGNS } from "./state/data.js";
 import { createNode, returnFocus } from "./dom/dom.js";
 import { toggleOnlyKind } from "./playback/failure_stops.js";
 import { stepStop } from "./playback/hits.js";
@@ -16,6 +16,7 @@ import { updatePlayhead } from "./playback/playback.js";
 import { redrawPlayhead, seek } from "./playback/playhead.js";
 import { toggleSpeech } from "./playback/speech.js";
 import { giveVerdict } from "./review/review.js";
+import { focusTags } from "./review/vocabulary.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { setStatus } from "./dom/status.js";
 import { addMoment } from "./panels/story.js";
@@ -50,7 +51,12 @@ const REVIEW_KEYS = [
   ["1 2 3 4 5 6 7", "verdict1 verdict2 verdict3 verdict4 verdict5 verdict6 verdict7", "verdict: "],
   ["Q W U", "previousEvent nextEvent nextUnreviewed", "previous, next event, next without your verdict"],
   ["S", "splitPair", "judge a matched pair as two events, or as one again"],
-  ["G M", "tags note", "tags, note of the event; Enter or Esc ends, Shift and Enter is a new line"],
+  [
+    "G M",
+    "tags note",
+    "tags (of the split's vocabulary by their keys, G again to type), note of the event; Enter or Esc ends, Shift and " +
+      "Enter is a new line",
+  ],
   ["Z X", "undo redo", "undo, redo your last action"],
   [
     "E D A",
@@ -140,10 +146,7 @@ const commands = {
   nextEvent: (player) => stepEvent(player, 1),
   nextUnreviewed: (player) => goToUnreviewed(player),
   splitPair,
-  tags: (player) => {
-    openTab(player, "review");
-    player.find("tags").focus();
-  },
+  tags: focusTags,
   note: (player) => {
     openTab(player, "review");
     player.find("note").focus();
@@ -249,8 +252,8 @@ function showHelp(player) {
   for (const [sign, meaning] of meanings)
     signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", meaning));
   const causes = createNode("table");
-  for (const cause in CAUSES)
-    causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", CAUSES[cause]));
+  for (const [cause, meaning] of Object.entries(causeMeanings(player)))
+    causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", meaning));
   const bands =
     "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, " +
     "below the model.";

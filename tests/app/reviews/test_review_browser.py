@@ -74,6 +74,17 @@ def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> Non
     wait_until_saved(page)
     (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
     assert (said.tags, said.note) == (("dark", "odd"), HOSTILE[:80])
+
+    words = {"tags": {"odd": HOSTILE[:80], "dim": ""}, "causes": {"decoy": ""}}
+    (page_folder(store) / "reviews" / "split.vocabulary.json").write_text(json.dumps(words), encoding="utf-8")
+    page.reload()
+    name_reviewer(page, "ann")
+    go_to(page, "generated", "!?%&/")
+    assert page.locator(".ss-word").all_inner_texts() == ["1\nodd", "2\ndim", "3\ncause: decoy"]
+    press(page, "g", "1", "2", "3", "Escape", "q")  # Escape returns to the keys of the player
+    (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
+    assert said.tags == ("dark", "dim", "cause:decoy")
+    assert inspect(page)["event"]["key"] != key
     assert page.evaluate("window.hacked") is None
 
 

@@ -105,11 +105,13 @@ ROWS = table(
         ("cause:", [1, 3, 4]),
         ("verdict:correct", [2]),
         ("tag:blurry", []),
+        ("cause:glare", [1]),
         ("[(", []),
     ],
 )
 def test_all_terms_must_match(query: str, times: list[float]) -> None:
     marks = {("a", 2000, "Put the bun back."): frozenset({"verdict: correct"})}
+    marks[("a", 1000, "Put on the WHEEL.")] = frozenset({"cause: glare"})
     assert list(search(ROWS, query, marks=marks)["time_s"]) == times
 
 

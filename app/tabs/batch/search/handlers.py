@@ -1,5 +1,6 @@
 """Handlers of the search: the moments that match a query, and the player at one of them."""
 
+import re
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
 from stepscope.app.opening import saved_runs as saved
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
-from stepscope.app.tabs.batch.selection.handlers import SavedSlice, keep_slice
+from stepscope.app.tabs.batch.selection.handlers import SavedSlice, keep_slice, list_traits
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.plurals import format_count
@@ -83,6 +84,18 @@ def search_linked(
 ) -> SearchView:
     """Search for the query of the address in a window in which none is typed."""
     return run_search(batches, name, scope, query or linked)
+
+
+def offer_terms(batches: BatchContext, name: str | None) -> Any:
+    """Return the dropdown of the terms that moments of a run can have; nothing is chosen."""
+    return gr.Dropdown(choices=[one for one in list_traits(batches, name) if ":" in one[1]], value=None)
+
+
+def add_term(query: str | None, trait: str | None) -> tuple[str, None]:
+    """Return a query with the term of a trait such as ``tag: blurry``, and None to choose again."""
+    field, _, value = (trait or "").partition(": ")
+    term = f'{field}:"{value}"' if re.search(r"\s", value) else f"{field}:{value}"
+    return f"{query or ''} {term if trait else ''}".strip(), None
 
 
 def _find(batches: BatchContext, name: str | None, scope: str, query: str) -> pd.DataFrame:

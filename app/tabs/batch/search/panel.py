@@ -24,6 +24,7 @@ HINT: Final = (
 class SearchPanel(NamedTuple):
     """The inputs and outputs of a search."""
 
+    terms: Any
     scope: Any
     search: Any
     pictures: Any
@@ -43,6 +44,7 @@ def make_search_panel() -> SearchPanel:
         query = gr.Textbox(
             label="Search", info=HINT, placeholder="failure:missed cause:swap", max_lines=1, scale=6, elem_id="search"
         )
+        terms = gr.Dropdown([], label="Add a term", interactive=True, scale=2, elem_id="search_terms")
         scope = gr.Dropdown(
             [searching.THIS_RUN, searching.ALL_RUNS], value=searching.THIS_RUN, label="In", scale=2, elem_id="search_in"
         )
@@ -76,6 +78,7 @@ def make_search_panel() -> SearchPanel:
         following = gr.Button("Next moment", size="sm", scale=0, elem_id="search_next", visible="hidden")
     saved = gr.HTML(elem_id="search_saved", padding=False)
     return SearchPanel(
+        terms=terms,
         scope=scope,
         search=search,
         pictures=pictures,
@@ -130,6 +133,7 @@ def wire_search_panel(
         return searching.open_hit(context, batches, live, hits, at + by)
 
     chosen = [runs, panel.scope, view.query]
+    entered, term = partial(gr.on, [here.select, runs.change]), [view.query, panel.terms]
     begun = (
         wire(
             partial(gr.on, [panel.search.click, view.query.submit, panel.scope.input]),
@@ -138,8 +142,16 @@ def wire_search_panel(
             view,
             **LATEST,
         ),
-        wire(partial(gr.on, [here.select, runs.change]), search_linked, chosen, view, **LATEST),
+        wire(entered, search_linked, chosen, view, **LATEST),
+        wire(
+            panel.terms.input(searching.add_term, term, term, **AT_ONCE).then,
+            partial(searching.run_search, batches),
+            chosen,
+            view,
+            **LATEST,
+        ),
     )
+    entered(partial(searching.offer_terms, batches), runs, panel.terms, **AT_ONCE)
     for event in begun:
         event.then(partial(searching.show_pictures, context, batches), view.hits, panel.pictures, **LATEST)
     wire(view.table.select, open_row, [live, view.hits], opened, **ends)

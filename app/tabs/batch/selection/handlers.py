@@ -24,6 +24,7 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
+from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.results import read_results
@@ -63,10 +64,15 @@ def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
         event = reviewed.event
         found = marks.setdefault((event.video_id, round(event.time_s * 1000), event.text), set())
         for opinion in reviewed.opinions:
-            found |= {f"tag: {tag}" for tag in opinion.tags}
+            found |= {_describe_tag(tag) for tag in opinion.tags}
             verdict = reviewed.final or opinion.verdict
             found |= {f"verdict: {verdict}"} if verdict is not None else set()
     return marks
+
+
+def _describe_tag(tag: str) -> str:
+    """Return a tag as a trait; a cause that a reviewer named is one like those of the reference."""
+    return f"cause: {tag.removeprefix(CAUSE_PREFIX)}" if tag.startswith(CAUSE_PREFIX) else f"tag: {tag}"
 
 
 def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[str, frozenset[str]]:
@@ -86,8 +92,12 @@ def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[
 
 
 def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]]:
-    """Return the traits of the videos of a run, as pairs of a label with the number of videos, and the trait."""
+    """Return the traits of the videos of a run, as pairs of a label with the number of videos, and the trait.
+
+    Those of the split's vocabulary are among them, also if no video has them.
+    """
     counts = Counter(trait for traits in _traits(batches, name).values() for trait in traits)
+    counts.update(dict.fromkeys(_vocabulary_traits(batches, name), 0))
     return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
 
 
@@ -210,6 +220,14 @@ def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]
     if name is None or name not in batches.run_names():
         return {}
     return find_traits(read_results(batches.folder(name)).rows, _split(batches, name), batches.marks())
+
+
+def _vocabulary_traits(batches: BatchContext, name: str | None) -> tuple[str, ...]:
+    split = _split(batches, name)
+    try:
+        return () if split is None else read_vocabulary(split.path).traits
+    except ValueError:  # the review panel of the player says so
+        return ()
 
 
 def _split(batches: BatchContext, name: str | None) -> Split | None:

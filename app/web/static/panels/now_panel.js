@@ -3,7 +3,7 @@
 import {
   assistantState,
   bandsOf,
-  CAUSES,
+  causeMeanings,
   clockText,
   countText,
   countUpTo,
@@ -78,7 +78,7 @@ function failureCard(player, data, failure, isHere) {
   if (moment) box.append(createNode("span", "ss-tag ss-moment", moment));
   if (failure.words) box.append(` ${showTurns(failure.words)}`);
   if (failure.kind === WRONG_TEXT) box.append(...wrongTextLines(data, data.turns[failure.turn]));
-  if (failure.cause) box.append(causeLine(failure.cause));
+  if (failure.cause) box.append(causeLine(player, failure.cause));
   const highest = highestNear(data, failure);
   if (highest) box.append(createNode("span", "ss-highest", highestText(highest, data, isHere)));
   return box;
@@ -91,10 +91,12 @@ function wrongTextLines(data, turn) {
 }
 
 // A cause of difficulty from the manifest, explained; a split may define its own.
-function causeLine(cause) {
-  const box = createNode("span", "ss-cause"),
+function causeLine(player, cause) {
+  const meanings = causeMeanings(player),
+    meaning = Object.hasOwn(meanings, cause) ? meanings[cause] : "as the split's manifest names it",
+    box = createNode("span", "ss-cause"),
     tag = createNode("span", "ss-tag", cause);
-  box.append("cause ", tag, " ", Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : "as the split's manifest names it");
+  box.append("cause ", tag, " ", showTurns(meaning));
   box.title = "Why this moment is hard: the split's manifest names the cause beside a reference turn.";
   return box;
 }

@@ -29,6 +29,7 @@ import { readSetting } from "../state/settings.js";
 import { keepSetting, setStatus } from "../dom/status.js";
 import { signOfKind } from "../playback/stops.js";
 import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
+import { drawVocabulary, mountVocabulary } from "./vocabulary.js";
 
 // A name by the rules of `check_reviewer` in Python: printable characters and inner spaces; null for an invalid one.
 function parseReviewerName(typed) {
@@ -87,6 +88,7 @@ export function drawReview(player) {
     player.find(name).disabled = !event;
     fillInput(player, player.find(name), event?.key ?? "", value);
   }
+  drawVocabulary(player, event, said.tags);
   drawOtherOpinions(player, player.find("others"), event);
   drawCorrection(player, event);
 }
@@ -207,6 +209,7 @@ export function mountReview(player) {
       return button;
     }),
   );
+  mountVocabulary(player);
   player.find("who").addEventListener("change", (event) => {
     setReviewer(player, event.target.value);
     keepSetting(player, "reviewer", player.review.name);

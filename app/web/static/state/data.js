@@ -37,7 +37,7 @@ export const SIGNS = {
 };
 
 // Why a turn of the reference is hard, where the split's manifest names a cause.
-export const CAUSES = {
+const CAUSES = {
   drop: "a part falls and is picked up again",
   decoy: "a part that is not needed is taken and put back",
   hover: "a hand stays over a part and takes nothing",
@@ -45,6 +45,11 @@ export const CAUSES = {
   light: "the light is dim, or fails for seconds",
   noise: "the picture is noisy, or worse for seconds",
 };
+
+// The meanings of causes by name: those of the split's vocabulary and the built-in ones.
+export function causeMeanings(player) {
+  return { ...CAUSES, ...Object.fromEntries(player.review.state?.vocabulary?.causes ?? []) };
+}
 
 // The frames that a cut of the context dropped, in words; `cut` has tokens, first_frame and last_frame.
 export function forgottenText({ tokens, first_frame: first, last_frame: last }) {

@@ -38,6 +38,11 @@ def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
     assert searching.search_linked(batches, "a", THIS_RUN, None, "failure:missed is:message").table == view.table
 
 
+def test_a_term_is_chosen_instead_of_typed() -> None:
+    assert searching.add_term("wheel", "tag: too dark") == ('wheel tag:"too dark"', None)
+    assert searching.add_term(None, "cause: decoy") == ("cause:decoy", None)
+
+
 def test_all_runs_of_the_split_are_searched(batches: BatchContext) -> None:  # noqa: F811
     alone = search(batches, "is:user or -is:user")
     shutil.copytree(batches.runs / "a", batches.runs / "b")

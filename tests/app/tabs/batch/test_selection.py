@@ -82,13 +82,19 @@ def mark(sample: Sample, **said: Any) -> Action:
 def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
     batches: BatchContext, tmp_path: Path
 ) -> None:
-    first, second, _ = batches.splits["split"].samples
+    first, second, third = batches.splits["split"].samples
+    words = {"tags": {"occlusion": "a hand hides the part", "glare": ""}, "causes": {"decoy": ""}}
+    batches.splits["split"].path.with_suffix(".vocabulary.json").write_text(json.dumps(words))
     with open_store(tmp_path / "reviews.sqlite") as store:
         store.append(mark(first, kind="verdict", verdict="missed"))
         store.append(mark(second, kind="tags", tags=("occlusion",)))
+        store.append(mark(third, kind="tags", tags=("cause:decoy",)))
         judged = replace(batches, marks=lambda: choosing.read_marks(store, is_blind=False))
         assert shown(judged, "verdict: missed") == ["v0"]
         assert shown(judged, "tag: occlusion") == ["v1"]
+        assert shown(judged, "cause: decoy") == ["v2"]
+        labels = [label for label, _ in choosing.list_traits(judged, "a")]
+        assert {"tag: glare (0)", "tag: occlusion (1)", "cause: decoy (1)"} <= set(labels)
         assert choosing.read_marks(store, is_blind=True) == {}
 
 

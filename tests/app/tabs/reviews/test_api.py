@@ -177,6 +177,18 @@ def test_what_does_not_fit_is_refused_and_the_rest_kept(
     assert len(reviews.store.read()) == 1
 
 
+def test_the_vocabulary_beside_the_split_is_sent_and_a_damaged_one_named(
+    reviews: ReviewContext, tmp_path: Path
+) -> None:
+    assert ask(reviews)["state"]["vocabulary"] == {"tags": [], "causes": [], "problem": ""}
+    file = tmp_path / "test.vocabulary.json"
+    file.write_text('{"tags": {"2": "second", "1": ""}, "causes": {"decoy": "a wrong part"}}')
+    found = ask(reviews)["state"]["vocabulary"]
+    assert (found["tags"], found["causes"]) == ([["2", "second"], ["1", ""]], [["decoy", "a wrong part"]])
+    file.write_text('{"tags": ["dark"]}')
+    assert "test.vocabulary.json cannot be read: tags: " in ask(reviews)["state"]["vocabulary"]["problem"]
+
+
 def test_a_correction_of_a_turn_that_is_not_there_is_refused(reviews: ReviewContext) -> None:
     turn = {**asdict(NAMES[0]), "text": "gone"}
     reply = ask(reviews, {"kind": "correction", "correction": {"kind": "delete", "turn": turn}})

@@ -16,7 +16,7 @@ import { updatePlayhead } from "./playback/playback.js";
 import { redrawPlayhead, seek } from "./playback/playhead.js";
 import { toggleSpeech } from "./playback/speech.js";
 import { giveVerdict } from "./review/review.js";
-import { focusTags } from "./review/vocabulary.js";
+import { focusTags } from "./panels/vocabulary.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { setStatus } from "./dom/status.js";
 import { addMoment } from "./panels/story.js";

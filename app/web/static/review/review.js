@@ -29,7 +29,7 @@ import { readSetting } from "../state/settings.js";
 import { keepSetting, setStatus } from "../dom/status.js";
 import { signOfKind } from "../playback/stops.js";
 import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
-import { drawVocabulary, mountVocabulary } from "./vocabulary.js";
+import { drawVocabulary, mountVocabulary } from "../panels/vocabulary.js";
 
 // A name by the rules of `check_reviewer` in Python: printable characters and inner spaces; null for an invalid one.
 function parseReviewerName(typed) {

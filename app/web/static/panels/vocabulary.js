@@ -1,9 +1,9 @@
 // The tags and causes of the split's vocabulary: buttons in the review panel, pressed by keys while one has the focus.
 
-import { submitForEvent } from "./actions.js";
+import { submitForEvent } from "../review/actions.js";
 import { createNode, returnFocus } from "../dom/dom.js";
-import { currentEvent, opinion } from "./opinions.js";
-import { openTab } from "../panels/tabs.js";
+import { currentEvent, opinion } from "../review/opinions.js";
+import { openTab } from "./tabs.js";
 
 const KEYS = "1234567890abcdefhijklmnopqrstuvwxyz"; // without G, which goes on to the text box
 

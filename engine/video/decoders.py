@@ -8,6 +8,7 @@ take the times from the packet list of PyAV, so that all agree.
 import math
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -26,7 +27,14 @@ from av.video.stream import VideoStream
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.formats import MAX_PIXELS, begins_like_video, has_refused_size
 from stepscope.engine.video.images import Orientation, to_image
-from stepscope.engine.video.packets import MATROSKA, ListedPicture, PacketList, PacketReader, seconds_of
+from stepscope.engine.video.packets import (
+    MATROSKA,
+    ListedPicture,
+    PacketList,
+    PacketReader,
+    is_reordered,
+    seconds_of,
+)
 from stepscope.engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
@@ -71,14 +79,18 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
     failure: DecodeError | None = None
     is_clean = True  # pictures after a broken one depend on it, up to the next key picture
     end_s = 0.0
+    waiting: deque[int] = deque()  # ticks of packets without a picture yet; the earliest is that of the next picture
     with open_container(track.path) as container:
         stream, reformatter = open_stream(container, track), VideoReformatter()
+        must_reorder = is_reordered(container, stream)
         packets = iter(PacketReader(container, stream, is_first_only=track.has_unreadable_rest))
         while True:
             try:
                 packet = next(packets, None)
                 if packet is None:
                     break
+                if must_reorder and packet.size and packet.pts is not None:
+                    waiting.append(packet.pts)
                 frames = packet.decode()
             except av.error.FFmpegError as error:
                 reason = f"PyAV: {reason_of(error)} after {end_s:.2f} s"
@@ -87,10 +99,14 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                     failure = PictureSizeError(f"{reason}; a picture is damaged, or has more than {limit}")
                 failure = failure or DecodeError(reason)
                 is_clean = False
+                if waiting:
+                    waiting.pop()
                 continue
             for frame in frames:
                 assert isinstance(frame, VideoFrame)
                 is_clean = is_clean or frame.key_frame
+                if waiting:
+                    frame.pts = waiting.popleft()
                 is_before_zero = end_s == 0 and frame.pts is None and track.container == MATROSKA
                 if is_clean and not is_before_zero:
                     time_s = end_s if frame.pts is None else seconds_of(frame.pts, stream) - track.zero_s
@@ -280,7 +296,7 @@ def _find_seek(track: Track) -> int | None:
         return None
     with open_container(track.path) as container:
         stream = container.streams.video[track.stream_index]
-        if stream.time_base is None:
+        if stream.time_base is None or is_reordered(container, stream):
             return None
         ticks = int((track.begin_s - SEEK_MARGIN_S + track.zero_s) / stream.time_base)
         try:

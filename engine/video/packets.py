@@ -20,6 +20,8 @@ from av.video.stream import VideoStream
 
 MATROSKA: Final = "matroska,webm"
 """FFmpeg's name of the container, in which it gives no time to pictures of H.264 before time 0."""
+AVI: Final = "avi"
+"""FFmpeg's name of the container that stores one chunk per tick in decoding order, and no times of display."""
 DEFAULT_STEP_S: Final = 0.04
 """Time between two pictures of a file that does not state its rate, in seconds."""
 _MAX_GAP_S: Final = 10.0
@@ -82,6 +84,7 @@ class PacketReader:
         self._step = max(1, _ticks_of(step_of(stream), stream))
         can_jump = Flags.ts_discont in Flags(container.format.flags)
         self._max_gap = _ticks_of(_MAX_GAP_S, stream) if can_jump else math.inf
+        self._is_avi = container.format.name == AVI
         self.num_recordings = 1
         self.has_hidden = False
         self.shift = 0
@@ -91,6 +94,8 @@ class PacketReader:
         newest = resumed = None  # stored times: of the latest picture, before a jump
         decoded = end = former_shift = 0  # the first is the stored time in decoding order
         for packet in self._container.demux(self._stream):
+            if self._is_avi and packet.dts is not None:
+                packet.pts = packet.dts  # FFmpeg's guess is a picture late, and wrong with B-frames
             if packet.size and packet.pts is not None:
                 order = packet.pts if packet.dts is None else packet.dts
                 if resumed is not None and resumed <= order and not resumed < decoded <= order:
@@ -158,6 +163,11 @@ def list_pictures(container: InputContainer, stream: VideoStream, *, is_first_on
     return PacketList(
         pictures=(*shown, *found[-1:]), num_recordings=reader.num_recordings, has_hidden=reader.has_hidden
     )
+
+
+def is_reordered(container: InputContainer, stream: VideoStream) -> bool:
+    """Return whether the times of packets are not those of their own pictures: AVI with B-frames."""
+    return container.format.name == AVI and bool(stream.codec_context.has_b_frames)
 
 
 def step_of(stream: VideoStream) -> float:

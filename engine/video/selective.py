@@ -28,7 +28,7 @@ from av.video.stream import VideoStream
 
 from stepscope.engine.video.decoders import DecodeError, Picture, make_upright, open_stream
 from stepscope.engine.video.hardware import open_on_device, to_software_format
-from stepscope.engine.video.packets import PacketReader, seconds_of
+from stepscope.engine.video.packets import PacketReader, is_reordered, seconds_of
 from stepscope.engine.video.track import Sampling, Track, open_container, reason_of
 
 MAX_PACKETS: Final = 1500
@@ -103,6 +103,8 @@ def decode_sampled(track: Track, *, device: str = "cpu") -> Iterator[Picture]:
 def _read_gops(container: InputContainer, stream: VideoStream, *, is_first_only: bool) -> Iterator[_Gop]:
     """Read the packets of each group."""
     context, gop = stream.codec_context, _Gop()
+    if is_reordered(container, stream):
+        raise DecodeError("PyAV: AVI does not store the times of B-frames")
     extradata, needs_idr = context.extradata or b"", context.codec.canonical_name == "h264"
     for packet in PacketReader(container, stream, is_first_only=is_first_only):
         if packet.size == 0:  # the end of the stream

@@ -28,6 +28,7 @@ from stepscope.eval.data.dst_clips import read_clip
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.proactive_videoqa import is_gold, read_gold
 from stepscope.eval.data.proassist import read_dialogue
+from stepscope.eval.data.qevd import is_qevd, read_qevd
 from stepscope.eval.data.sample_ids import SampleIds
 from stepscope.eval.data.samples import SPAN_FIELDS, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
 from stepscope.eval.data.video_files import VideoFolder
@@ -35,8 +36,8 @@ from stepscope.eval.data.video_files import VideoFolder
 _FORMATS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips), with "conversation" and '
     '"metadata" (ProAssist dialogues), with "question_id" and "answer" (ProactiveVideoQA), with "video_intervals" and '
-    '"answers" (EgoProactive), with "ground_truth" and "duration" (OmniPro), or with "output_texts" and '
-    '"output_timestamps" (Qualcomm Interactive Cooking)'
+    '"answers" (EgoProactive), with "ground_truth" and "duration" (OmniPro), with "output_texts" and '
+    '"output_timestamps" (Qualcomm Interactive Cooking), or with "long_range_video_file" and "video_timestamps" (QEVD)'
 )
 _WHOLE_VIDEOS: tuple[tuple[Callable[[Fields], bool], Callable[[Fields], Sample]], ...] = (
     (is_gold, read_gold),
@@ -64,11 +65,11 @@ def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None =
         ValueError: A record is invalid; the message names file, record, field and remedy.
     """
     file = _SplitFile(Path(path), strict=strict, videos=videos)
-    return [file.read(record) for record in file.records]
+    return [sample for record in file.records for sample in file.read(record)]
 
 
 def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
-    """Read a split with one entry per record: a sample, or the reason why the record is invalid.
+    """Read a split with the samples of each record, or the reason why it is invalid. Most records are one sample.
 
     ``videos`` is a folder with the videos of records whose ``video_path`` is missing or names a missing file. Raises
     ``ValueError`` if the file has none of the formats, or if ``videos`` is not a folder.
@@ -78,8 +79,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
     entries: dict[str, Sample | InvalidSample] = {}
     for record in file.records:
         try:
-            sample = file.read(record)
-            entries[sample.video_id] = sample
+            entries |= {sample.video_id: sample for sample in file.read(record)}
         except ValueError as error:
             names = (record.video_id, record.name, f"{record.name}, record {record.number}")
             video_id = next(name for name in names if name is not None and name not in entries)
@@ -117,17 +117,20 @@ class _SplitFile:
         self._source, self._strict = source, strict
         self._videos = None if videos is None else VideoFolder(videos)
 
-    def read(self, record: _Record) -> Sample:
-        """Return the sample of a record. Errors and warnings name the file and the record."""
+    def read(self, record: _Record) -> list[Sample]:
+        """Return the samples of a record. Errors and warnings name the file and the record."""
         place = f"{self._source}, {record.name}"
         if record.problem:
             raise ValueError(f"{place}: {record.problem}; write one JSON object per line")
         try:
-            sample, extent = _listed(record.value) if record.is_listed else _published(record.value)
-            sample = self._leave_out_outside(sample, place, start_s=extent.start_s if extent else 0.0)
-            return self.ids.assign(self._find_file(sample, extent.file_names if extent else ()), extent)
+            listed = _listed(record.value) if record.is_listed else _published(record.value, self._source.parent)
+            return [self._finish(sample, extent, place) for sample, extent in listed]
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
+
+    def _finish(self, sample: Sample, extent: Extent | None, place: str) -> Sample:
+        sample = self._leave_out_outside(sample, place, start_s=extent.start_s if extent else 0.0)
+        return self.ids.assign(self._find_file(sample, extent.file_names if extent else ()), extent)
 
     def _leave_out_outside(self, sample: Sample, place: str, *, start_s: float) -> Sample:
         outside = [turn for turn in sample.turns if not is_inside(turn.time_s, sample)]
@@ -136,7 +139,7 @@ class _SplitFile:
         listed = _describe_outside(outside, sample, start_s=start_s)
         if self._strict:
             raise ValueError(f"{listed}; correct the times, or read with strict=False to leave such turns out")
-        warnings.warn(f"{place}: {listed}; left out", SampleWarning, stacklevel=4)
+        warnings.warn(f"{place}: {listed}; left out", SampleWarning, stacklevel=5)
         return replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
 
     def _find_file(self, sample: Sample, names: Sequence[str]) -> Sample:
@@ -211,26 +214,31 @@ def _describe_outside(outside: Sequence[Turn], sample: Sample, *, start_s: float
 
 
 def read_published(value: object) -> Sample:
-    """Read one published record from its JSON value. Raises ``ValueError`` naming the field."""
-    return _published(value)[0]
+    """Read a published record of one sample from its JSON value. Raises ``ValueError`` naming the field."""
+    return _published(value, Path())[0][0]
 
 
-def _published(value: object) -> tuple[Sample, Extent | None]:
-    """Return the sample of a published record, with the path of its video as it is written."""
+def _published(value: object, folder: Path) -> list[tuple[Sample, Extent | None]]:
+    """Return the samples of a published record, with the path of its video as it is written.
+
+    ``folder`` is that of the split: the times of QEVD are in files beside it.
+    """
     if not isinstance(value, dict):
         raise ValueError(f"a record must be a JSON object; {_FORMATS}")
     fields = Fields(record=value)
     for is_form, read in _WHOLE_VIDEOS:
         if is_form(fields):
-            return read(fields), None
+            return [(read(fields), None)]
+    if is_qevd(fields):
+        return [(sample, None) for sample in read_qevd(fields, folder)]
     is_clip = fields.has("dst") or fields.has("inferred_goal")
     if not is_clip and not fields.has("conversation"):
         raise ValueError(f"has an unknown format; {_FORMATS}")
     extent = read_extent(fields)
-    return (read_clip if is_clip else read_dialogue)(fields, extent), extent
+    return [((read_clip if is_clip else read_dialogue)(fields, extent), extent)]
 
 
-def _listed(value: object) -> tuple[Sample, None]:
+def _listed(value: object) -> list[tuple[Sample, Extent | None]]:
     """Return the sample of a video of a manifest, with the path of its video as it is written."""
     if not isinstance(value, dict):
         raise ValueError("a video must be a JSON object")
@@ -256,7 +264,7 @@ def _listed(value: object) -> tuple[Sample, None]:
         start_s=fields.read_number("start_s", minimum=0) if fields.has("start_s") else None,
         has_reference=fields.record.get("has_reference") is not False,
     )
-    return sample, None
+    return [(sample, None)]
 
 
 def _turn(fields: Fields, ids: Sequence[str]) -> Turn:

@@ -73,6 +73,8 @@ class Sample:
     has_reference: bool = True
     """Whether ``turns`` are a reference, so that the video has scores. False for a recorded video without one, and for
     a recorded live session, whose turns are a copy of the model's own outputs."""
+    clock_s: float | None = None
+    """Unix time of the start on the clock of the data set, if its results have such times."""
 
     @property
     def excerpt(self) -> Excerpt | None:

@@ -2,8 +2,8 @@
 
 Qualcomm: ``video_id``, ``pred_texts`` and ``pred_timestamps``, an object per video. **Source**: arXiv 2511.21998.
 
-QEVD: ``mini_episode_id``, the name of the video file, ``pred_feedbacks`` and ``pred_feedback_timestamps``. **Source**:
-the challenge on QEVD (arXiv 2407.08101), evaluation of FitCoach.
+QEVD: ``mini_episode_id``, the exercise or the name of the video file, ``pred_feedbacks`` and
+``pred_feedback_timestamps``. **Source**: varworkshop/ai_coach_fitness_2026 (b829971), ``qwen3_vl_baseline.py``.
 
 OmniPro: ``id``, ``video_id`` and ``predictions`` with ``t_sec`` and ``raw``. **Source**: OmniPro (16d0cc3),
 ``evaluators/online_evaluator.py``.
@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from stepscope.engine.dialogue import MAX_SECONDS
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.imports.system_output import (
@@ -39,6 +40,8 @@ SPOT_VIDEO: Final = "spot_video"
 """Name under which the key of a video of SPOT-Bench is in the record that the reader makes of it."""
 SEGMENTS: Final = "segments"
 """Name of the list in the record that the reader makes of the segments of StreamingVLM."""
+_QEVD_TIMES: Final = "pred_feedback_timestamps"
+_LAST_UNIX_S: Final = 1e11
 _SILENCE: Final = frozenset({"no", "none", "nothing", "no answer", "no response", "no reply"})
 _MISSING: Final = "probabilities, states of the steps, latencies, cache lengths, the last frame that was run"
 _CUE: Final = re.compile(r"^\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}\.\d{1,6})\s*-->\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}\.\d{1,6})")
@@ -101,6 +104,23 @@ def _read_lists(content: Fields, texts_name: str, times_name: str, sample: Sampl
     return _finish(texts, sample)
 
 
+def _read_qevd(content: Fields, sample: Sample) -> SystemOutput:
+    given = content.record[_QEVD_TIMES]
+    times = given if isinstance(given, list) else []
+    if any(map(_is_unix_time, times)):
+        if sample.clock_s is None:
+            raise content.error(
+                _QEVD_TIMES, "must be seconds; for Unix times choose the references of QEVD as the split"
+            )
+        times = [time_s - sample.clock_s if _is_unix_time(time_s) else time_s for time_s in times]
+        content = Fields(record={**content.record, _QEVD_TIMES: times}, path_prefix=content.path_prefix)
+    return _read_lists(content, "pred_feedbacks", _QEVD_TIMES, sample)
+
+
+def _is_unix_time(time_s: object) -> bool:
+    return isinstance(time_s, int | float) and MAX_SECONDS < time_s < _LAST_UNIX_S
+
+
 def _read_omnipro(content: Fields, sample: Sample) -> SystemOutput:
     texts: dict[int, str] = {}
     for one in content.read_objects("predictions"):
@@ -149,9 +169,9 @@ QUALCOMM: Final = ResultForm(
 QEVD: Final = ResultForm(
     name="QEVD",
     missing=_MISSING,
-    matches=lambda fields: fields.has("pred_feedbacks") and fields.has("pred_feedback_timestamps"),
+    matches=lambda fields: fields.has("pred_feedbacks") and fields.has(_QEVD_TIMES),
     find_sample=_find_by("mini_episode_id"),
-    read=lambda content, sample: _read_lists(content, "pred_feedbacks", "pred_feedback_timestamps", sample),
+    read=_read_qevd,
 )
 OMNIPRO: Final = ResultForm(
     name="OmniPro",

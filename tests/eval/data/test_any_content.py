@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from stepscope.engine.dialogue import initial_state
 from stepscope.eval.data.loading import SampleWarning, read_samples
-from tests.support.data.published import CLIP, DIALOGUE, EGOPROACTIVE, MANIFEST, OMNIPRO, changed, write
+from tests.support.data.published import (
+    CLIP,
+    DIALOGUE,
+    EGOPROACTIVE,
+    MANIFEST,
+    OMNIPRO,
+    QEVD,
+    changed,
+    write,
+    write_qevd,
+)
 from tests.support.data.shared_data import shared
 
 anything = st.recursive(
@@ -58,6 +68,7 @@ SOURCES: dict[str, Callable[[], dict[str, Any]]] = {
     "manifest": lambda: MANIFEST,
     "EgoProactive": lambda: EGOPROACTIVE,
     "OmniPro": lambda: OMNIPRO,
+    "QEVD": lambda: QEVD,
     "real clip": lambda: dict(json.loads(shared("data/dst_clip.json").read_text())),
     "real dialogue": lambda: dict(json.loads(shared("data/proassist_dialogues.jsonl").read_text().splitlines()[1])),
 }
@@ -70,6 +81,7 @@ def test_a_mutated_record_gives_samples_or_one_clear_error(
     tmp_path: Path, source: str, data: st.DataObject, strict: bool
 ) -> None:
     record = SOURCES[source]()
+    write_qevd(tmp_path)  # its times are beside the split
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.sampled_from(places(record)))
         record = changed(record, *place, to=data.draw(anything | st.just(...)))

@@ -1,4 +1,4 @@
-"""References of EgoProactive and OmniPro, and scores of results in the same forms."""
+"""References of EgoProactive, OmniPro, Interactive Cooking and QEVD, and scores of results in the same forms."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from stepscope.eval.data.loading import read_samples, read_split
+from stepscope.eval.data.samples import InvalidSample
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import import_into
-from tests.support.data.published import COOKING, EGOPROACTIVE, OMNIPRO, write
+from stepscope.eval.runs.imports.import_results import import_into, read_result
+from tests.support.data.published import COOKING, EGOPROACTIVE, OMNIPRO, QEVD, QEVD_TIMES_NS, write, write_qevd
 
 
 def turns_of(path: Path) -> list[tuple[float, float | None, str, str]]:
@@ -54,6 +55,78 @@ def test_a_message_of_interactive_cooking_is_a_reference(tmp_path: Path) -> None
     ]
     assert (sample.video_id, sample.goal, sample.num_frames) == ("1_7", "Microwave Egg Sandwich", 27)
     assert sample.video_path == tmp_path / "videos" / "1_7.mp4"
+
+
+def test_an_exercise_of_qevd_with_feedback_is_a_sample_from_transition_to_transition(tmp_path: Path) -> None:
+    squats, planks = read_samples(write_qevd(tmp_path))
+    assert [(turn.time_s, turn.role, turn.text) for turn in squats.turns] == [
+        (2.49, "assistant", "Lower."),
+        (4.0, "assistant", "Good."),
+    ]
+    assert [(turn.time_s, turn.text) for turn in planks.turns] == [(1.49, "Hold it."), (2.49, "Hold it.")]
+    assert (squats.video_id, squats.goal, squats.fps, squats.num_frames) == ("0003_0", "squats", 2.0, 11)
+    assert (planks.video_id, planks.goal, planks.num_frames) == ("0003_2", "planks", 7)  # no feedback on lunges
+    assert (squats.start_s, planks.start_s) == (0.51, 7.51)
+    assert squats.video_path == planks.video_path == tmp_path / "long_range_videos" / "0003.mp4"
+
+
+@pytest.mark.parametrize("unix_s", [0.0, 1_700_000_000.25 + 7.51 + 28_800])
+def test_results_of_qevd_have_seconds_of_the_exercise_or_unix_times(tmp_path: Path, unix_s: float) -> None:
+    split = read_split(write_qevd(tmp_path))
+    times = [unix_s + time_s for time_s in (0.5, 2.5, 3.5)]  # the last one is the end of the exercise
+    results = {"mini_episode_id": "0003_2", "pred_feedbacks": ["Up.", "", "Hold."], "pred_feedback_timestamps": times}
+    (tmp_path / "results.json").write_text(json.dumps([results]))
+    assert import_into(tmp_path / "run", [tmp_path / "results.json"], split, {}) == {}
+    outputs = RunFolder(tmp_path / "run").outputs(split.samples[1])
+    assert [(output.time_s, output.response) for output in outputs if output.response] == [(0.5, "Up."), (3.0, "Hold.")]
+
+
+def test_unix_times_without_the_references_of_qevd_are_refused(tmp_path: Path) -> None:
+    results = {"mini_episode_id": "1_7", "pred_feedbacks": ["Up."], "pred_feedback_timestamps": [1.7e9]}
+    (tmp_path / "results.json").write_text(json.dumps([results]))
+    (sample,) = read_samples(write(tmp_path, [COOKING]))
+    with pytest.raises(ValueError, match="must be seconds; for Unix times choose the references of QEVD as the split"):
+        read_result(tmp_path / "results.json", sample)
+
+
+@pytest.mark.parametrize(
+    ("changes", "times_ns", "message"),
+    [
+        ({"feedbacks": None}, [0.0, 0.5], "feedbacks is missing; it must have a text .* competition split has no"),
+        ({"feedbacks": ["", 3]}, QEVD_TIMES_NS, "feedbacks must be a list of texts, one for each frame"),
+        ({"feedbacks": ["x"]}, QEVD_TIMES_NS, "feedbacks must have 24 texts, as video_timestamps has times, not 1"),
+        ({"is_transition": None}, QEVD_TIMES_NS, "is_transition is missing; it must be a list of true or false"),
+        ({"is_transition": [True]}, QEVD_TIMES_NS, "is_transition must be a list .* one for each of 8 feedbacks"),
+        ({"is_transition": [True] * 7 + ["x"]}, QEVD_TIMES_NS, "is_transition must be a list of true or false"),
+        (
+            {"is_transition": [False] * 8},
+            QEVD_TIMES_NS,
+            "is_transition must be true for the first and the last feedback",
+        ),
+        ({"is_transition": [True] * 8}, QEVD_TIMES_NS, "is_transition must leave a feedback between two transitions"),
+        ({"video_timestamps": 3}, QEVD_TIMES_NS, "video_timestamps must be text"),
+        ({"video_timestamps": "none.npy"}, QEVD_TIMES_NS, "video_timestamps must name a .npy file, .* there is none"),
+        ({"video_timestamps": "x" * 999}, QEVD_TIMES_NS, "video_timestamps must name a .npy file that can be read"),
+        ({"video_timestamps": "data.txt"}, QEVD_TIMES_NS, "video_timestamps must name a .npy file that can be read"),
+        ({"long_range_video_file": ""}, QEVD_TIMES_NS, "long_range_video_file must be text"),
+        ({}, [QEVD_TIMES_NS], "video_timestamps must name a .npy file with the time of each frame"),
+        ({}, [], "video_timestamps must name a .npy file "),
+        ({}, ["x"], "video_timestamps must name a .npy file with the time of each frame"),
+        ({}, [None], "video_timestamps must name a .npy file that can be read"),
+        ({}, [0.0, 0.5], "video_timestamps must have Unix times in nanoseconds"),
+        ({}, [float("nan")], "video_timestamps must have Unix times in nanoseconds"),
+        ({}, [2e17, 2.5e17, 1.9e17], "must not fall back: frame 2 is 6e[+]07 s before the last"),
+        ({}, [2e17, 9e18], "video_timestamps must give a video of at most a day"),
+        ({}, [QEVD_TIMES_NS[0]] * 24, "lies outside the video of 0 s"),
+    ],
+)
+def test_a_wrong_field_of_qevd_is_named(tmp_path: Path, changes: dict[str, Any], times_ns: Any, message: str) -> None:
+    path = write_qevd(tmp_path, {**QEVD, **changes}, times_ns)
+    with pytest.raises(ValueError, match=rf"data.txt, video number 0: .*{message}") as caught:
+        read_samples(path)
+    assert "\n" not in str(caught.value)
+    (entry,) = read_split(path).entries
+    assert isinstance(entry, InvalidSample)
 
 
 @pytest.mark.parametrize(

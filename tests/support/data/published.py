@@ -6,6 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stepscope.eval.data.samples import Sample
 
 CLIP: dict[str, Any] = {
@@ -102,6 +104,27 @@ OMNIPRO: dict[str, Any] = {
     ],
 }
 """A record of the form that OmniPro's programs read."""
+QEVD: dict[str, Any] = {
+    "long_range_video_file": "./long_range_videos/0003.mp4",
+    "video_timestamps": "./long_range_videos/0003_timestamps.npy",
+    "feedbacks": [
+        *(["", "First up are squats!"] + ["First up are squats!"] + [""] * 3),
+        *(["Lower."] * 3 + ["Good."] + [""] * 2),
+        *(["Moving on to lunges!"] + [""] * 2 + ["Moving on to planks!"] + [""] * 2),
+        *(["Hold it.", "", "Hold it.", "", "That's it!", "That's it!"]),
+    ],
+    "is_transition": [True, False, False, True, True, False, False, True],
+    "feedback_timestamps": [],
+}
+"""A record of QEVD with 24 frames, whose times ``write_qevd`` writes."""
+QEVD_TIMES_NS = [1_700_000_000_250_000_000 + frame * 500_000_000 + frame % 2 * 10_000_000 for frame in range(24)]
+
+
+def write_qevd(folder: Path, record: dict[str, Any] = QEVD, times_ns: Any = QEVD_TIMES_NS) -> Path:
+    """Write a split of one record, and the times of its frames beside it."""
+    (folder / "long_range_videos").mkdir(exist_ok=True)
+    np.save(folder / "long_range_videos" / "0003_timestamps.npy", np.asarray(times_ns), allow_pickle=True)
+    return write(folder, [record])
 
 
 def write(folder: Path, content: object) -> Path:

@@ -79,6 +79,7 @@ def test_video_details_and_lanes_or_verdicts_are_seen_together(page: Page, tiny_
         };
     }""")
     run(page)
+    page.get_by_role("button", name="Video, task, settings").click()  # the form folds, as it is without a choice
     page.wait_for_selector(".ss-states")
     page.wait_for_function("window.fonts_seen.size > 0")
     assert min(page.evaluate("[...window.fonts_seen]")) >= 11, "no text of the lanes is smaller"

@@ -51,8 +51,9 @@ def test_the_documented_reports_have_the_fields_and_types_of_the_served_ones(
     wait_until_free(pool)
     text = DOCUMENT.read_text(encoding="utf-8")
     examples = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
-    served = [client.get(path).json() for path in ("/status", "/workers", "/cache")]
-    assert [shape(example) for example in examples] == [shape(report) for report in served]
+    status, workers, cache = (client.get(path).json() for path in ("/status", "/workers", "/cache"))
+    assert [shape(example) for example in examples] == [shape(report) for report in (status, workers)]
+    assert shape(list(cache.values())) == shape([worker["store"] for worker in workers])
 
 
 def shape(value: Any) -> Any:

@@ -27,9 +27,10 @@ export function drawCurves(player, panel, data) {
     player.curves.plot.setAttribute("role", "figure");
     panel.replaceChildren(createNode("p", "ss-dim", ""), player.curves.plot);
   }
+  const hasThreshold = decidingSignals(data).some((signal) => signal.hasThreshold);
   panel.firstChild.textContent =
-    `Decisions within ${data.tolerance_s} s of the reference. ● is the ` +
-    `threshold now; a click on a curve moves it.`;
+    `Decisions within ${data.tolerance_s} s of the reference. ` +
+    (hasThreshold ? "● is the threshold now; a click on a curve moves it." : "● is the run; it has no threshold.");
   panel.firstChild.title = player.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "";
   player.curves.panel = panel;
   player.curves.requestDrawing();

@@ -47,7 +47,7 @@ def on_timeline(page: Page, body: str, *packed: dict[str, Any]) -> Any:
     """Run a body with a timeline, ``show`` for a packed run, and the packed runs as ``packed``."""
     modules = {
         name: address(name)
-        for name in ("data", "table", "lane", "increments", "threshold_moves", "inspection", "decision_marks")
+        for name in ("data", "table", "lane", "increments", "threshold_moves", "inspection", "decision_marks", "curves")
     }
     argument = {**modules, "counts": SETTINGS, "width": WIDTH, "packed": packed}
     return run(page, "timeline", "Timeline", f"{MAKE_PLAYER} {PREPARE} const packed = arg.packed; {body}", argument)
@@ -321,15 +321,20 @@ def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:
     body = """
         const isSeen = ({ kind }) => kind === "trace" || kind === "cache";
         const kinds = () => timeline.rows.filter(isSeen).map(({ kind, height }) => [kind, height]);
-        const { heightOfMark } = await import(arg.decision_marks);
+        const { heightOfMark } = await import(arg.decision_marks), { drawCurves } = await import(arg.curves);
         return packed.map((one) => {
-            show(one);
+            const data = show(one), panel = document.createElement("div");
+            drawCurves({ curves: { requestDrawing() {} }, settings: {} }, panel, data);
             const row = timeline.rows.find(({ kind }) => kind === "trace"), middle = row.top + row.height / 2;
-            return [kinds(), ["hits", "misses"].map((kind) => heightOfMark(row, { kind }, 1) === middle)];
+            return [kinds(), ["hits", "misses"].map((kind) => heightOfMark(row, { kind }, 1) === middle), panel.textContent];
         });"""
     found = on_timeline(page, body, with_steps(0), bare, timed)
+    assert [words.partition("● ")[2] for *_, words in found] == [
+        "is the threshold now; a click on a curve moves it.",
+        *["is the run; it has no threshold."] * 2,
+    ]
     assert found[0][0] == [["trace", 56], ["trace", 56], ["cache", 24]]
-    assert found[1] == [[["trace", 48]], [True, True]], "marks alone, in the middle"
+    assert found[1][:2] == [[["trace", 48]], [True, True]], "marks alone, in the middle"
     assert found[2][0] == [["trace", 48], ["cache", 24]]
 
 

@@ -154,6 +154,10 @@ class StreamConfig:
         """Return a new counter that decides a signal frame by frame."""
         return self.policy.kind(self.policy, signal=signal, threshold=self.threshold(signal), fps=self.fps)
 
+    def text_before(self, frame: int) -> str:
+        """Return the text before the image of a frame."""
+        return self.frame_text.format(start=frame / self.fps, end=(frame + 1) / self.fps)
+
     @property
     def max_turn_tokens(self) -> int:
         """Maximum tokens of one frame's updates and response, with their opening and closing tokens.

@@ -10,11 +10,14 @@ a model that answers behind the image. A question about a video carries the fram
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.context import EVICTING, keeps_head
 from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.questions import StateReader
 from stepscope.engine.control.task import Task
+from stepscope.engine.decisions.states import SILENCE
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, frame_at
@@ -99,14 +102,17 @@ def render_run(
     if len(pictures) < len(outputs):
         raise ValueError(f"the video has only {format_count(len(pictures), 'frame')} now; the run has {len(outputs)}")
     state: Mapping[str, str] = initial_state(task.steps, task.initial_state)
-    user_ids = _list_user_turns(codec, task, fps=config.fps)
-    first_question = min(user_ids, default=None)
+    user_texts = _list_user_turns(task, fps=config.fps)
+    first_question = min(user_texts, default=None)
+    states = StateReader(config, codec) if config.policy.reads_states else None
+    codec = states.codec if states else codec
     end = _end_of_turn(codec)
     max_fed = (
         None if codec.feeds_eos else config.max_new_tokens - 1
     )  # the last token of a reply at its limit is not fed
     # one entry per token: a picture is its name and Nones, so that a cut through it leaves Nones only
-    context: list[ContextPiece | None] = [*codec.schema(goal=task.goal, steps=task.steps, state=state)]
+    system = partial(codec.schema, goal=task.goal, steps=task.steps, instructions=config.system_prompt)
+    context: list[ContextPiece | None] = [*system(state=state)]
     head = 0 if config.context_strategy == "drop-all" else len(context)  # tokens before a part that is dropped
     num_tokens = 0
     size = count_tokens(pictures[:1])
@@ -119,30 +125,33 @@ def render_run(
                 del context[head : len(context) - num_last]
             else:
                 summary = None if forgotten is None else forgotten.summary
-                context = [*codec.schema(goal=task.goal, steps=task.steps, state=state, summary=summary)]
-        question = user_ids.get(output.frame_index, ())
-        picture = [name, *[None] * (size - 1)]
-        context += picture if codec.answers_user_turns else [*question, *picture]
-        for update in output.updates:
+                context = [*system(state=state, summary=summary)]
+        texts = user_texts.get(output.frame_index, [])
+        question = codec.user_turns(texts, after=context) if texts else ()
+        if not codec.answers_user_turns:
+            context += question
+        context += codec.frame_text(config.text_before(output.frame_index), after=context)
+        context += [name, *[None] * (size - 1)]
+        for update in () if config.policy.source == "answer" else output.updates:  # answers are not in the context
             context += [*codec.update_opening, *codec.words(update), *end]
         if output.response is not None:
             opening = (codec.answers_user_turns and question) or codec.response_opening
             context += [*opening, *codec.words(output.response)[:max_fed], *end, *codec.stream_opening]
         else:
-            context += codec.frame_separator
+            context += states.separators[output.state or SILENCE] if states else codec.frame_separator
         state, num_tokens = output.dst_state, output.cache_tokens
         if output.frame_index == first_question and keeps_head(num_tokens, config, tokens_per_frame=size):
             head = len(context)
     return tuple(piece for piece in context if piece is not None)
 
 
-def _list_user_turns(codec: PromptCodec, task: Task, *, fps: float) -> dict[int, tuple[int, ...]]:
-    """Return the ids of the user turns and questions of a task by frame."""
+def _list_user_turns(task: Task, *, fps: float) -> dict[int, list[str]]:
+    """Return the user turns and questions of a task by frame."""
     texts: defaultdict[int, list[str]] = defaultdict(list)
     for turns in (task.user_turns, task.questions):
         for turn in sorted(turns, key=lambda turn: turn.time_s):
             texts[frame_at(turn.time_s, fps)].append(turn.text)
-    return {frame: codec.user_turns(turns) for frame, turns in texts.items()}
+    return dict(texts)
 
 
 def _end_of_turn(codec: PromptCodec) -> tuple[int, ...]:
@@ -155,7 +164,7 @@ def render_conversation(
     """Return the prompt of a conversation after ``base``; its open question ends with the token of a response."""
     pieces = list(base)
     for turn in conversation.turns:
-        question = codec.user_turns([turn.question])
+        question = codec.user_turns([turn.question], after=pieces)
         if codec.answers_user_turns:
             pieces += [*turn.pictures, *question]
         else:

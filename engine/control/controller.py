@@ -10,7 +10,6 @@ of a turn (see ``engine.control.draft_buffer``). Drafts change the number of pas
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -112,8 +111,7 @@ class StreamController:
         summary_tokens = count_summary(codec, config, tokens_per_frame=tokens_per_frame)
         self.room = config.room - count_overhead(codec) - summary_tokens - self._count_question_tokens()
         """Maximum context length after an image and its user turns, such that the longest turn still fits."""
-        self.user_texts: defaultdict[int, list[str]] = defaultdict(list)
-        self.user_ids: dict[int, tuple[int, ...]] = {}
+        self.user_texts: dict[int, list[str]] = {}
         self.question_frames: set[int] = set()
         add_user_turn = self.add_question if config.answer_user_turns else self.add_user_turn
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
@@ -126,7 +124,7 @@ class StreamController:
             goal=task.goal,
             steps=task.steps,
             memory=memory or ResponseMemory(),
-            user_ids=self.user_ids,
+            user_texts=self.user_texts,
             draft_buffer=self.draft_buffer,
             prior_run=prior_run,
             room=self.room,
@@ -150,8 +148,8 @@ class StreamController:
 
     def add_user_turn(self, frame: int, text: str) -> None:
         """Add a user turn before the image of a frame that was not fed yet."""
-        self.user_texts[frame].append(text)
-        self.user_ids[frame] = self.codec.user_turns(self.user_texts[frame])
+        self.codec.user_turns([text])  # raises for a text that is too long before it is kept
+        self.user_texts.setdefault(frame, []).append(text)
 
     def add_question(self, frame: int, text: str) -> None:
         """Add a user turn that the assistant must answer at this frame, which was not fed yet."""
@@ -172,7 +170,7 @@ class StreamController:
             signals, state = self.describe_state(decision, response)
             if response is None:
                 self.context.pending_ids += self.speculator.frame_separator
-            self.context.end_frame(has_user_turn=frame in self.user_ids)
+            self.context.end_frame(has_user_turn=frame in self.user_texts)
             yield FrameOutput(
                 frame_index=frame,
                 time_s=time_s,
@@ -206,7 +204,7 @@ class StreamController:
 
     def step(self, frame: int) -> Generator[Request | FrameOutput, Answer, ComputedItem]:
         """Feed the user turns that precede the image of a frame, and the image; return the results at the image."""
-        tokens = (*self.context.pending_ids, *self.speculator.ids_before_image(frame))
+        tokens = (*self.context.pending_ids, *self.speculator.ids_before_image(frame, after=self.context.pending_ids))
         image = self.speculator.image_item(frame)
         items = [*(FeedItem(piece=token) for token in tokens), image]
         computed = yield from self.feeder.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
@@ -264,7 +262,7 @@ class StreamController:
                 summary = yield from self.feeder.summarize(frame)
             forgotten = yield from context.shorten(self.state, limit=limit, summary=summary)
         if context.num_tokens > limit:
-            name, cure = ("user turn at frame", "it") if frame in self.user_ids else ("frame", "goal and steps")
+            name, cure = ("user turn at frame", "it") if frame in self.user_texts else ("frame", "goal and steps")
             needed = context.num_tokens - limit + self.room
             raise ContextError(
                 f"the {name} {frame} does not fit: with the prompt and the image it takes {needed} tokens of "
@@ -279,7 +277,8 @@ class StreamController:
         config, decision = self.config, image.decision or _UNDECIDED
         should_speak = self.speaking.add(decision.speak_prob) or frame in self.question_frames
         should_update = self.updating.add(decision.update_prob)
-        question = self.user_ids.get(frame) if self.codec.answers_user_turns else None
+        texts = self.user_texts.get(frame) if self.codec.answers_user_turns else None
+        question = self.codec.user_turns(texts) if texts else None
         should_speak = should_speak or question is not None
         turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
         if should_update or should_speak:

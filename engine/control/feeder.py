@@ -90,7 +90,8 @@ class Feeder:
 
         **Source**: ``manage_kv_cache`` of ProAssist (mmassist/eval/runners/stream_inference.py) and its default of 0.5.
         """
-        codec, context, last, request = self.codec, self.context, frame - 1, self.codec.summary_request
+        codec, context, last = self.codec, self.context, frame - 1
+        request = codec.summary_request(after=context.pending_ids)
         ids = (*context.pending_ids, *(() if codec.answers_user_turns else request))
         image = self.speculator.image_item(last)
         computed = yield from self.forward([*(FeedItem(piece=token) for token in ids), image], iter(()), frame=frame)

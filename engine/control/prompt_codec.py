@@ -37,8 +37,6 @@ class PromptCodec(Protocol):
     """Whether the end of a turn enters the context."""
     answers_user_turns: bool
     """Whether user turns follow the image of their frame and are always answered; else they precede it."""
-    summary_request: tuple[int, ...]
-    """The tokens that ask for a summary of the context, placed as user turns are."""
 
     def schema(
         self,
@@ -54,8 +52,17 @@ class PromptCodec(Protocol):
         ``instructions`` replace the model's own beginning of it.
         """
 
-    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """Return the ids of the user turns of one frame; if they are answered, up to the reply."""
+    def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of the user turns of one frame; if they are answered, up to the reply.
+
+        ``after`` is the end of the context before them: a template may write a space where a text opens a message.
+        """
+
+    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of a text right before an image, behind a context that ends with ``after``."""
+
+    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids that ask for a summary of the context, placed as user turns are."""
 
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer. Raises ``ValueError`` if none can be asked."""
@@ -74,7 +81,8 @@ def count_summary(codec: PromptCodec, config: StreamConfig, *, tokens_per_frame:
     """Return the tokens of a summary with its request, an image and its end; 0 if the strategy asks for none."""
     if config.context_strategy != "summarize-and-drop":
         return 0
-    return len(codec.summary_request) + tokens_per_frame + len(codec.response_opening) + config.max_summary_tokens + 1
+    request = max(len(codec.summary_request(after=after)) for after in ((), codec.stream_opening))
+    return request + tokens_per_frame + len(codec.response_opening) + config.max_summary_tokens + 1
 
 
 def count_overhead(codec: PromptCodec) -> int:

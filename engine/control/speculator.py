@@ -76,7 +76,7 @@ class Speculator:
         goal: The goal of the task.
         steps: The steps of the task.
         memory: Earlier responses.
-        user_ids: Token ids of the user turns, by frame.
+        user_texts: Texts of the user turns, by frame.
         draft_buffer: The buffer whose passes the drafts extend.
         prior_run: An earlier run.
         room: Maximum context length after an image; by default that of the settings.
@@ -91,7 +91,7 @@ class Speculator:
         goal: str,
         steps: Sequence[Step],
         memory: ResponseMemory,
-        user_ids: Mapping[int, tuple[int, ...]],
+        user_texts: Mapping[int, Sequence[str]],
         draft_buffer: DraftBuffer,
         prior_run: PriorRun | None = None,
         room: int | None = None,
@@ -105,7 +105,7 @@ class Speculator:
         """Frames before this index are known to exist."""
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
         """Whether turns are drafted; silent frames are drafted in any case."""
-        self._config, self._codec, self._user_ids, self._draft_buffer = config, codec, user_ids, draft_buffer
+        self._config, self._codec, self._user_texts, self._draft_buffer = config, codec, user_texts, draft_buffer
         self._prior_frames = _index_prior_run(prior_run, codec, config) if prior_run else {}
         self._drafter = Drafter(
             codec.words, eos_id=codec.eos_id, goal=goal, steps=steps, max_tokens=config.draft_tokens, memory=memory
@@ -119,18 +119,20 @@ class Speculator:
         """Store a finished response for later drafts."""
         self._drafter.record_response(text, event=self._classify_event(turn), state=turn.state)
 
-    def ids_before_image(self, frame: int) -> tuple[int, ...]:
-        """Return the ids of the texts that precede the image of a frame: user turns, and its time."""
-        turns = () if self._codec.answers_user_turns else self._user_ids.get(frame, ())
-        return (*turns, *self._frame_text_ids(frame))
+    def ids_before_image(self, frame: int, *, after: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids of the texts that precede the image of a frame: user turns, and its time.
+
+        ``after`` are the ids between the image or reply before and these texts.
+        """
+        codec, texts = self._codec, self._user_texts.get(frame)
+        turns = codec.user_turns(texts, after=after) if texts and not codec.answers_user_turns else ()
+        return (*turns, *codec.frame_text(self._config.text_before(frame), after=(*after, *turns)))
 
     def count_text_tokens(self, frame: int) -> int:
-        """Return the tokens of the user turns at a frame, and of its time."""
-        return len(self._user_ids.get(frame, ())) + len(self._frame_text_ids(frame))
-
-    def _frame_text_ids(self, frame: int) -> tuple[int, ...]:
-        text, fps = self._config.frame_text, self._config.fps
-        return self._codec.words(text.format(start=frame / fps, end=(frame + 1) / fps)) if text else ()
+        """Return the most tokens of the user turns at a frame, and of its time."""
+        codec, texts = self._codec, self._user_texts.get(frame)
+        answered = len(codec.user_turns(texts)) if texts and codec.answers_user_turns else 0
+        return answered + max(len(self.ids_before_image(frame, after=after)) for after in ((), codec.stream_opening))
 
     def image_item(self, frame: int) -> FeedItem:
         """Return the image of a frame, with the values that are read there."""
@@ -155,10 +157,10 @@ class Speculator:
             image, num_needed = self.image_item(frame), len(opening) + self.count_text_tokens(frame)
             if buffer.context_end + num_needed + buffer.count_tokens((image.piece,)) > self.room:
                 return
-            yield from (FeedItem(piece=token) for token in (*opening, *self.ids_before_image(frame)))
+            yield from (FeedItem(piece=token) for token in (*opening, *self.ids_before_image(frame, after=opening)))
             yield image
             opening = self.frame_separator
-            if codec.answers_user_turns and frame in self._user_ids:
+            if codec.answers_user_turns and frame in self._user_texts:
                 return  # the answer is next
             if frame in self._prior_frames:
                 prior = self._prior_frames[frame]
@@ -270,7 +272,7 @@ class Speculator:
         """Return the event that a response answers: the kind of the last update, ``user`` or ``frame``."""
         if turn.updates:
             return classify_update(turn.updates[-1])
-        return "user" if turn.frame in self._user_ids else "frame"
+        return "user" if turn.frame in self._user_texts else "frame"
 
 
 def _draft_item(token: int, kind: TurnKind, step: int) -> FeedItem:

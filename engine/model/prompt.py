@@ -133,7 +133,6 @@ class Prompt:
                 "the chat template rewrites earlier messages when one is added; it cannot be streamed"
             )
         self._before_user, self._after_user = _cut(both.removeprefix(self._after_system), _USER)
-        self.summary_request = self.user_turn(SUMMARY_REQUEST)
 
     def schema(
         self,
@@ -155,9 +154,17 @@ class Prompt:
         """Return the ids of a user turn, which precedes the image of its frame."""
         return self._wrap(self._before_user, text, self._after_user)
 
-    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+    def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of several user turns, in order."""
         return tuple(token for text in texts for token in self.user_turn(text))
+
+    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of a text before an image."""
+        return self.words(text)
+
+    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of the user turn that asks for a summary."""
+        return self.user_turn(SUMMARY_REQUEST)
 
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""

@@ -158,7 +158,7 @@ def build_sequence(
     texts, questioner = clip.list_texts(), _Questioner(prompt) if decisions == "answer" else None
     for frame in range(first_frame, clip.num_frames):
         said, updates = texts[frame, "assistant"], texts[frame, "update"]
-        sequence.extend(prompt.user_turns(texts[frame, "user"]))
+        sequence.extend(prompt.user_turns(texts[frame, "user"], after=sequence.ids))
         for index in range(tokens_per_frame):
             sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
         if states is None:

@@ -51,7 +51,12 @@ class HubPrompt:
         whole = self._render(1, is_whole=True)
         reply_opening, after = self._cut(self._cut(whole, _ASKED)[1], _REPLY)
         reply_end, _ = self._cut(after, image)
-        self._before_system, self._after_system = system, user_opening
+        self._before_system = system.rstrip(" ")
+        self._system_space = system.removeprefix(self._before_system)
+        self._after_system = self._ids(user_opening)
+        text_opening = self._cut(self._cut(self._render(1, is_text_first=True), _ASKED)[0], _SYSTEM)[1]
+        after_user = text_opening.removeprefix(user_opening) if text_opening.startswith(user_opening) else ""
+        self._user_space = "" if after_user.strip(" ") else after_user  # no space if the template moves images ahead
         self.opening = self._ids(text_before + frame_format.opening)
         self.closing = self._ids(frame_format.closing + text_after)
         self.response_opening = self._ids(reply_opening.rstrip(" "))
@@ -60,7 +65,6 @@ class HubPrompt:
         if not end or not self.response_opening:
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
         self.eos_id, self.stream_opening = end[0], end[1:]
-        self.summary_request = self.user_turns([SUMMARY_REQUEST])
         find_answer_ids(tokenizer)  # before the first frame
 
     @property
@@ -83,11 +87,24 @@ class HubPrompt:
 
     def system(self, text: str) -> tuple[int, ...]:
         """Return the ids of a system prompt with this text, and of the opening of the first message."""
-        return (*self._ids(self._before_system), *self._plain(text), *self._ids(self._after_system))
+        return (*self._ids(self._before_system), *self._plain(self._system_space + text), *self._after_system)
 
-    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+    def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of texts of the user, which precede an image within a message."""
-        return tuple(token for text in texts for token in self._plain(f"{text}\n"))
+        return self.frame_text("".join(f"{text}\n" for text in texts), after=after)
+
+    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of a text before an image, with the space of a template such as ``User: What?``.
+
+        The space is that of a text which opens a message: ``after`` ends with the opening of one.
+        """
+        openings = (self._after_system, self.stream_opening)
+        is_first = any(ids and tuple(after[-len(ids) :]) == ids for ids in openings)
+        return self._plain((self._user_space if is_first else "") + text) if text else ()
+
+    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of the text that asks for a summary."""
+        return self.user_turns([SUMMARY_REQUEST], after=after)
 
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
@@ -112,13 +129,15 @@ class HubPrompt:
     def _ids(self, text: str) -> tuple[int, ...]:
         return encode_text(self.tokenizer, text)
 
-    def _render(self, num_images: int, *, is_whole: bool = False) -> str:
+    def _render(self, num_images: int, *, is_text_first: bool = False, is_whole: bool = False) -> str:
         """Render a message of images and a text; if ``is_whole``, with a reply and a message after it."""
 
         def say(role: str, text: str, images: int = 0) -> dict[str, Any]:
             return {"role": role, "content": [{"type": self._content}] * images + [{"type": "text", "text": text}]}
 
         messages = [say("system", _SYSTEM), say("user", _ASKED, num_images)]
+        if is_text_first:
+            messages[1]["content"].reverse()
         if is_whole:
             messages += [say("assistant", _REPLY), say("user", _NEXT, 1)]
         try:

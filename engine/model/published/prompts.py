@@ -54,6 +54,10 @@ class _LlamaPrompt:
         """Raise ``ValueError``: the published assistants write no states."""
         raise ValueError("a policy of states is for image-text models of the hub, not for a published assistant")
 
+    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of a text before an image."""
+        return self.ids(text)
+
     def find(self, token: str) -> int:
         """Return the id of a special token. Raises ``CheckpointError`` if it is missing."""
         token_id = find_token(self.tokenizer, token)
@@ -83,7 +87,6 @@ class VideoLLMOnlinePrompt(_LlamaPrompt):
         self.silent_id = self.frame_separator[0] if separator else self.eos_id
         self.response_opening = self.ids("]\nAssistant:")
         self.stream_opening = self.ids("\n[")
-        self.summary_request = self.user_turns([SUMMARY_REQUEST])
 
     def schema(
         self,
@@ -98,10 +101,14 @@ class VideoLLMOnlinePrompt(_LlamaPrompt):
         text = f"{instructions or _ONLINE_SYSTEM} {summary or ''}".rstrip()
         return (self.bos_id, *self.ids(f"{text}\n\n["))
 
-    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+    def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of the questions at one frame, up to the answer."""
         questions = "\n".join(f"User: {text}" for text in texts)
         return self.ids(f"]\n{questions}\nAssistant:")
+
+    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of the question for a summary."""
+        return self.user_turns([SUMMARY_REQUEST])
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a reply, which begins with a space."""
@@ -125,7 +132,6 @@ class ProAssistPrompt(_LlamaPrompt):
         super().__init__(tokenizer)
         self._start, self._end = self.find("<|start_header_id|>"), self.find("<|end_header_id|>")
         self.silent_id = self.eos_id
-        self.summary_request = self._message("system", SUMMARY_REQUEST)
 
     def schema(
         self,
@@ -149,9 +155,13 @@ class ProAssistPrompt(_LlamaPrompt):
             texts = [" ".join([system, summary, *knowledge])]
         return (self.bos_id, *(token for text in texts for token in self._message("system", text)))
 
-    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+    def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of the user's messages at one frame."""
         return tuple(token for text in texts for token in self._message("user", text))
+
+    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of the system's request for a summary."""
+        return self._message("system", SUMMARY_REQUEST)
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a reply with the header that the model writes."""

@@ -54,8 +54,6 @@ class CharacterCodec:
     feeds_eos = True
     answers_user_turns = False
 
-    summary_request: tuple[int, ...] = tuple(ord(character) + 10 for character in "<sum>")
-
     def schema(
         self,
         *,
@@ -71,8 +69,14 @@ class CharacterCodec:
     def user_turn(self, text: str) -> tuple[int, ...]:
         return self.words(f"<{text}>")
 
-    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+    def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         return tuple(token for text in texts for token in self.user_turn(text))
+
+    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        return self.words(text)
+
+    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        return self.words("<sum>")
 
     def question(self, text: str) -> tuple[int, ...]:
         return self.words(f"?{text}")
@@ -186,7 +190,8 @@ class ScriptedRunner:
         openings = (codec.update_id, codec.response_id)
         place = next(n for n in range(len(context) - 1, -1, -1) if context[n] in openings)
         asked = place - self.tokens_per_frame
-        is_summary = tuple(context[asked - len(codec.summary_request) : asked]) == codec.summary_request
+        request = codec.summary_request()
+        is_summary = tuple(context[asked - len(request) : asked]) == request
         state, written = codec.words("</Response>"), tuple(context[place + 1 :])
         is_after_state = written[: len(state)] == state
         return -1 if context[place] == codec.update_id or is_summary else len(written) - is_after_state * len(state)

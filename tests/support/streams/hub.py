@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedTokenizerFast
 
 from tests.support.streams.fakes import TEXTS
@@ -40,6 +40,10 @@ _SMOL_TEMPLATE: Final = (
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}{{ '<image>' }}{% else %}{{ part['text'] }}"
     "{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
 )
+_QWEN_WORDS: Final = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""Where Qwen's tokenizer splits a text before it merges bytes; SmolVLM's splits as GPT-2, and single digits."""
 _SPECIAL: Final = (
     "<unk>",
     "<|endoftext|>",
@@ -91,13 +95,15 @@ def write_hub(folder: Path, model_type: str, *, seed: int = 0) -> Path:
 
 def _make_tokenizer(model_type: str) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    is_smol = model_type in ("idefics3", "smolvlm")
+    digits, qwen = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.Split(Regex(_QWEN_WORDS), "isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=is_smol)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits if is_smol else qwen, to_bytes])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=400, special_tokens=list(_SPECIAL[:-2]), initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
     tokenizer.train_from_iterator([*TEXTS, *["yes no Yes No"] * 20], trainer)
-    is_smol = model_type in ("idefics3", "smolvlm")
     image = IMAGE_TOKENS.get(model_type)
     template = _SMOL_TEMPLATE if is_smol else _QWEN_TEMPLATE
     if image is not None and not is_smol:

@@ -1,8 +1,8 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
-from dataclasses import replace
-from itertools import takewhile
-from math import isnan
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from math import isnan, log
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,11 +15,11 @@ from torch import Tensor
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
 from stepscope.engine.chat.answering import AnswerEnd
-from stepscope.engine.chat.prompts import Conversation, render_conversation
+from stepscope.engine.chat.prompts import Conversation, render_conversation, render_run
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
 from stepscope.engine.config import ContextStrategy, StreamConfig
-from stepscope.engine.control.draft_buffer import ComputedItem
-from stepscope.engine.control.questions import list_update_questions
+from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.questions import SPEAK_QUESTION, list_update_questions
 from stepscope.engine.control.requests import Branch, EvictRequest, ForwardRequest, FrameTimesRequest, Image
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import FeatureError
@@ -36,10 +36,11 @@ from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.prompt import schema_text
-from stepscope.engine.records import FrameOutput, Step
+from stepscope.engine.records import FrameOutput, Step, UserTurn
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
+from tests.support.streams.fakes import ScriptedRunner
 from tests.support.streams.hub import write_hub
 from tests.support.streams.streams import assert_equal, decided, probs
 
@@ -83,12 +84,13 @@ def config(checkpoint: Checkpoint, request: pytest.FixtureRequest) -> StreamConf
     return settings(replace(checkpoint, trained_policy=request.param), frame_text=text)
 
 
-def run_traced(checkpoint: Checkpoint, config: StreamConfig) -> tuple[list[FrameOutput], list[ComputedItem]]:
-    """Return the outputs of a stream and the items of its context."""
+def run_traced(checkpoint: Checkpoint, config: StreamConfig) -> tuple[list[FrameOutput], list[int | Image]]:
+    """Return the outputs of a stream and its context."""
     request = StreamRequest(video_id="v", features=make_frames(checkpoint), task=TASK, is_traced=True)
     events = list(Streamer(checkpoint, config).run_many([request]))
     assert events[-1].trace is not None, events[-1].error
-    return [event.output for event in events if event.output], events[-1].trace.contexts[-1]
+    context = [item.item.piece for item in events[-1].trace.contexts[-1]]
+    return [event.output for event in events if event.output], context
 
 
 def hub_parts(checkpoint: Checkpoint) -> tuple[HubModel, HubPrompt]:
@@ -97,18 +99,22 @@ def hub_parts(checkpoint: Checkpoint) -> tuple[HubModel, HubPrompt]:
     return checkpoint.model, checkpoint.prompt
 
 
-def spell(checkpoint: Checkpoint, items: list[ComputedItem]) -> list[int]:
-    """Return the ids of a context, with a placeholder for each token of an image."""
+def count_image_tokens(checkpoint: Checkpoint) -> int:
+    """Return the tokens of an image without its opening and closing."""
     model, prompt = hub_parts(checkpoint)
-    num_tokens = model.count_tokens(make_frames(checkpoint, 1)[0].features) - len(prompt.opening) - len(prompt.closing)
-    image = [*prompt.opening, *prompt.suppress_tokens * num_tokens, *prompt.closing]
-    pieces = [item.item.piece for item in items]
+    return model.count_tokens(make_frames(checkpoint, 1)[0].features) - len(prompt.opening) - len(prompt.closing)
+
+
+def spell(checkpoint: Checkpoint, pieces: Iterable[int | Image]) -> list[int]:
+    """Return the ids of a context, with a placeholder for each token of an image."""
+    _, prompt = hub_parts(checkpoint)
+    image = [*prompt.opening, *prompt.suppress_tokens * count_image_tokens(checkpoint), *prompt.closing]
     return [token for piece in pieces for token in (image if isinstance(piece, Image) else [piece])]
 
 
-def find_replies(checkpoint: Checkpoint, items: list[ComputedItem]) -> list[int]:
+def find_replies(checkpoint: Checkpoint, pieces: list[int | Image]) -> list[int]:
     """Return where the replies of a context begin, behind their openings."""
-    pieces, opening = [item.item.piece for item in items], list(hub_parts(checkpoint)[1].response_opening)
+    opening = list(hub_parts(checkpoint)[1].response_opening)
     return [n + len(opening) for n in range(len(pieces)) if pieces[n : n + len(opening)] == opening]
 
 
@@ -141,13 +147,13 @@ def forward_whole(checkpoint: Checkpoint, ids: list[int], num_images: int) -> tu
 
 def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> None:
     config = settings(checkpoint)
-    outputs, items = run_traced(checkpoint, config)
+    outputs, context = run_traced(checkpoint, config)
     assert sum(len(output.updates) for output in outputs) > 1
     model, prompt = hub_parts(checkpoint)
     written = []
-    for start in find_replies(checkpoint, items):
-        before = items[:start]
-        ids, num_images = spell(checkpoint, before), sum(isinstance(item.item.piece, Image) for item in before)
+    for start in find_replies(checkpoint, context):
+        before = context[:start]
+        ids, num_images = spell(checkpoint, before), sum(isinstance(piece, Image) for piece in before)
         inputs: dict[str, Any] = own_inputs(checkpoint, ids, num_images)
         found = model.vlm.generate(
             **inputs,
@@ -202,90 +208,126 @@ def read_cache(cache: KVCache) -> tuple[int, int, Tensor]:
     )
 
 
-def test_the_context_is_the_render_of_the_conversation(checkpoint: Checkpoint, config: StreamConfig) -> None:
-    outputs, items = run_traced(checkpoint, config)
-    model, prompt = hub_parts(checkpoint)
+REPLIES = {1: "Good, go on.", 2: "Is it the 2nd?", 5: "It's done."}
+QUESTIONS = ((0.0, "What now?"), (1.5, "Is this the roof?"), (1.5, "And that?"), (2.0, "How many wheels (of 4)?"))
+"""Seconds and texts: they open the stream, follow a reply, and follow a silent frame."""
+
+
+@dataclass
+class ScriptedHub(ScriptedRunner):
+    """Answers the requests of a stream of an image-text model, such that it writes given replies."""
+
+    config: StreamConfig = field(kw_only=True)
+    codec: Any = field(kw_only=True)
+
+    def _answer(self, ids: tuple[int, ...], context: list[int | Image]) -> float:
+        image, codec = context[-1], self.codec
+        assert isinstance(image, Image)
+        asks_to_speak = ids in (codec.question(SPEAK_QUESTION), (*codec.response_opening, *codec.state("</Response>")))
+        prob = 0.9 if asks_to_speak == (self.turns[image.frame_index][1] is not None) else 0.1
+        return log(prob) if self.config.policy.reads_states else prob
+
+    def _reply(self, context: list[int | Image]) -> tuple[str, list[int | Image]]:
+        """Return the reply of the last frame, and the part of it that the context has."""
+        at = next(n for n in range(len(context) - 1, -1, -1) if isinstance(context[n], Image))
+        image, opening = context[at], len(self.codec.response_opening)
+        assert isinstance(image, Image)
+        if self.config.policy.reads_states:
+            opening += len(self.codec.state("</Response>"))
+        return self.turns[image.frame_index][1] or "", context[at + 1 + opening :]
+
+    def _count_reply(self, context: list[int | Image]) -> int:
+        return len(self._reply(context)[1])
+
+    def _sample(self, context: list[int | Image]) -> int:
+        text, written = self._reply(context)
+        planned: list[int] = [*self.codec.words(text), self.codec.eos_id]
+        return planned[min(len(written), len(planned) - 1)]  # a draft may be longer
+
+
+@pytest.mark.parametrize("frame_text", ["", "<{start:g}s-{end:g}s>\n"])
+@pytest.mark.parametrize("policy", ["answer", "state-token"])
+def test_the_ids_of_a_stream_and_its_chat_are_those_of_the_render(
+    checkpoint: Checkpoint, policy: str, frame_text: str
+) -> None:
+    _, prompt = hub_parts(checkpoint)
+    config = StreamConfig(decision_policy=policy, frame_text=frame_text, system_prompt="Be brief.")
+    task = replace(TASK, user_turns=tuple(UserTurn(time_s=time_s, text=text) for time_s, text in QUESTIONS))
+    turns = {n: ((), REPLIES.get(n)) for n in range(NUM_FRAMES)}
+    runner = ScriptedHub(turns=turns, num_frames=NUM_FRAMES, codec=prompt, config=config)
+    controller = StreamController(task, config=config, codec=prompt, tokens_per_frame=1)
+    outputs = runner.drive(controller.run())
+    assert {output.frame_index: output.response for output in outputs if output.response} == REPLIES
+    fed = [*runner.context, *controller.context.pending_ids]
+    rendered = tokenize(checkpoint, write_messages(checkpoint, config))
+    own = spell(checkpoint, fed)
+    assert own == rendered[: len(own)]
+    chat = render_run(prompt, task, outputs, config=config, pictures=["1-a"] * NUM_FRAMES)
+    assert [piece if isinstance(piece, int) else "1-a" for piece in fed] == list(chat)
+
+
+def write_messages(checkpoint: Checkpoint, config: StreamConfig) -> list[dict[str, Any]]:
+    """Return the scripted stream as messages, with a last one that is cut off."""
+    model, _ = hub_parts(checkpoint)
     state = {step.id: "not_started" for step in STEPS}
-    system = schema_text(goal=TASK.goal, steps=STEPS, state=state)
-    messages: list[dict[str, Any]] = [{"role": "system", "content": [{"type": "text", "text": system}]}]
-    for output in outputs:
-        if messages[-1]["role"] != "user":
-            messages.append({"role": "user", "content": []})
+    system = schema_text(goal=TASK.goal, steps=STEPS, state=state, instructions=config.system_prompt)
+    messages: list[dict[str, Any]] = [{"role": "system", "content": [say(system)]}, {"role": "user", "content": []}]
+    for frame in range(NUM_FRAMES):
+        content = messages[-1]["content"]
+        content += [say(f"{text}\n") for time_s, text in QUESTIONS if time_s * 2 == frame]
         if config.frame_text:
-            text = config.frame_text.format(start=output.time_s, end=output.time_s + 0.5)
-            messages[-1]["content"].append({"type": "text", "text": text})
+            content.append(say(config.text_before(frame)))
+        content.append({"type": "video" if model.frame_format.is_video else "image"})
+        reply = REPLIES.get(frame)
+        if config.policy.reads_states:
+            space = " " if model.frame_format.model_type in ("idefics3", "smolvlm") else ""
+            reply = "</Silence>" if reply is None else f"</Response>{space}{reply}"
+        if reply is not None:
+            messages += [{"role": "assistant", "content": [say(reply)]}, {"role": "user", "content": []}]
+    if not messages[-1]["content"]:
         messages[-1]["content"].append({"type": "video" if model.frame_format.is_video else "image"})
-        writes_state = config.policy.reads_states and output is not outputs[-1]  # that of the last frame is not fed
-        if output.response is not None or writes_state:
-            reply = {
-                "type": "text",
-                "text": _written(checkpoint, items, sum(m["role"] == "assistant" for m in messages)),
-            }
-            messages.append({"role": "assistant", "content": [reply]})
-    rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False))
+    return messages
+
+
+def say(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def tokenize(checkpoint: Checkpoint, messages: list[dict[str, Any]], **options: Any) -> list[int]:
+    """Return the ids of the template's render of a whole conversation, with the text of the processor around images."""
+    model, prompt = hub_parts(checkpoint)
+    rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False, **options))
     image = str(prompt.tokenizer.convert_ids_to_tokens(prompt.suppress_tokens[0]))
     frame = model.frame_format
-    num_tokens = spell(checkpoint, items).count(prompt.suppress_tokens[0]) // len(outputs)
-    whole = frame.opening + image * num_tokens + frame.closing
-    text = rendered.replace(image, whole)
-    own = prompt.tokenizer.decode(spell(checkpoint, items))
-    assert unspaced_replies(text).startswith(unspaced_replies(own))
+    whole = frame.opening + image * count_image_tokens(checkpoint) + frame.closing
+    return list(prompt.tokenizer(rendered.replace(image, whole), add_special_tokens=False)["input_ids"])
 
 
-def unspaced_replies(text: str) -> str:
-    """Drop the space that some templates write before a reply, as random weights need not begin with it."""
-    return text.replace("Assistant: ", "Assistant:")
-
-
-def without_spaces(text: str) -> str:
-    """Drop the space after a colon: some templates write it before a text, not before an image, nor for a reply."""
-    return text.replace(": ", ":")
-
-
-def test_a_free_conversation_is_the_render_of_the_template(checkpoint: Checkpoint) -> None:
+def test_the_ids_of_a_free_conversation_are_those_of_the_render(checkpoint: Checkpoint) -> None:
     model, prompt = hub_parts(checkpoint)
     name, features = name_frames(model, make_frames(checkpoint, 1))
     talk = Conversation().ask("What is this?", pictures=name).answered("A wheel.").ask("And now?")
     pieces = render_conversation(prompt, talk, base=prompt.system("Be brief."))
-    image = prompt.tokenizer.convert_ids_to_tokens(prompt.suppress_tokens[0])
-    own = "".join(
-        prompt.tokenizer.decode([piece])
-        if isinstance(piece, int)
-        else prompt.tokenizer.decode(prompt.opening) + image + prompt.tokenizer.decode(prompt.closing)
-        for piece in pieces
-    )
+    own = spell(checkpoint, [piece if isinstance(piece, int) else Image(frame_index=0) for piece in pieces])
     kind = "video" if model.frame_format.is_video else "image"
     says = [("system", "Be brief."), ("user", "What is this?\n"), ("assistant", "A wheel."), ("user", "And now?\n")]
-    messages: list[dict[str, Any]] = [
-        {"role": role, "content": [{"type": "text", "text": text}]} for role, text in says
-    ]
+    messages: list[dict[str, Any]] = [{"role": role, "content": [say(text)]} for role, text in says]
     messages[1]["content"].append({"type": kind})
-    rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-    rendered = rendered.replace(image, model.frame_format.opening + image + model.frame_format.closing)
-    assert without_spaces(own) == without_spaces(rendered)
+    assert own == tokenize(checkpoint, messages, add_generation_prompt=True)
     answer = list(ChatWorker(checkpoint).answer(ChatPrompt(pieces=pieces, features=features), max_new_tokens=4))[-1]
     assert isinstance(answer, AnswerEnd)
     assert answer.ids
-
-
-def _written(checkpoint: Checkpoint, items: list[ComputedItem], number: int) -> str:
-    """Return the text of a reply as it was written, without the cut of spaces but that of the template."""
-    model, prompt = hub_parts(checkpoint)
-    pieces = [item.item.piece for item in items[find_replies(checkpoint, items)[number] :]]
-    ids = list(takewhile(lambda piece: piece != prompt.eos_id, pieces))
-    text = str(prompt.tokenizer.decode(ids))
-    return text.removeprefix(" ") if model.frame_format.model_type in ("idefics3", "smolvlm") else text
 
 
 @pytest.mark.parametrize("policy", ["state-token", "reserved-text"])
 def test_states_have_the_probabilities_of_the_models_own_forward(checkpoint: Checkpoint, policy: str) -> None:
     written = "silence=no, standby=no no, response=yes</Response>"
     config = replace(settings(checkpoint), decision_policy=policy, states=written, speak_threshold=1)
-    outputs, items = run_traced(checkpoint, config)
+    outputs, context = run_traced(checkpoint, config)
     _, prompt = hub_parts(checkpoint)
     for frame in (0, NUM_FRAMES - 1):
-        at = next(n for n, item in enumerate(items) if item.item.piece == Image(frame_index=frame))
-        seen = [*spell(checkpoint, items[: at + 1]), *prompt.response_opening]
+        at = next(n for n, piece in enumerate(context) if piece == Image(frame_index=frame))
+        seen = [*spell(checkpoint, context[: at + 1]), *prompt.response_opening]
         logprobs = []
         for text in ("no", "no no", "yes</Response>"):
             ids = list(prompt.state(text))
@@ -324,11 +366,10 @@ def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: Contex
 
 
 def test_feeding_frame_by_frame_gives_the_states_and_logits_of_the_whole_conversation(checkpoint: Checkpoint) -> None:
-    _, items = run_traced(checkpoint, settings(checkpoint))
+    _, context = run_traced(checkpoint, settings(checkpoint))
     model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
     features = make_frames(checkpoint)
-    pieces: list[Any] = [item.item.piece for item in items]
-    inputs = [features[piece.frame_index].features if isinstance(piece, Image) else piece for piece in pieces]
+    inputs = [features[piece.frame_index].features if isinstance(piece, Image) else piece for piece in context]
     hidden, logits = list[Tensor](), list[Tensor]()
     with torch.no_grad():
         for start in range(0, len(inputs), 17):
@@ -338,7 +379,7 @@ def test_feeding_frame_by_frame_gives_the_states_and_logits_of_the_whole_convers
             cache.ends += place[1] if place else []
             logits.append(model.token_logits(hidden[-1]))
     for own, whole in zip(
-        (hidden, logits), forward_whole(checkpoint, spell(checkpoint, items), NUM_FRAMES), strict=True
+        (hidden, logits), forward_whole(checkpoint, spell(checkpoint, context), NUM_FRAMES), strict=True
     ):
         assert torch.allclose(torch.cat(own), whole, atol=1e-4)
 
@@ -346,13 +387,12 @@ def test_feeding_frame_by_frame_gives_the_states_and_logits_of_the_whole_convers
 @pytest.mark.parametrize("model_type", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
 def test_positions_are_those_of_the_model(model_type: str, tmp_path: Path) -> None:
     checkpoint = load_model(write_hub(tmp_path, model_type), device="cpu")
-    _, items = run_traced(checkpoint, settings(checkpoint))
+    _, context = run_traced(checkpoint, settings(checkpoint))
     model, prompt = hub_parts(checkpoint)
-    pieces: list[Any] = [item.item.piece for item in items]
     first = make_frames(checkpoint, 1)[0].features
-    inputs = [first if isinstance(piece, Image) else piece for piece in pieces]
+    inputs = [first if isinstance(piece, Image) else piece for piece in context]
     place = model.place(inputs, 0)
-    ids = torch.tensor([spell(checkpoint, items)])
+    ids = torch.tensor([spell(checkpoint, context)])
     grid_size = first.shape[:2]
     grid = torch.tensor([[1, 2 * grid_size[0], 2 * grid_size[1]]] * NUM_FRAMES)
     assert grid_size[0] != grid_size[1]

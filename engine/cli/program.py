@@ -87,7 +87,7 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     Stream settings in a field ``stream`` come from ``--config`` and ``--preset`` unless an argument gives them.
 
     Raises:
-        ValueError: A threshold is wrong, or the file of ``--config`` is.
+        ValueError: A threshold is wrong, or the file of ``--config`` is, or the model lacks the heads of a policy.
         SystemExit: The help was printed, or, with code 2, the reason why other arguments are wrong.
     """
     words = _join_lists(options, _normalise(arguments))
@@ -98,6 +98,9 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
         # tyro parses the source of the options for their help. In Python before 3.11.8 a collection in the middle of
         # ``ast.parse`` can make it fail. **Source**: CPython issue 106905.
         parsed: T = tyro.cli(options, prog=prog, args=words, default=default, config=markers)
+    model: Any = parsed
+    if "heads" in _find_values(words, "--decision-policy") and not getattr(model, "allow_untrained_heads", True):
+        load_object("engine.model.checkpoint_folder:check_heads")(model.checkpoint, heads=model.heads)
     return parsed
 
 

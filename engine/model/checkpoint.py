@@ -6,7 +6,7 @@ A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors`
 """
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from stepscope.engine.model.checkpoint_folder import (
     find_base,
     find_folder,
     find_frame_pixels,
+    fit_policy,
     is_without_heads,
     refuse_quantization,
 )
@@ -117,10 +118,11 @@ class Checkpoint:
         return self.identity.digest
 
     def fit_config(self, config: StreamConfig) -> StreamConfig:
-        """Return the settings of a stream with the policy of the model's training, in place of the heads'."""
-        if self.trained_policy is None or config.policy.source != "heads":
-            return config
-        return replace(config, decision_policy=self.trained_policy)
+        """Return the settings of a stream with the policy of the model's training, in place of the heads'.
+
+        Raises as ``fit_policy``.
+        """
+        return fit_policy(config, self.trained_policy, name=self.name)
 
     def token_to_read(self, policy: DecisionPolicy) -> int | None:
         """Return the token that a policy reads; None if it reads the heads.

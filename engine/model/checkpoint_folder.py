@@ -3,10 +3,11 @@
 transformers is not imported, which takes seconds: programs whose workers load the model do not need it.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from stepscope.engine.config import Quantization
-from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
+from stepscope.engine.config import Quantization, StreamConfig
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, find_policy
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
 from stepscope.engine.model.files.heads_file import HEADS_FILE, find_heads, read_heads, read_trained_policy
@@ -29,6 +30,32 @@ def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -
     if read_object(folder / "config.json").get("use_binary_decision_head"):
         return None
     return find_family(folder).policy
+
+
+def fit_policy(config: StreamConfig, trained: str | None, *, name: str) -> StreamConfig:
+    """Return the settings with the policy of a model's training, in place of the heads' that is the default.
+
+    Raises ``ValueError`` for another policy of heads, if the model has none that are trained.
+    """
+    if trained is None or config.policy.source != "heads":
+        return config
+    if config.decision_policy != "heads":
+        raise ValueError(_describe_policies(config.decision_policy, trained, name=name))
+    return replace(config, decision_policy=trained)
+
+
+def check_heads(path_or_id: str | Path, *, heads: str | Path | None = None) -> None:
+    """Raise ``ValueError`` if a checkpoint has no trained decision heads, which the policy ``heads`` reads."""
+    trained = find_policy_of(path_or_id, heads=heads)
+    if trained is not None:
+        raise ValueError(_describe_policies("heads", trained, name=path_or_id))
+
+
+def _describe_policies(chosen: str, trained: str, *, name: str | Path) -> str:
+    reads_texts = POLICIES[trained].reads_branches
+    others = [p.name for p in POLICIES.values() if p.source not in ("heads", "signal")]
+    found = [other for other in others if POLICIES[other].reads_branches == reads_texts]
+    return f"decision_policy {chosen} reads trained decision heads, which {name} lacks; choose {', '.join(found)}"
 
 
 def has_untrained_signals(folder: Path, policy: DecisionPolicy) -> bool:

@@ -1,5 +1,6 @@
 """Loads an image-text model of the hub from its folder, in safetensors only and without code of the folder."""
 
+import warnings
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,7 @@ def load_hub_model(
     except Exception as error:  # transformers raises many types of exception for an invalid config
         raise CheckpointError(f"{folder} has no configuration that can be read: {first_line(error)}") from error
     frame_format = read_format(config, frame_pixels)
+    _compare_size(folder, frame_format.side)
     text = config.get_text_config()
     windowed = sorted({*(getattr(text, "layer_types", None) or ())} - {"full_attention"})
     if windowed:
@@ -69,3 +71,17 @@ def load_hub_model(
         vlm.to(device)  # a quantised model is on its device, and must not be moved
     model = HubModel(vlm, frame_format=frame_format, opening=prompt.opening, closing=prompt.closing)
     return model, prompt
+
+
+def _compare_size(folder: Path, side: int) -> None:
+    """Warn if the processor of a tower with one size of images, ``side`` (else 0), prepares them in another."""
+    values = read_object(folder / "preprocessor_config.json")
+    size = values.get("crop_size") or values.get("max_image_size") or values.get("size")  # the last step wins
+    sides = size.values() if isinstance(size, dict) else (size,)
+    others = sorted({other for other in sides if isinstance(other, int) and other != side})
+    if side and others:
+        warnings.warn(
+            f"the processor of {folder} takes images of {others[0]} pixels, its vision tower of {side}; frames have "
+            f"{side}, so features differ from those of the processor",
+            stacklevel=2,
+        )

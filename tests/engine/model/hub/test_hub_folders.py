@@ -1,14 +1,19 @@
 """Folders of image-text models of the hub: what is refused, and which signals count as trained."""
 
 import json
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stepscope.engine.__main__ import main
+from stepscope.engine.config import StreamConfig
 from stepscope.engine.decisions.policies import POLICIES
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.loading import load_model
-from stepscope.engine.model.checkpoint_folder import has_untrained_signals, identify_model
+from stepscope.engine.model.checkpoint_folder import fit_policy, has_untrained_signals, identify_model
+from tests.support.paths import ROOT
 from tests.support.streams.hub import write_hub
 
 
@@ -21,6 +26,39 @@ def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
             load(llava, frame_pixels=10**5)
     with pytest.raises(CheckpointError, match="--quantize 8bit needs bitsandbytes"):
         load_model(llava, device="cpu", quantize="8bit")
+
+
+def test_policies_of_heads_are_refused_with_those_that_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_hub(tmp_path / "model", "smolvlm")
+    options = ["--out", str(tmp_path / "o.jsonl"), "--checkpoint", str(folder), "--decision-policy"]
+    for name in ("heads", "heads-hysteresis"):
+        assert main(["run", str(ROOT / "assets/demo/boat.mp4"), *options, name, "--device", "cpu"]) == 2
+        wanted = f"policy {name} reads trained decision heads, which {folder} lacks; choose answer, state-token, "
+        assert wanted in capsys.readouterr().err
+    with pytest.raises(ValueError, match="choose silent-token, "):
+        fit_policy(StreamConfig(decision_policy="heads-hysteresis"), "streaming-eos", name="m")
+
+
+@pytest.mark.parametrize(
+    ("kind", "side", "sizes"),
+    [
+        ("llava", 28, {"size": {"shortest_edge": 30}, "crop_size": {"height": 28, "width": 28}}),
+        ("llava", 28, {"size": 28}),
+        ("smolvlm", 56, {"size": {"longest_edge": 224}, "max_image_size": {"longest_edge": 56}}),
+        ("internvl", 56, {"size": {"height": 56, "width": 56}}),
+    ],
+)
+def test_another_size_of_the_processor_is_named(kind: str, side: int, sizes: dict[str, Any], tmp_path: Path) -> None:
+    folder = write_hub(tmp_path, kind)
+    path = folder / "preprocessor_config.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, **sizes}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_model(folder, device="cpu")
+    path.write_text(json.dumps({**values, **sizes}).replace(str(side), "112"))
+    with pytest.warns(UserWarning, match=f"takes images of 112 pixels, its vision tower of {side}; frames have {side}"):
+        load_model(folder, device="cpu")
 
 
 @pytest.mark.parametrize(

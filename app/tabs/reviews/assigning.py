@@ -87,6 +87,7 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
         slices=gr.Dropdown(choices=[ALL_VIDEOS, *_read_slices(batches, reviews, query)]),
         shared=status_line(
             f"{format_count(len(assigned), 'video')} of {len(samples)} assigned, {num_shared} to several reviewers."
+            + ("" if assigned else " Type the names of reviewers and press Assign: their progress is listed here.")
         ),
         workloads=_workload_rows(assigned, review, only=name if is_blind else None),
     )
@@ -198,7 +199,7 @@ def _read_slices(batches: BatchContext, reviews: ReviewContext, query: ReviewQue
 
 def _queue_words(name: str, mine: Sequence[Assignment], num_left: int) -> str:
     if not name:
-        return as_sentence(f"to see your queue, {NO_NAME}")
+        return as_sentence(f"The videos assigned to you are listed here, with what is done: {NO_NAME}")
     if not mine:
         return f"No video is assigned to {name} here. Choose another run or split, or assign some under Assign."
     return f"{name}: {len(mine) - num_left} of {format_count(len(mine), 'video')} done, {num_left} left."

@@ -16,7 +16,7 @@ from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import match_events, name_events, reference_event
 from stepscope.app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
-from stepscope.app.templates import render
+from stepscope.app.templates import render, render_note
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
@@ -217,15 +217,27 @@ def list_unsettled(found: SplitReview) -> list[Unsettled]:
     return sorted(listed, key=lambda unsettled: (order[unsettled.event.video_id], unsettled.event.time_s))
 
 
+NO_AGREEMENT: Final = (
+    "No event has the verdicts of two reviewers yet. Once one has, their agreement is shown here, and each event on "
+    "which they differ is listed below, to settle it. Assign shares videos among reviewers, with an overlap."
+)
+
+
 def draw_agreement(found: SplitReview) -> str:
-    """Return the agreement as an HTML table, one row per verdict; the headers have explanations as hints."""
+    """Return the agreement as an HTML table, one row per verdict; the headers have explanations as hints.
+
+    Without an event that two reviewers judged it says how to get one.
+    """
+    measures = review_agreement(found.review)
+    if not any(measured.num_items for measured in measures):
+        return render_note(NO_AGREEMENT)
     rows = [
         [
             measured.verdict or "all verdicts",
             measured.num_items,
             *map(_format_value, (measured.raw, measured.kappa, measured.alpha)),
         ]
-        for measured in review_agreement(found.review)
+        for measured in measures
     ]
     return render("agreement", help=AGREEMENT_HELP, rows=rows)
 

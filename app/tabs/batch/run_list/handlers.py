@@ -67,6 +67,11 @@ def show_list(
     hidden = f"; {num_hidden} archived" if num_hidden else ""
     problems = "".join(f" {run.name}: {as_sentence(run.problem)}" for run in shown if run.problem)
     said = f"{len(shown)} of {format_count(len(runs), 'run')}{hidden}. Click a row to show the run above.{problems}"
+    if not runs:
+        said = (
+            f"Runs in {batches.runs} are listed here, with the settings that differ, scores and notes. Press Start, or "
+            "write one there with stepscope eval. The bundled run is not listed."
+        )
     return RunListView(
         said=status_line(said, is_problem=bool(problems)),
         only=gr.Dropdown(choices=choices, value=chosen, multiselect=True),

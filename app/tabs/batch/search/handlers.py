@@ -30,6 +30,7 @@ from stepscope.eval.reports.search import search_folders
 HEADERS: Final = ["#", "Video", "Time", "What", "Failure", "Model", "Reference", "Cause", "Margin"]
 THIS_RUN: Final = "this run"
 ALL_RUNS: Final = "all scored runs of its split"
+NO_QUERY: Final = "The moments that match are listed here: type words, or choose a term such as a failure or a tag."
 NUM_SHOWN: Final = 500
 """Greatest number of moments in the table; the CSV file has all."""
 NUM_PICTURES: Final = 8
@@ -64,7 +65,7 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
     """Search in the shown run, or in all scored runs of its split."""
     query = (query or "").strip()
     if not query:
-        return SearchView(query=gr.skip(), hits=None, said="", table=[])
+        return SearchView(query=gr.skip(), hits=None, said=NO_QUERY, table=[])
     try:
         found = _find(batches, name, scope, query)
     except (ValueError, OSError) as error:
@@ -73,7 +74,9 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
     said = f"{format_count(len(found), 'moment')} in {format_count(len(videos), 'video')}."
     if len(found) > NUM_SHOWN:
         said += f" The first {NUM_SHOWN} are shown; the CSV file has all."
-    if len(found):
+    if not len(found):
+        said += " Remove a term, or search in all scored runs of the split."
+    else:
         said += " Click a row to open it; N and P in the player go on to the next and previous one."
     shown = found.head(NUM_SHOWN)
     return SearchView(query=query, hits=Hits(query, shown), said=said, table=_rows(shown))

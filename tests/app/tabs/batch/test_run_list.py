@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -51,6 +52,11 @@ def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContex
     assert names(show(batches, "seed:3")) == ["new"]
     assert names(show(batches, "", 'group:"lr"', 'tag:"gone"')) == ["old"]
     assert names(show(batches, "nothing")) == []
+
+
+def test_an_empty_folder_says_how_to_get_a_run(batches: BatchContext, tmp_path: Path) -> None:
+    said = show(replace(batches, runs=tmp_path / "none")).said.value
+    assert f"Runs in {tmp_path / 'none'} are listed here" in said
 
 
 def test_the_chart_has_a_colour_for_each_group_and_shows_markup_as_text(batches: BatchContext) -> None:

@@ -34,7 +34,9 @@ def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
     assert (number, video, what, failure, text, reference) == (1, "v1", "message", "missed", "", reference)
     assert searching.run_search(batches, "a", THIS_RUN, "foo:1").said.startswith("there is no field")
     assert searching.run_search(batches, None, THIS_RUN, "wheel").said.startswith("choose a run")
-    assert searching.run_search(batches, "a", THIS_RUN, " ").table == []
+    empty = searching.run_search(batches, "a", THIS_RUN, " ")
+    assert (empty.table, empty.said) == ([], searching.NO_QUERY)
+    assert "in 0 videos. Remove a term" in searching.run_search(batches, "a", THIS_RUN, "nosuchword").said
     assert searching.search_linked(batches, "a", THIS_RUN, None, "failure:missed is:message").table == view.table
 
 

@@ -31,6 +31,9 @@ def test_two_reviewers_share_a_run_and_go_through_their_queues(
     context: AppContext, batches: BatchContext, reviews: ReviewContext
 ) -> None:
     sue, ann = make_query(run="a", typed="sue"), make_query(run="a", typed="ann")
+    empty = assigning.show_queue(batches, reviews, make_query(run="a"))
+    assert "listed here, with what is done: write your name in Reviewer." in empty.said.value
+    assert "0 videos of 3 assigned, 0 to several reviewers. Type the names" in empty.shared.value
     view = assigning.assign(batches, reviews, sue, ["ann", HOSTILE], 100, None)
     assert view.shared.value == "3 videos of 3 assigned, 3 to several reviewers."
     assert (

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stepscope.app.core.videos import read_moment
 from stepscope.app.formatting import format_clock
-from stepscope.engine.io.files import atomic_write, read_text, replace_surrogates
+from stepscope.engine.io.files import atomic_write, read_text, replace_surrogates, show_turns
 from stepscope.engine.io.json_records import parse_record, reading
 from stepscope.eval.data.samples import Sample
 
@@ -114,5 +114,5 @@ def _write_markdown(story: Story, pictures: Sequence[str | None]) -> str:
 
 def escape_markdown(text: str) -> str:
     """Return a text that Markdown shows as it is, on one line."""
-    line = re.sub(r"([\\`*_\[\]<>!|~&$])", r"\\\1", " ".join(text.split()))
+    line = re.sub(r"([\\`*_\[\]<>!|~&$])", r"\\\1", " ".join(show_turns(text).split()))
     return re.sub(r"^(\d*)([-+#=.)])", r"\1\\\2", line)  # no list or heading

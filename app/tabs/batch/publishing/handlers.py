@@ -97,7 +97,7 @@ def describe_plan(context: AppContext, batches: BatchContext, *inputs: Any) -> s
     try:
         plan = _plan(context, batches, chosen)
     except (EngineError, ValueError, OSError) as error:
-        return render_note(as_sentence(error), is_problem=True)
+        return render_note(_explain(error), is_problem=True)
     return render_note(_describe(plan, chosen))
 
 
@@ -108,6 +108,13 @@ def _describe(plan: Plan, chosen: PublishInputs) -> str:
     if chosen.target == AS_MARKDOWN:
         return f"{words}: Markdown with a picture of each moment."
     return f"{words}: about {_megabytes(plan.size)}."
+
+
+def _explain(error: Exception) -> str:
+    """Return an error as a sentence, without the name of the folder beside that of the player."""
+    if isinstance(error, OSError):
+        error = ValueError(f"the player cannot be written: {error.strerror or error}; choose another folder or disk")
+    return as_sentence(error)
 
 
 def _megabytes(size: int) -> str:
@@ -142,7 +149,7 @@ def publish(
             else:
                 yield _ended(f"Written: {folder}. See it with: python -m http.server -d {folder}")
     except (EngineError, ValueError, OSError) as error:
-        yield _ended(as_sentence(error), is_problem=True)
+        yield _ended(_explain(error), is_problem=True)
     finally:
         live.ended.set()
 

@@ -105,6 +105,7 @@ def test_cancelling_writes_nothing(context: AppContext, finished: BatchContext, 
         ({"what": STORY, "story": tell(("a", "<b>v</b>"))}, "the run a has no video &lt;b&gt;v"),
         ({"what": SHOWN, "only": ["failure: nothing"]}, "no video is selected"),
         ({"target": AS_FOLDER}, "give the folder to write"),
+        ({"target": AS_FOLDER, "folder": "a" * 300}, "the player cannot be written: File name too long; choose"),
     ],
 )
 def test_what_cannot_be_published_is_one_sentence(

@@ -19,6 +19,7 @@ from stepscope.eval.runs.notes import RunNotes, read_notes
 
 COLUMNS: Final = ("run", "date", "origin", "group", "tags", "note", "archived")
 """The columns before the settings that differ and the scores."""
+MAX_TERMS: Final = 100
 _NOT_LISTED: Final = ("created", "model_parts", "devices", "signals", "source", "missing")
 """Entries of ``run.json`` that are no settings, or that another one implies; nor are those with names of columns."""
 
@@ -122,9 +123,12 @@ def filter_runs(runs: Iterable[ListedRun], query: str) -> list[ListedRun]:
     """Return the runs that all terms of a query match; an empty query matches every one.
 
     A term is a word or ``"a phrase"`` of the name, note, tags, group or settings, or ``tag:`` or ``group:`` with all
-    of its name, or a setting with its beginning, such as ``seed:3``; ``-`` before it excludes its matches.
+    of its name, or a setting with its beginning, such as ``seed:3``; ``-`` before it excludes its matches. Raises
+    ``ValueError`` for more than ``MAX_TERMS`` terms.
     """
     terms = TERM.findall(query)
+    if len(terms) > MAX_TERMS:
+        raise ValueError(f"a search of runs has at most {MAX_TERMS} terms; got {len(terms):,}")
     return [run for run in runs if all(_matches(run, *term[1:]) != bool(term[0]) for term in terms)]
 
 

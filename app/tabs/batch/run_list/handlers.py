@@ -61,7 +61,10 @@ def show_list(
     labels += [f'tag:"{tag}"' for run in runs for tag in run.notes.tags]
     choices = [(label.replace('"', "").replace(":", ": ", 1), label) for label in sorted(set(labels))]
     chosen = [label for label in only or () if label in labels]
-    found = filter_runs(runs, " ".join([query or "", *chosen]))
+    try:
+        found = filter_runs(runs, " ".join([query or "", *chosen]))
+    except ValueError as error:
+        return RunListView(status_line(as_sentence(error), is_problem=True), gr.skip(), gr.skip(), gr.skip())
     shown = [run for run in found if archived or not run.notes.archived]
     num_hidden = len(found) - len(shown)
     hidden = f"; {num_hidden} archived" if num_hidden else ""

@@ -67,6 +67,10 @@ def test_the_chart_has_a_colour_for_each_group_and_shows_markup_as_text(batches:
     assert len({(trace["marker"]["color"], trace["marker"]["symbol"]) for trace in data}) == 2
 
 
+def test_a_search_of_a_million_words_is_refused(batches: BatchContext) -> None:
+    assert "a search of runs has at most 100 terms; got 1,000,000." in show(batches, "a " * 10**6).said.value
+
+
 def test_damaged_notes_are_named_and_the_run_is_listed(batches: BatchContext) -> None:
     (batches.runs / "old" / "notes.json").write_text("{")
     view = show(batches)

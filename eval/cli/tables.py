@@ -53,8 +53,12 @@ def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
         print(f"text scores are missing: {scored.text_problem}", file=sys.stderr)
     for video_id, warning in scored.warnings.items():
         print(f"warning: {video_id}: {warning}", file=sys.stderr)
+    failed = dict[str, list[str]]()
     for video_id, reason in scored.errors.items():
-        print(f"failed: {video_id}: {reason}", file=sys.stderr)
+        failed.setdefault(reason, []).append(video_id)
+    for reason, ids in sorted(failed.items(), key=lambda item: -len(item[1])):
+        more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+        print(f"failed: {', '.join(ids[:3])}{more}: {reason}", file=sys.stderr)
 
 
 def _format_origin(settings: Mapping[str, Any]) -> str:

@@ -214,15 +214,16 @@ def test_the_command_line_imports_scores_and_names_what_is_missing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
-    split = write_split(tmp_path, video("boat"), video("car"))
+    split = write_split(tmp_path, *map(video, ("boat", "car", "van", "bus", "cab")))
     for name, content in (("a", videollm()), ("b", videollm()), ("c", 7)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     files = [str(tmp_path / f"{name}.json") for name in "abc"]
     assert main(["import", *files, "--split", str(split), "--out", str(tmp_path / "run")]) == 1
     shown, complaints = capfd.readouterr()
-    assert "1 of 2 videos" in shown
+    assert "1 of 5 videos" in shown
     assert "imported from 3 files" in shown
-    for line in ("failed: car: no result file", "b.json is a second result for boat", "c.json is of no known form"):
+    absent = "failed: car, van, bus and 1 more: no result file"
+    for line in (absent, "b.json is a second result for boat", "c.json is of no known form"):
         assert line in complaints
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["imported"] == files
     assert main(["import", *files, "--split", str(split), "--out", str(tmp_path / "run")]) == 2

@@ -326,7 +326,8 @@ def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:
             const data = show(one), panel = document.createElement("div");
             drawCurves({ curves: { requestDrawing() {} }, settings: {} }, panel, data);
             const row = timeline.rows.find(({ kind }) => kind === "trace"), middle = row.top + row.height / 2;
-            return [kinds(), ["hits", "misses"].map((kind) => heightOfMark(row, { kind }, 1) === middle), panel.textContent];
+            const isMiddle = ["hits", "misses"].map((kind) => heightOfMark(row, { kind }, 1) === middle);
+            return [kinds(), isMiddle, panel.textContent];
         });"""
     found = on_timeline(page, body, with_steps(0), bare, timed)
     assert [words.partition("● ")[2] for *_, words in found] == [

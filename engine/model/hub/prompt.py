@@ -64,6 +64,8 @@ class HubPrompt:
         end = self._ids(reply_end.removesuffix(text_before) if text_before else reply_end)
         if not end or not self.response_opening:
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
+        if end[0] not in tokenizer.added_tokens_decoder and isinstance(tokenizer.eos_token_id, int):
+            end = (tokenizer.eos_token_id, *end)  # that of LLaVA 1.5 writes none: "ASSISTANT: Good. USER: "
         self.eos_id, self.stream_opening = end[0], end[1:]
         find_answer_ids(tokenizer)  # before the first frame
 

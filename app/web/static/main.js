@@ -2,7 +2,7 @@
 
 import { updateSound } from "./playback/sound.js";
 import { mountAddress, openTabsOfAddress, receive } from "./address.js";
-import { layout, paint, requestPaint, setView, updateCounts } from "./timeline/chart.js";
+import { layout, paint, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
 import { mountCorrections } from "./review/corrections.js";
 import { frameAt } from "./state/data.js";
@@ -12,7 +12,7 @@ import { Player } from "./state/player.js";
 import { mountInspection } from "./panels/inspection.js";
 import { currentEvent } from "./review/opinions.js";
 import { tick } from "./playback/playback.js";
-import { requestTick } from "./playback/playhead.js";
+import { requestTick, seek } from "./playback/playhead.js";
 import { mountSpeech } from "./playback/speech.js";
 import { mountPointer } from "./timeline/pointer.js";
 import { Timeline } from "./timeline/timeline.js";
@@ -140,6 +140,17 @@ function watchPage(player) {
 
 // For the panel of questions: pauses, and returns the frame at the playhead.
 function exposeFrame(player) {
+  document.addEventListener(
+    "click",
+    (event) => {
+      const button = event.target.closest?.(".ask-time"); // of a question in the panel Ask
+      if (!button || !player.data) return;
+      player.video.pause();
+      seek(player, Number(button.dataset.time) + 1e-3);
+      reveal(player, player.video.time);
+    },
+    { signal: player.listeners.signal },
+  );
   player.root.stopAtFrame = () => {
     player.video.pause();
     return player.data ? Math.max(0, frameAt(player.data, player.video.time)) : 0;

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import gradio as gr
 from torch import Tensor
 
 from stepscope.app.formatting import format_clock
@@ -74,14 +75,12 @@ class ChatWindow:
         shown: Messages = []
         for turn, time_s in zip(self.turns, self.branches.shown.times_s, strict=True):
             files = [self.files[digest] for digest in turn.pictures if digest in self.files]
-            shown += _user_messages(turn.question, files)
+            shown += _user_messages(turn.question, files, time_s)
             answer = turn.answer if turn.answer is not None else partial
             if answer or turn.answer is not None:
-                shown.append(
-                    {"role": "assistant", "content": _place(time_s) + (replace_surrogates(answer) or "(no words)")}
-                )
+                shown.append({"role": "assistant", "content": replace_surrogates(answer) or "(no words)"})
         if self.new is not None:
-            shown += _user_messages(self.new.text, self.new.files)
+            shown += _user_messages(self.new.text, self.new.files, self.new.time_s)
         return shown
 
     def find_turn(self, message: int) -> int:
@@ -92,12 +91,12 @@ class ChatWindow:
         return num_turns - 1
 
 
-def _place(time_s: float | None) -> str:
-    """Return the time of a turn for the beginning of its answer; empty without a video."""
-    return "" if time_s is None else f"At {format_clock(time_s, digits=1)}: "
-
-
-def _user_messages(question: str, files: tuple[str, ...] | list[str]) -> Messages:
-    """Return the messages of a question: its pictures, then its text."""
+def _user_messages(question: str, files: tuple[str, ...] | list[str], time_s: float | None) -> Messages:
+    """Return the messages of a question: its time in a video, a button that goes there; its pictures; its text."""
+    if time_s is not None:
+        clock = format_clock(time_s, digits=1)
+        label = f'aria-label="Go to {clock}"'
+        button = f'<button type="button" class="ask-time" data-time="{time_s}" {label}>{clock}</button>'
+        return [{"role": "user", "content": gr.HTML(button, padding=False)}, *_user_messages(question, files, None)]
     pictures: Messages = [{"role": "user", "content": {"path": path, "alt_text": "Picture"}} for path in files]
     return [*pictures, {"role": "user", "content": replace_surrogates(question)}]

@@ -5,6 +5,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 
+import gradio as gr
 import pytest
 
 from stepscope.app.context import AppContext
@@ -24,7 +25,7 @@ def test_a_question_is_answered_and_the_run_stays_as_it_was(context: AppContext,
     assert status.startswith("Answered at 0:02.5: 0 of ")
     window, status = ask(context, window, live, "And then?")
     assert not status.startswith("Answered at 0:02.5: 0 of ")
-    assert [message["role"] for message in window.messages()] == ["user", "assistant"] * 2
+    assert [message["role"] for message in window.messages()] == ["user", "user", "assistant"] * 2
     assert live.run is before
     wait_until_idle(context)
 
@@ -53,7 +54,7 @@ def test_a_wait_before_the_answer_is_reported_beside_it(context: AppContext, liv
 def test_an_edit_begins_a_branch_and_the_turns_after_it_stay_in_the_old_one(context: AppContext, live: LiveRun) -> None:
     window, _ = ask(context, None, live, "What is next?")
     window, _ = ask(context, window, live, "And then?")
-    edit(window, 0, "Did I do that right?")
+    edit(window, 1, "Did I do that right?")
     answer(context, window, live)
     assert questions(window) == ["Did I do that right?"]
     menu = handlers.show_branch(window, 0).branch
@@ -81,7 +82,7 @@ def test_an_equal_answer_makes_no_branch_and_a_stopped_one_does(context: AppCont
 
 def test_a_branch_is_asked_at_its_own_playhead(context: AppContext, live: LiveRun) -> None:
     window, _ = ask(context, None, live, "What is next?")
-    edit(window, 0, "And then?")
+    edit(window, 1, "And then?")
     answer(context, window, live)
     window = handlers.queue_question(window, live, "How many?", "7").window
     answer(context, window, live)
@@ -90,12 +91,16 @@ def test_a_branch_is_asked_at_its_own_playhead(context: AppContext, live: LiveRu
     assert window.time_s == 2.5
 
 
-def test_every_answer_shows_its_time(context: AppContext, live: LiveRun) -> None:
+def test_every_question_shows_its_time_also_while_it_waits(context: AppContext, live: LiveRun) -> None:
     window, _ = ask(context, None, live, "What is next?")
     window = handlers.queue_question(window, live, "How many?", "7").window
-    answer(context, window, live)
-    answers = [message["content"] for message in window.messages() if message["role"] == "assistant"]
-    assert [text[:11] for text in answers] == ["At 0:02.5: ", "At 0:03.5: "]
+    shown = [message["content"] for message in window.messages()]
+    times = [part.value for part in shown if isinstance(part, gr.HTML)]
+    assert [re.findall('data-time="(.*?)".*>(.*)</button>', time) for time in times] == [
+        [("2.5", "0:02.5")],
+        [("3.5", "0:03.5")],
+    ]
+    assert [part for part in shown if isinstance(part, str)] == ["What is next?", shown[2], "How many?"]
 
 
 def test_an_edited_question_is_never_answered_before_its_time(context: AppContext, live: LiveRun) -> None:
@@ -103,12 +108,12 @@ def test_an_edited_question_is_never_answered_before_its_time(context: AppContex
     run = live.run
     assert run is not None
     live.run = replace(run, outputs=run.outputs[:3], is_finished=False)  # it streams again
-    edit(window, 0, "And then?")
+    edit(window, 1, "And then?")
     status = answer(context, window, live)
     assert status == "the question is about 0:02.5, but this run has only reached 0:01.0; wait, then ask again."
     assert questions(window) == ["What is next?"]
     live.run = run
-    edit(window, 0, "And then?")
+    edit(window, 1, "And then?")
     assert answer(context, window, live).startswith("Answered at 0:02.5: ")
 
 
@@ -120,7 +125,7 @@ def test_a_turn_keeps_its_time_in_a_run_with_other_frames(context: AppContext, l
     assert live.recording is not None
     live.recording.outputs[:] = halved
     live.run = replace(live.run, outputs=halved, config=replace(live.run.config, fps=4.0))
-    edit(window, 0, "And then?")
+    edit(window, 1, "And then?")
     assert answer(context, window, live).startswith("Answered at 0:01.0: ")
 
 
@@ -128,7 +133,7 @@ def test_an_error_brings_the_earlier_branches_back(context: AppContext, live: Li
     window, _ = ask(context, None, live, "What is next?")
     run = live.run
     live.run = None
-    edit(window, 0, "Did I do that right?")
+    edit(window, 1, "Did I do that right?")
     assert "press Run" in answer(context, window, live)
     assert questions(window) == ["What is next?"]
     live.run = run

@@ -57,7 +57,10 @@ def test_a_question_is_asked_and_passed_to_the_reference_by_keyboard(page: Page,
     page.evaluate("document.querySelector('#ask_status .status-line').textContent = ''")  # of the answer before
     press(page, "#answer_again")
     wait_for_status(page, "^Answered at", status="#ask_status .status-line")
-    assert page.locator("#asked .message-row").count() == 4
+    assert page.locator("#asked .message-row").count() == 6  # with the times
+    page.keyboard.press("Home")
+    page.locator("#asked .ask-time").first.click()
+    page.wait_for_function("(time) => Math.abs(document.querySelector('.ss').inspect().time - time) < 0.3", arg=time_s)
     assert rows(page) == before
     press(page, "#promote")
     page.wait_for_function("document.querySelector('.ss-addedText').value === 'How many steps are left?'")

@@ -44,6 +44,11 @@ class ReviewStore:
     engine: Engine
 
     @property
+    def _name(self) -> str:
+        """The name in errors, which other machines may see: without folder, user and host."""
+        return Path(self.engine.url.database or "").name
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """Files with review data: an SQLite file and its log files."""
         if (path := _sqlite_file(self.engine.url)) is None:
@@ -54,7 +59,7 @@ class ReviewStore:
     @property
     def notice(self) -> str:
         """A notice to show before reviewing starts; empty if there is none."""
-        with _translate(self.engine.url), self.engine.connect() as connection:
+        with _translate(self._name), self.engine.connect() as connection:
             is_empty = connection.execute(select(ACTIONS.c.number).limit(1)).first() is None
         place = _sqlite_file(self.engine.url) or self.engine.url.render_as_string()
         return f"The store of reviews {place} is empty." if is_empty else ""
@@ -64,7 +69,7 @@ class ReviewStore:
 
         Raises ``StoreError`` if the write fails, and ``ValueError`` if a different action has the same ``action_id``.
         """
-        with _translate(self.engine.url), self.engine.connect() as connection:
+        with _translate(self._name), self.engine.connect() as connection:
             try:
                 return _insert(connection, [action])[0]
             except IntegrityError:
@@ -81,7 +86,7 @@ class ReviewStore:
 
         Raises ``StoreError`` if the write fails; then none is stored.
         """
-        with _translate(self.engine.url), self.engine.connect() as connection:
+        with _translate(self._name), self.engine.connect() as connection:
             return _insert(connection, actions)
 
     def read(self, *, video_id: str | None = None, after: int = 0) -> tuple[Action, ...]:
@@ -98,7 +103,7 @@ class ReviewStore:
             query = query.where(ACTIONS.c.video_id == video_id)
         if kinds:
             query = query.where(ACTIONS.c.kind.in_(kinds))
-        with _translate(self.engine.url), self.engine.connect() as connection:
+        with _translate(self._name), self.engine.connect() as connection:
             rows = list(connection.execute(query).mappings())
         actions, unreadable = [], []
         for row in rows:
@@ -144,7 +149,7 @@ def open_store(where: str | Path) -> ReviewStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             _check_file(path)
-    with _translate(url):
+    with _translate(url.render_as_string()):
         engine = _create(url)
         try:
             prepare_schema(engine)
@@ -209,14 +214,14 @@ def _create(url: URL) -> Engine:
 
 
 @contextmanager
-def _translate(url: URL) -> Iterator[None]:
+def _translate(name: str) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
         reason = first_line(getattr(error, "orig", None) or error)
         if "database is locked" in reason:
             reason = f"another program has locked it for more than {LOCK_TIMEOUT_S:g} s; close that one, and try again"
-        raise StoreError(f"the store {url.render_as_string()} cannot be used: {reason}") from error
+        raise StoreError(f"the store {name} cannot be used: {reason}") from error
 
 
 def _to_row(action: Action) -> dict[str, Any]:

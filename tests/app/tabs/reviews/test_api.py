@@ -222,7 +222,7 @@ def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(reviews: Review
     (tmp_path / "reviews.sqlite").unlink()
     (tmp_path / "reviews.sqlite").mkdir()
     reply = ask(reviews, on_event("verdict", verdict="correct"))
-    assert "cannot be used" in reply["error"]
+    assert re.match(r"the store [^/@]* cannot be used: ", reply["error"]), "without its folder or host"
     assert (reply["kept"], reply["refused"]) == ([], {})
 
 

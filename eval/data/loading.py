@@ -4,6 +4,7 @@ No record is dropped silently: ``read_samples`` raises ``ValueError`` naming fil
 ``read_split`` returns an entry with the reason.
 """
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -145,6 +146,8 @@ class _SplitFile:
     def _find_file(self, sample: Sample, names: Sequence[str]) -> Sample:
         """Return the sample with the path of its file beside the split, or else in the folder of videos."""
         folder = self._source.parent
+        if sample.video_path is not None and max(map(len, map(os.fsencode, sample.video_path.parts)), default=0) > 255:
+            raise ValueError("video_path has a name of more than 255 bytes, as no file has")
         path = None if sample.video_path is None else folder / _place(sample.video_path)
         if self._videos is not None and path is None:
             path = self._videos.find((sample.video_id, *names))

@@ -1,5 +1,6 @@
 """The commands of exports and reviews."""
 
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -110,7 +111,7 @@ def agreement(options: AgreementOptions) -> int:
     review = _read_review(options.reviews)
     print(f"{'verdict':16} {'events':>6} {'raw':>7} {'kappa':>7} {'alpha':>7}")
     for found in review_agreement(review):
-        print(f"{found.verdict or 'all':16} {found.num_items:6} {found.raw:7.3f} {found.kappa:7.3f} {found.alpha:7.3f}")
+        print(f"{found.verdict or 'all':16} {found.num_items:6}{_format(found.raw, found.kappa, found.alpha)}")
     for event, differing in review_disagreements(review):
         verdicts = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
         print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {verdicts}")
@@ -142,14 +143,20 @@ def assign(options: AssignOptions) -> int:
         found = [each for each in read_assignments(store, run=name) if each.video_id in ids]
         review = read_review(store)
     num_shared = sum(len(each.reviewers) > 1 for each in found)
-    print(f"{format_count(len(found), 'video')} assigned, {num_shared} of them to several reviewers")
+    part = f" ({num_shared / len(found):.0%})" if num_shared else ""
+    print(f"{format_count(len(found), 'video')} assigned, {num_shared} of them{part} to several reviewers")
     print(f"{'reviewer':20} {'videos':>6} {'done':>6} {'verdicts':>8} {'shared':>6} {'raw':>7} {'kappa':>7}")
     for load in measure_workloads(found, review):
         print(
             f"{load.reviewer:20} {load.num_assigned:6} {load.num_done:6} {load.num_verdicts:8} "
-            f"{load.agreement.num_items:6} {load.agreement.raw:7.3f} {load.agreement.kappa:7.3f}"
+            f"{load.agreement.num_items:6}{_format(load.agreement.raw, load.agreement.kappa)}"
         )
     return 0
+
+
+def _format(*values: float) -> str:
+    """Return the columns of an agreement, with a dash where it is undefined."""
+    return "".join(f" {'-' if math.isnan(value) else f'{value:.3f}':>7}" for value in values)
 
 
 def _read_review(where: str | None, *, prefer: Sequence[str] = ()) -> Review:

@@ -107,7 +107,7 @@ class AssignOptions(StoreOptions):
     to: str | None = None
     """Reviewers, with commas between them."""
     overlap: float = 0.0
-    """Percentage of the videos that two reviewers get."""
+    """Percentage of the videos that two reviewers get, rounded up to whole videos."""
     slice: str | None = None
     """Only the videos of this slice of the page."""
     by: str = field(default_factory=lambda: environ.get("USER") or "unknown")

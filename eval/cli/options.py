@@ -216,7 +216,7 @@ class ProtocolsOptions(JudgeOptions):
     protocol: tuple[str, ...] = ()
     """Protocols, with own parameters after a colon: omnipro spot-pnr:k=1 (default: all with the published ones)."""
     baselines: bool = False
-    """Add columns of assistants without a model, as in the leaderboard."""
+    """Add rows of assistants without a model, as in the leaderboard."""
     turns: bool = False
     """Print the reference turns that are met under some protocols and missed under others."""
     latex: bool = False

@@ -16,7 +16,7 @@ from stepscope.eval.protocols.rules import Rule, RuleCounts, read_video
 from stepscope.eval.reports.baselines import ABOUT as BASELINES
 from stepscope.eval.reports.entries import open_entries
 from stepscope.eval.reports.scoring import describe_scoring
-from stepscope.eval.reports.statistics import Difference, compare_scores
+from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL, Difference, compare_scores
 from stepscope.eval.reports.table_formats import format_notes, format_table
 
 
@@ -174,14 +174,31 @@ def list_differing_turns(
 
 
 def describe_order(table: ProtocolTable) -> str:
-    """Return which of two runs has the higher main score under which rules, in one line; empty for one run."""
+    """Return which of two runs has the higher main score under which rules, in one line; empty for one run.
+
+    A run leads only where the paired test separates them.
+    """
     leads: dict[str, list[str]] = {}
+    open_leads: dict[str, list[str]] = {}
+    unclear: list[str] = []
     for row in table.rows:
         found = row.difference
-        if row.is_main and found is not None and abs(found.difference) > 0:  # not equal, and not nan
-            leads.setdefault("B" if found.difference > 0 else "A", []).append(row.rule.name)
-    words = "; ".join(f"{run} leads under {', '.join(rules)}" for run, rules in sorted(leads.items()))
-    return f"{'The order depends on the protocol: ' if len(leads) > 1 else ''}{words}." if words else ""
+        if not row.is_main or found is None or math.isnan(found.difference):
+            continue
+        is_shown, higher = found.p_value < SIGNIFICANCE_LEVEL, "B" if found.difference > 0 else "A"
+        if not is_shown:
+            unclear.append(row.rule.name)
+        if found.difference:
+            (leads if is_shown else open_leads).setdefault(higher, []).append(row.rule.name)
+    words = [f"{run} leads under {', '.join(rules)}" for run, rules in sorted(leads.items())]
+    words += [f"no difference is shown under {', '.join(unclear)}"] if unclear else []
+    line = f"{'; '.join(words)}." if words else ""
+    if len(leads) > 1:
+        return f"The order depends on the protocol: {line}"
+    if len(leads.keys() | open_leads.keys()) > 1:
+        higher_in = [f"in {run} under {', '.join(rules)}" for run, rules in sorted(open_leads.items())]
+        line += f" Without significance, the main score is higher {' and '.join(higher_in)}."
+    return line[:1].upper() + line[1:]
 
 
 def tabulate_protocols(table: ProtocolTable) -> list[dict[str, str | float]]:

@@ -8,7 +8,7 @@ is 0. **Source**: Efron 1979; Fisher's permutation test; Phipson and Smyth 2010.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from stepscope.eval.metrics.failures import is_correct
 from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.values import Numbers
 
+SIGNIFICANCE_LEVEL: Final = 0.05
+"""Two runs are separated where a p-value is below it."""
 WrongIn = Literal["both", "only A", "only B", "neither"]
 
 

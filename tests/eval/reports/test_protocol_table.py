@@ -10,6 +10,7 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.metrics.bootstrap import NO_INTERVAL
 from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.recorder import RunRecorder
@@ -17,12 +18,16 @@ from stepscope.eval.reports.baselines import list_baselines
 from stepscope.eval.reports.entries import open_entries
 from stepscope.eval.reports.leaderboard import build_leaderboard, format_leaderboard
 from stepscope.eval.reports.protocol_table import (
+    ProtocolRow,
+    ProtocolTable,
     build_protocol_table,
+    describe_order,
     format_protocols,
     list_differing_turns,
     tabulate_protocols,
 )
 from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.reports.statistics import Difference
 from tests.support.data.batches import SCORING
 from tests.support.streams.fakes import count_letters
 
@@ -126,6 +131,43 @@ def test_two_runs_are_compared_under_each_protocol(folder: Path) -> None:
     assert main["streampro-ou"].difference == pytest.approx(2 / 3 - 0.5)
     assert main["ovo-timing"].difference == pytest.approx(2 / 3 - 1)
     assert main["ovo-timing"].p_value == pytest.approx(2 / 2**NUM_VIDEOS)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            ((0.1, 0.01), (-0.1, 0.01)),
+            "The order depends on the protocol: A leads under ovo-timing; B leads under streampro-ou.",
+        ),
+        (
+            ((0.1, 0.264), (-0.1, 0.01)),
+            "A leads under ovo-timing; no difference is shown under streampro-ou. Without significance, the main "
+            "score is higher in B under streampro-ou.",
+        ),
+        (
+            ((0.1, 0.3), (-0.1, 0.05)),
+            "No difference is shown under streampro-ou, ovo-timing. Without significance, the main score is higher in "
+            "A under ovo-timing and in B under streampro-ou.",
+        ),
+        (((0.1, 0.01), (0.1, 0.3)), "B leads under streampro-ou; no difference is shown under ovo-timing."),
+        (((0.0, 1.0), (math.nan, math.nan)), "No difference is shown under streampro-ou."),
+    ],
+)
+def test_a_run_leads_only_where_the_paired_test_separates_the_runs(
+    found: tuple[tuple[float, float], ...], words: str
+) -> None:
+    rows = [
+        ProtocolRow(
+            rule=(rule := parse_rule(name)),
+            score=rule.protocol.main,
+            runs={},
+            difference=Difference(a=0.5, b=0.5, difference=value, interval=NO_INTERVAL, p_value=p_value),
+        )
+        for name, (value, p_value) in zip(("streampro-ou", "ovo-timing"), found, strict=True)
+    ]
+    table = ProtocolTable(rows=tuple(rows), judge="none", text_encoder="letters", num_videos=9)
+    assert describe_order(table) == words
 
 
 def test_baselines_need_no_model(folder: Path) -> None:

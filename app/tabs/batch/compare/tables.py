@@ -13,15 +13,12 @@ from stepscope.engine.config import StreamConfig, format_thresholds, name_thresh
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.definitions import BEST_VALUES, GROUPS, Metric, compute_loss, find_metric, has_direction
 from stepscope.eval.reports.compare_runs import ComparedVideo
-from stepscope.eval.reports.statistics import Difference
+from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL, Difference
 from stepscope.eval.runs.provenance import Provenance
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Reference turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 WRONG_IN: Final = ["only A", "only B", "both", "neither"]
-SIGNIFICANCE_LEVEL: Final = 0.05
-
-
 DIFFERING: Final = "Scores that differ, p < .05"
 
 

@@ -33,13 +33,13 @@ from stepscope.eval.reports.protocol_table import (
     list_differing_turns,
     tabulate_protocols,
 )
+from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL
 from stepscope.eval.reports.table_formats import TableFormat
 
 FIRST_PROTOCOLS: Final = ("streampro-ou", "spot-pnr", "ovo-timing", "omnipro", "qevd-tf", "egoproactive")
 ALONE: Final = ("none", "")
 """The choice of no second run."""
 TURN_HEADERS: Final = ["Video", "Second", "Run", "Reference", "Counts under", "Does not count under"]
-SIGNIFICANCE_LEVEL: Final = 0.05
 
 
 class ShownProtocols(NamedTuple):

@@ -26,7 +26,7 @@ CHOSEN = ("streampro-ou", "ovo-timing", "ipibench-single:tolerance_s=1.5")
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, demo_manifest: Path, tiny_folder: Path) -> BatchContext:
     folder = tmp_path_factory.mktemp("protocols")
-    split = record_runs(demo_manifest, folder, folder / "runs", number=3)
+    split = record_runs(demo_manifest, folder, folder / "runs", number=6)
     return make_batches(split, checkpoint=tiny_folder, runs=folder / "runs")
 
 
@@ -48,7 +48,7 @@ def test_the_order_of_two_runs_that_depends_on_the_protocol_is_named(show: Any) 
     said = view.said.value
     assert said.startswith(
         "A is late, B is chatty. The order depends on the protocol: A leads under ovo-timing; B leads under "
-        "streampro-ou, ipibench-single:tolerance_s=1.5. 3 videos, 95 % intervals"
+        "streampro-ou, ipibench-single:tolerance_s=1.5. 6 videos, 95 % intervals"
     )
     ou, ovo, ipi = cards(view.cards)
     # Late: S = 1 - 2 / 4 with one reply. Chatty: S = 1 with two replies, P = 1 / 2.
@@ -62,7 +62,7 @@ def test_one_run_has_its_values_and_the_turns_that_count_differently(show: Any) 
     view = show("late", "late")
     assert "score 95 % interval precision 0.500 0.500 to 0.500" in cards(view.cards)[0]
     assert view.turns[0] == ["v0", 2.0, "late", WORDS, "streampro-ou, ovo-timing", CHOSEN[2]]
-    assert len(view.turns) == 3
+    assert len(view.turns) == 6
     assert {row[2] for row in show("late", "chatty").turns} == {"late"}
 
 
@@ -119,7 +119,7 @@ def test_the_table_is_saved_with_one_column_for_each_score_of_a_protocol(show: A
 
 def test_a_tab_that_a_link_opens_before_its_run_scores_the_run(context: AppContext, page: BatchContext) -> None:
     *_, opened = handlers.show_again(context, page, True, "late", "", CHOSEN)
-    assert "3 videos" in opened.said.value
+    assert "6 videos" in opened.said.value
     assert list(handlers.show_again(context, page, False, "late", "", CHOSEN)) == [handlers.UNCHANGED]
 
 
@@ -133,7 +133,7 @@ def test_the_page_shows_both_orders_and_a_row_opens_the_player(
     with serve(data=demo_manifest, checkpoint=tiny_folder, runs=page.runs, more=["--split", str(split)]) as url:
         window = browser.new_page(viewport={"width": 1440, "height": 1000})
         window.goto(f"{url}/?tab=batch&view=Protocols&shown=late")
-        wait_for_status(window, "^3 videos, 95 % intervals", status=SAID)
+        wait_for_status(window, "^6 videos, 95 % intervals", status=SAID)
         window.click("#protocols_other input")
         window.get_by_role("option", name="chatty", exact=True).click()
         said = wait_for_status(window, "^A is late, B is chatty", status=SAID)

@@ -72,8 +72,8 @@ def show_list(
     said = f"{len(shown)} of {format_count(len(runs), 'run')}{hidden}. Click a row to show the run above.{problems}"
     if not runs:
         said = (
-            f"Runs in {batches.runs.name} are listed here, with the settings that differ, scores and notes. Press Start, or "
-            "write one there with stepscope eval. The bundled run is not listed."
+            f"Runs in {batches.runs.name} are listed here, with the settings that differ, scores and notes. Press "
+            "Start, or write one there with stepscope eval. The bundled run is not listed."
         )
     return RunListView(
         said=status_line(said, is_problem=bool(problems)),

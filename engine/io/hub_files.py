@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from huggingface_hub import constants, hf_hub_download, snapshot_download
+from huggingface_hub import constants, get_session, hf_hub_download, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from stepscope.engine.io.hub_cache import find_hub_file, parse_address
@@ -28,6 +28,7 @@ def fetch_missing(path: Path) -> None:
     found = None if path.exists() else find_hub_file(path)
     if found is not None and (found.cache == Path(constants.HF_HUB_CACHE) or found.repository.is_dir()):
         with _explain(found.address):
+            _check_connection()
             file = hf_hub_download(
                 found.repo_id,
                 found.name,
@@ -47,6 +48,8 @@ def fetch(address: str) -> Path:
     endpoint = os.environ.get("HF_ENDPOINT")
     with _explain(address):
         if name:
+            if not isinstance(try_to_load_from_cache(repo_id, name, repo_type=repo_type, revision=revision), str):
+                _check_connection()
             try:
                 file = hf_hub_download(repo_id, name, repo_type=repo_type, revision=revision, endpoint=endpoint)
                 return Path(file)
@@ -67,6 +70,14 @@ def fetch(address: str) -> Path:
     if not path.exists():
         raise ValueError(f"{address} is not in the repository; it has no such file or folder")
     return path
+
+
+def _check_connection() -> None:
+    """Raise ``LocalEntryNotFoundError`` at once if the Hub cannot be reached; the library tries for half a minute."""
+    try:
+        get_session().head(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # of httpx or httpx2, by the version of the library
+        raise LocalEntryNotFoundError(str(error)) from error
 
 
 @contextmanager

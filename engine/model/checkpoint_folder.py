@@ -12,6 +12,7 @@ from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
 from stepscope.engine.model.files.heads_file import HEADS_FILE, find_heads, read_heads, read_trained_policy
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
+from stepscope.engine.model.hub.images import check_type
 from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy, read_training
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
 from stepscope.engine.model.published.layout import find_family, is_published, read_layout
@@ -121,7 +122,11 @@ def find_frame_pixels(folder: Path, frame_pixels: int | None = None) -> int | No
 def find_folder(path_or_id: str | Path) -> Path:
     """Return the folder of a checkpoint, downloaded if need be."""
     folder = download(path_or_id)
-    return folder if is_published(folder) else check_model_folder(folder)
+    if is_published(folder):
+        return folder
+    if (folder / "config.json").is_file():  # nobody should fetch weights of a type that is refused
+        check_type(read_object(folder / "config.json").get("model_type"))
+    return check_model_folder(folder)
 
 
 def find_base(folder: Path) -> Path | None:

@@ -45,9 +45,17 @@ def download(path_or_id: str | Path) -> Path:
     try:
         with shown_downloads():
             return Path(snapshot_download(str(path_or_id), allow_patterns=_HUB_FILES))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except HFValidationError as error:
         raise CheckpointError(
-            f"{path_or_id} is neither a folder nor an available checkpoint of the hub: {first_line(error)}"
+            f"there is no folder {path_or_id}, and a checkpoint of the Hub is named OWNER/NAME"
+        ) from error
+    except LocalEntryNotFoundError as error:
+        raise CheckpointError(
+            f"{path_or_id} is neither a folder nor in the cache, and the Hub cannot be reached; check the connection"
+        ) from error
+    except (HfHubHTTPError, OSError) as error:
+        raise CheckpointError(
+            f"{path_or_id} is neither a folder nor an available checkpoint of the Hub: {first_line(error)}"
         ) from error
 
 

@@ -13,7 +13,7 @@ from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.files.load_lock import LOAD_LOCK
 from stepscope.engine.model.files.quantization import quantization_options
 from stepscope.engine.model.files.smolvlm_files import load_tokenizer
-from stepscope.engine.model.hub.images import check_type, read_format
+from stepscope.engine.model.hub.images import read_format
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 
@@ -36,7 +36,6 @@ def load_hub_model(
     Frames have at most ``frame_pixels``. Raises ``CheckpointError`` with one line for a part that cannot be used.
     """
     options = quantization_options(quantize, dtype, device, skip=_UNQUANTIZED)
-    check_type(read_object(folder / "config.json").get("model_type"))
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers raises many types of exception for an invalid config

@@ -72,10 +72,20 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path, device="cpu")
 
 
-def test_a_hub_id_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(CheckpointError, match="neither a folder nor an available checkpoint of the hub"):
-        load_model("nobody/no-such-model", device="cpu")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nobody/no-such-model", "nobody/no-such-model is neither a folder nor in the cache, and the Hub cannot be"),
+        *(
+            (name, f"^there is no folder {name}, and a .* is named OWNER/NAME$")
+            for name in ("/no/such", "./no", "~/no")
+        ),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_had_is_one_line(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(CheckpointError, match=message):
+        load_model(name, device="cpu")
 
 
 def untie(folder: Path) -> torch.Tensor:

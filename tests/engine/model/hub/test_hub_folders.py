@@ -81,7 +81,6 @@ def test_another_size_of_the_processor_is_named(kind: str, side: int, sizes: dic
 )
 def test_other_models_are_refused_with_the_reason(kind: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
-    (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match=f"a {kind} model cannot be streamed.*{reason}|{reason}.*qwen2_vl"):
         load_model(tmp_path, device="cpu")
 

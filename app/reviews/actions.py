@@ -14,12 +14,11 @@ from uuid import uuid4
 
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.annotations.corrections import MAX_TEXT_CHARS, Correction, TurnName
+from stepscope.eval.annotations.verdicts import VERDICTS, Verdict
 from stepscope.eval.data.json_fields import check_index, check_number, check_text
 from stepscope.eval.data.samples import Role
 
 EventKind = Literal["generated", "update", "reference", "state"]
-Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 UNFIT_VERDICTS: dict[EventKind, Verdict] = {"generated": "missed", "update": "missed", "reference": "false alarm"}
 """The verdict that an event cannot have: the model did not miss what it wrote, and the reference raises no alarm."""
 ActionKind = Literal["verdict", "tags", "note", "correction", "settle", "assign", "done", "undo", "redo"]

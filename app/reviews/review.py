@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from stepscope.app.reviews.actions import VERDICTS, Action, Event, Verdict
+from stepscope.app.reviews.actions import Action, Event
 from stepscope.eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
 from stepscope.eval.annotations.corrections import Correction
+from stepscope.eval.annotations.verdicts import VERDICTS, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

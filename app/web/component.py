@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.reviews.actions import UNFIT_VERDICTS, VERDICTS
+from stepscope.app.reviews.actions import UNFIT_VERDICTS
 from stepscope.app.web.increments import ActiveStreams
 from stepscope.app.web.modules import Modules
 from stepscope.app.web.plotly_script import PLOTLY_URL
 from stepscope.app.web.speech import ANSWER_URL, SPEECH_URL
 from stepscope.engine.config import StreamConfig
+from stepscope.eval.annotations.verdicts import VERDICTS
 
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parent / "static"

@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,8 @@ import pandas as pd
 
 from stepscope.engine.io.files import open_text, unescape_formula
 from stepscope.engine.io.json_records import reading, short_repr
+from stepscope.eval.annotations.verdicts import VERDICTS
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 
 MAX_QUERY_CHARS: Final = 500
 _TEXTS: Final = ("video_id", "what", "failure", "text", "reference", "step", "cause")
@@ -29,6 +31,12 @@ _COLUMNS: Final = {
 }
 _NUMBERS: Final = tuple(name for name in _COLUMNS.values() if name not in _TEXTS)
 _MARKS: Final = ("verdict", "tag")
+_KNOWN: Final[Mapping[str, Sequence[str]]] = {
+    "is": ("message", "update", "state", "user", "near message", "near update"),
+    "failure": (*FAILURE_KINDS, "any"),
+    "verdict": VERDICTS,
+}
+"""Values of the fields with a closed list."""
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     "<": operator.lt,
@@ -106,6 +114,8 @@ def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Mark
     if field == "near" and sign == ":":
         return moments["margin"].abs() <= _number(field, value)
     if field in _MARKS and sign == ":":
+        if field == "verdict":
+            _check_known(field, value, value.casefold() in VERDICTS)
         return _have_mark(moments, f"{field}: {value}", marks)
     column = _COLUMNS.get(field)
     if column is None or (sign != ":") != (column in _NUMBERS):
@@ -117,11 +127,18 @@ def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Mark
     if column in _NUMBERS:
         return pd.Series(_COMPARE[sign](moments[column], _number(field, value)))
     cells, wanted = moments[column], value.casefold()
+    if field in _KNOWN:
+        _check_known(field, value, any(name.startswith(wanted) for name in _KNOWN[field]))
     if field == "failure" and wanted == "any":
         return cells != ""
     marked = _have_mark(moments, f"cause: {value}", marks) if field == "cause" else False  # by a reviewer
     named = [label for label in map(str, cells.cat.categories) if _is_named(field, label.casefold(), wanted)]
     return cells.isin(named) | marked
+
+
+def _check_known(field: str, value: str, is_known: bool) -> None:
+    if not is_known:
+        raise ValueError(f"{field} has no value {short_repr(value)}; values are {', '.join(_KNOWN[field])}")
 
 
 def _is_named(field: str, label: str, wanted: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.app.reviews.actions import Action, Event, Verdict
+from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.assignments import (
     assign_videos,
     fold_assignments,
@@ -19,6 +19,7 @@ from stepscope.app.reviews.assignments import (
 from stepscope.app.reviews.history import read_review, undo
 from stepscope.app.reviews.review import review_disagreements
 from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.eval.annotations.verdicts import Verdict
 from tests.support.reviews.databases import new_database, serve_postgres
 from tests.support.reviews.desks import HOSTILE
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.app.reviews.actions import VERDICTS, Action, Event, Verdict
+from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.review import (
     Review,
@@ -17,6 +17,7 @@ from stepscope.app.reviews.review import (
     review_disagreements,
 )
 from stepscope.eval.annotations.corrections import Correction, TurnName
+from stepscope.eval.annotations.verdicts import VERDICTS, Verdict
 from tests.support.data.strategies import few
 from tests.support.reviews.reviewed import opinion
 

@@ -122,6 +122,9 @@ def test_all_terms_must_match(query: str, times: list[float]) -> None:
         ("failure>3", "no field 'failure>'"),
         ("delay:3", "no field 'delay:'"),
         ("near:close", "compared with a number"),
+        ("failure:nosuch", "failure has no value 'nosuch'; values are missed, redundant, .*, repeats itself, any$"),
+        ("-is:nothing", "is has no value 'nothing'; values are message, update, state, user, near message, near up"),
+        ("verdict:corect", "verdict has no value 'corect'; values are correct, false alarm, .*, unclear$"),
         ("a" * 501, "at most 500"),
     ],
 )

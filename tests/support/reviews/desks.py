@@ -7,13 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from stepscope.app.reviews.actions import Action, Verdict
+from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.reviews.handlers import ReviewView
 from stepscope.app.tabs.reviews.query import ReviewQuery
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.annotations.verdicts import Verdict
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from tests.support.data.batches import copies

@@ -18,7 +18,7 @@ from sqlalchemy import delete, insert, text
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.exports.folder import correct_samples, gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
-from stepscope.app.reviews.actions import VERDICTS, ActionKind, EventKind, Moment
+from stepscope.app.reviews.actions import ActionKind, EventKind, Moment
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.review import review_agreement, review_disagreements
 from stepscope.app.reviews.schema import ACTIONS
@@ -26,6 +26,7 @@ from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.reviews.api import answer
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.annotations.corrections import CORRECTION_KINDS, name_turns
+from stepscope.eval.annotations.verdicts import VERDICTS
 from stepscope.eval.data.samples import Split
 from stepscope.eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, write_samples
 from tests.support.reviews import reviewed

@@ -15,11 +15,12 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.videos import sample_clip
 from stepscope.app.exports.__main__ import main as export
-from stepscope.app.reviews.actions import Action, Event, Verdict
+from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.tabs.reviews import handlers
 from stepscope.app.tabs.reviews.import_export import REVIEW_EXPORTS, SPLIT_EXPORTS
 from stepscope.app.tabs.reviews.query import UNSPLIT
 from stepscope.eval.annotations.corrections import Correction, name_turns
+from stepscope.eval.annotations.verdicts import Verdict
 from stepscope.eval.data.loading import read_samples
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
 

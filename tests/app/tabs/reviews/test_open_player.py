@@ -11,8 +11,9 @@ from stepscope.app.controls.widgets import list_components
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.opening import saved_runs as saved
-from stepscope.app.reviews.actions import Action, Event, Moment, Verdict
+from stepscope.app.reviews.actions import Action, Event, Moment
 from stepscope.app.tabs.reviews import handlers
+from stepscope.eval.annotations.verdicts import Verdict
 from tests.support.pages.benches import views
 from tests.support.reviews.desks import HOSTILE, clicked, make_query
 

@@ -16,7 +16,7 @@ from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.prompt import encode_text, find_answer_ids, schema_text
 from stepscope.engine.records import Step
 
-_SYSTEM, _ASKED, _REPLY, _NEXT = "\ue000", "\ue001", "\ue002", "\ue003"  # placeholders while the template is rendered
+_SYSTEM, _ASKED, _REPLY = "\ue000", "\ue001", "\ue002"  # placeholders while the template is rendered
 
 
 class HubPrompt:
@@ -39,29 +39,34 @@ class HubPrompt:
         self.tokenizer, self.image_id = tokenizer, image_id
         self._content = "video" if frame_format.is_video else "image"
         image = str(tokenizer.convert_ids_to_tokens(image_id))
-        one, two = self._render(1), self._render(2)
-        before, self._user_end = self._cut(one, _ASKED)
-        system, content = self._cut(before, _SYSTEM)
-        head, _, _ = content.partition(image)
-        block = _grown(content, self._cut(self._cut(two, _ASKED)[0], _SYSTEM)[1])
-        text_before, found, text_after = block.partition(image)
-        user_opening = head.removesuffix(text_before) if text_before and head.endswith(text_before) else head
-        if not found or user_opening + block != content:
-            raise CheckpointError("the chat template writes an image in different ways; it cannot be streamed")
-        whole = self._render(1, is_whole=True)
-        reply_opening, after = self._cut(self._cut(whole, _ASKED)[1], _REPLY)
+        system, message = self._cut(self._render(1), _SYSTEM)
+        head, tail = self._cut(message, image)
+        between, _ = self._cut(self._cut(self._cut(self._render(2), _SYSTEM)[1], image)[1], image)
+        before_text, after_text = self._cut(self._cut(self._render(1, _ASKED, reply=True), image)[1], _ASKED)
+        text_after = next(before_text[:n] for n in range(len(before_text), -1, -1) if tail.startswith(before_text[:n]))
+        self._text_opening = before_text.removeprefix(text_after)  # "\n" in LLaVA-OneVision's "<image>\nWhat?"
+        text_before = between.removeprefix(text_after)
+        user_opening = head.removesuffix(text_before)
+        first_text, _ = self._cut(self._cut(self._render(0, _ASKED), _SYSTEM)[1], _ASKED)
+        self._first_opening = first_text.removeprefix(user_opening)  # " " in SmolVLM's "User: What?"
+        text_reply, _ = self._cut(after_text, _REPLY)
+        image_reply, after = self._cut(
+            self._cut(self._render(1, reply=True), image)[1].removeprefix(text_after), _REPLY
+        )
+        self._text_closing = text_reply.removesuffix(image_reply)  # " " in LLaVA 1.5's "USER: What? ASSISTANT: "
         reply_end, _ = self._cut(after, image)
+        spaces = self._text_opening + self._first_opening + self._text_closing
+        if text_after + text_before != between or user_opening + text_before != head or spaces.strip():
+            raise CheckpointError("the chat template writes an image in different ways; it cannot be streamed")
         self._before_system = system.rstrip(" ")
         self._system_space = system.removeprefix(self._before_system)
         self._after_system = self._ids(user_opening)
-        text_opening = self._cut(self._cut(self._render(1, is_text_first=True), _ASKED)[0], _SYSTEM)[1]
-        after_user = text_opening.removeprefix(user_opening) if text_opening.startswith(user_opening) else ""
-        self._user_space = "" if after_user.strip(" ") else after_user  # no space if the template moves images ahead
         self.opening = self._ids(text_before + frame_format.opening)
         self.closing = self._ids(frame_format.closing + text_after)
-        self.response_opening = self._ids(reply_opening.rstrip(" "))
-        self._space = reply_opening[len(reply_opening.rstrip(" ")) :]
-        end = self._ids(reply_end.removesuffix(text_before) if text_before else reply_end)
+        self.response_opening = self._ids(image_reply.rstrip(" "))
+        self._text_reply = self._ids(text_reply.rstrip(" "))
+        self._space = image_reply[len(image_reply.rstrip(" ")) :]
+        end = self._ids(reply_end.removesuffix(text_before))
         if not end or not self.response_opening:
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
         if end[0] not in tokenizer.added_tokens_decoder and isinstance(tokenizer.eos_token_id, int):
@@ -93,16 +98,21 @@ class HubPrompt:
 
     def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of texts of the user, which precede an image within a message."""
-        return self.frame_text("".join(f"{text}\n" for text in texts), after=after)
+        return self._texts([f"{text}\n" for text in texts], after)
 
     def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of a text before an image, with the space of a template such as ``User: What?``.
+        """Return the ids of a text of the user before an image."""
+        return self._texts([text] if text else [], after)
 
-        The space is that of a text which opens a message: ``after`` ends with the opening of one.
+    def _texts(self, texts: Sequence[str], after: Sequence[object]) -> tuple[int, ...]:
+        """Return the ids of texts, with the space and line breaks of the template around each.
+
+        The space before a text that opens a message is its own: ``after`` ends with the opening of one.
         """
-        openings = (self._after_system, self.stream_opening)
+        between, openings = self._text_closing + self._text_opening, (self._after_system, self.stream_opening)
         is_first = any(ids and tuple(after[-len(ids) :]) == ids for ids in openings)
-        return self._plain((self._user_space if is_first else "") + text) if text else ()
+        space = self._first_opening if is_first else self._text_opening
+        return self._plain(space + between.join(texts) + self._text_closing) if texts else ()
 
     def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of the text that asks for a summary."""
@@ -110,7 +120,7 @@ class HubPrompt:
 
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
-        return (*self._plain(text), *self.response_opening)
+        return (*self._plain(self._text_opening + text), *self._text_reply)
 
     def state(self, text: str) -> tuple[int, ...]:
         """Return the ids of a state's text, in which special tokens count, with the space before a reply."""
@@ -131,17 +141,16 @@ class HubPrompt:
     def _ids(self, text: str) -> tuple[int, ...]:
         return encode_text(self.tokenizer, text)
 
-    def _render(self, num_images: int, *, is_text_first: bool = False, is_whole: bool = False) -> str:
-        """Render a message of images and a text; if ``is_whole``, with a reply and a message after it."""
+    def _render(self, num_images: int, text: str = "", *, reply: bool = False) -> str:
+        """Render a message of images and a text; if ``reply``, with a reply and a message of an image after it."""
 
         def say(role: str, text: str, images: int = 0) -> dict[str, Any]:
-            return {"role": role, "content": [{"type": self._content}] * images + [{"type": "text", "text": text}]}
+            texts = [{"type": "text", "text": text}] if text else []
+            return {"role": role, "content": [{"type": self._content}] * images + texts}
 
-        messages = [say("system", _SYSTEM), say("user", _ASKED, num_images)]
-        if is_text_first:
-            messages[1]["content"].reverse()
-        if is_whole:
-            messages += [say("assistant", _REPLY), say("user", _NEXT, 1)]
+        messages = [say("system", _SYSTEM), say("user", text, num_images)]
+        if reply:
+            messages += [say("assistant", _REPLY), say("user", "", 1)]
         try:
             return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
         except (TemplateError, TypeError) as error:
@@ -153,8 +162,3 @@ class HubPrompt:
         if not found:
             raise CheckpointError("the chat template leaves out a part of the conversation; it cannot be streamed")
         return before, after
-
-
-def _grown(once: str, twice: str) -> str:
-    """Return the text that a second image added at the end."""
-    return twice[len(once) :] if twice.startswith(once) else ""

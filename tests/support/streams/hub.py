@@ -40,6 +40,36 @@ _SMOL_TEMPLATE: Final = (
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}{{ '<image>' }}{% else %}{{ part['text'] }}"
     "{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
 )
+_LLAVA_TEMPLATE: Final = (
+    "{% for message in messages %}{% if message['role'] != 'system' %}{{ message['role'].upper() + ': '}}{% endif %}"
+    "{# Render all images first #}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>\n' }}{% endfor %}"
+    "{# Render all text next #}{% if message['role'] != 'assistant' %}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}{{ content['text'] + ' '}}"
+    "{% endfor %}{% else %}{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+    "{% generation %}{{ content['text'] + ' '}}{% endgeneration %}{% endfor %}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+)
+"""**Source**: chat_template.json of llava-hf/llava-1.5-7b-hf."""
+_ONEVISION_TEMPLATE: Final = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + ' '}}{# Render all images first #}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>' }}{% endfor %}"
+    "{# Render all video then #}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'video') %}{{ '<video>' }}{% endfor %}"
+    "{# Render all text next #}{% if message['role'] != 'assistant' %}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}{{ '\n' + content['text'] }}"
+    "{% endfor %}{% else %}{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+    "{% generation %}{{ '\n' + content['text'] }}{% endgeneration %}{% endfor %}{% endif %}{{'<|im_end|>'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""**Source**: chat_template.json of llava-hf/llava-onevision-qwen2-0.5b-ov-hf."""
+_TEMPLATES: Final = {
+    "llava": _LLAVA_TEMPLATE,
+    "llava_onevision": _ONEVISION_TEMPLATE,
+    "internvl": "{% set IMAGE = '<IMG_CONTEXT>\n' %}" + _IM,
+    "idefics3": _SMOL_TEMPLATE,
+    "smolvlm": _SMOL_TEMPLATE,
+}
 _QWEN_WORDS: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -104,16 +134,12 @@ def _make_tokenizer(model_type: str) -> PreTrainedTokenizerFast:
         vocab_size=400, special_tokens=list(_SPECIAL[:-2]), initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
     tokenizer.train_from_iterator([*TEXTS, *["yes no Yes No"] * 20], trainer)
-    image = IMAGE_TOKENS.get(model_type)
-    template = _SMOL_TEMPLATE if is_smol else _QWEN_TEMPLATE
-    if image is not None and not is_smol:
-        template = "{% set IMAGE = '" + image + "\n' %}" + _IM
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<end_of_utterance>" if is_smol else "<|im_end|>",
         unk_token="<unk>",
         additional_special_tokens=list(_SPECIAL[2:-2]),
-        chat_template=template,
+        chat_template=_TEMPLATES.get(model_type, _QWEN_TEMPLATE),
     )
 
 

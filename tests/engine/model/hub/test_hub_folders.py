@@ -29,17 +29,18 @@ def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_reply_ends_with_the_eos_of_the_tokenizer_if_the_template_writes_none(tmp_path: Path) -> None:
-    folder = write_hub(tmp_path, "llava")
-    (folder / "chat_template.jinja").write_text(
-        "{% for message in messages %}{% if message['role'] != 'system' %}"
-        "{{ message['role'].upper() + ': ' }}{% endif %}"
-        "{% for part in message['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>\n' }}{% endfor %}"
-        "{% for part in message['content'] | selectattr('type', 'equalto', 'text') %}{{ part['text'] + ' ' }}"
-        "{% endfor %}{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
-    )  # **Source**: chat_template.json of llava-hf/llava-1.5-7b-hf
-    prompt = load_model(folder, device="cpu").prompt
+    prompt = load_model(write_hub(tmp_path, "llava"), device="cpu").prompt
     assert prompt.eos_id == prompt.tokenizer.eos_token_id
     assert prompt.tokenizer.decode(prompt.stream_opening) == " USER: "
+
+
+@pytest.mark.parametrize("image", ["Picture {{ loop.index }}: <image>", "<image>{{ '' if loop.last else '|' }}"])
+def test_a_template_that_writes_images_in_different_ways_is_refused(tmp_path: Path, image: str) -> None:
+    folder = write_hub(tmp_path, "llava")
+    written = (folder / "chat_template.jinja").read_text()
+    (folder / "chat_template.jinja").write_text(written.replace("{{ '<image>\n' }}", image))
+    with pytest.raises(CheckpointError, match="the chat template writes an image in different ways; it cannot be"):
+        load_model(folder, device="cpu")
 
 
 def test_policies_of_heads_are_refused_with_those_that_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

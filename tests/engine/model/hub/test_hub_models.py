@@ -1,6 +1,6 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan, log
 from pathlib import Path
@@ -260,10 +260,26 @@ def test_the_ids_of_a_stream_and_its_chat_are_those_of_the_render(
     assert {output.frame_index: output.response for output in outputs if output.response} == REPLIES
     fed = [*runner.context, *controller.context.pending_ids]
     rendered = tokenize(checkpoint, write_messages(checkpoint, config))
-    own = spell(checkpoint, fed)
-    assert own == rendered[: len(own)]
+    own = read(checkpoint, spell(checkpoint, fed))
+    assert own == read(checkpoint, rendered)[: len(own)]
     chat = render_run(prompt, task, outputs, config=config, pictures=["1-a"] * NUM_FRAMES)
     assert [piece if isinstance(piece, int) else "1-a" for piece in fed] == list(chat)
+
+
+_IN_ORDER = {
+    "llava": (
+        "{% for message in messages %}{{ '' if message['role'] == 'system' else message['role'].upper() + ': ' }}"
+        "{% for part in message['content'] %}{% if part['type'] == 'image' %}{{ '<image>\n' }}{% else %}"
+        "{{ part['text'] + ('<|im_end|> ' if message['role'] == 'assistant' else ' ') }}{% endif %}{% endfor %}"
+        "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+    ),
+    "llava_onevision": (
+        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + ' ' }}{% for part in message['content'] %}"
+        "{{ '<video>' if part['type'] == 'video' else '\n' + part['text'] }}{% endfor %}{{ '<|im_end|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant \n' }}{% endif %}"
+    ),
+}
+"""Templates that would move images before texts, with the parts in order; that of LLaVA 1.5 with the eos of replies."""
 
 
 def write_messages(checkpoint: Checkpoint, config: StreamConfig) -> list[dict[str, Any]]:
@@ -280,13 +296,19 @@ def write_messages(checkpoint: Checkpoint, config: StreamConfig) -> list[dict[st
         content.append({"type": "video" if model.frame_format.is_video else "image"})
         reply = REPLIES.get(frame)
         if config.policy.reads_states:
-            space = " " if model.frame_format.model_type in ("idefics3", "smolvlm") else ""
+            space = " " if model.frame_format.model_type in ("idefics3", "llava", "smolvlm") else ""
             reply = "</Silence>" if reply is None else f"</Response>{space}{reply}"
         if reply is not None:
             messages += [{"role": "assistant", "content": [say(reply)]}, {"role": "user", "content": []}]
     if not messages[-1]["content"]:
         messages[-1]["content"].append({"type": "video" if model.frame_format.is_video else "image"})
     return messages
+
+
+def read(checkpoint: Checkpoint, ids: list[int]) -> Sequence[Any]:
+    """Return the ids; for LLaVA 1.5 their text, as its spaces merge with the texts behind them in the render only."""
+    model, prompt = hub_parts(checkpoint)
+    return str(prompt.tokenizer.decode(ids)) if model.frame_format.model_type == "llava" else ids
 
 
 def say(text: str) -> dict[str, str]:
@@ -296,11 +318,27 @@ def say(text: str) -> dict[str, str]:
 def tokenize(checkpoint: Checkpoint, messages: list[dict[str, Any]], **options: Any) -> list[int]:
     """Return the ids of the template's render of a whole conversation, with the text of the processor around images."""
     model, prompt = hub_parts(checkpoint)
+    options = {"chat_template": _IN_ORDER.get(model.frame_format.model_type), **options}
     rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False, **options))
     image = str(prompt.tokenizer.convert_ids_to_tokens(prompt.suppress_tokens[0]))
     frame = model.frame_format
     whole = frame.opening + image * count_image_tokens(checkpoint) + frame.closing
     return list(prompt.tokenizer(rendered.replace(image, whole), add_special_tokens=False)["input_ids"])
+
+
+def test_the_ids_of_a_question_are_those_of_the_published_template(checkpoint: Checkpoint) -> None:
+    model, prompt = hub_parts(checkpoint)
+    frames = [Image(frame_index=0), Image(frame_index=1)]
+    asked = (*prompt.question("What is this?"), *prompt.words("A wheel."))
+    own = spell(checkpoint, (*prompt.system("Be brief."), *frames, *asked))
+    images = [{"type": "video" if model.frame_format.is_video else "image"}] * 2
+    messages = [
+        {"role": "system", "content": [say("Be brief.")]},
+        {"role": "user", "content": [*images, say("What is this?")]},
+        {"role": "assistant", "content": [say("A wheel.")]},
+    ]
+    published = tokenize(checkpoint, messages, chat_template=prompt.tokenizer.chat_template)
+    assert own == published[: len(own)]
 
 
 def test_the_ids_of_a_free_conversation_are_those_of_the_render(checkpoint: Checkpoint) -> None:
@@ -313,7 +351,7 @@ def test_the_ids_of_a_free_conversation_are_those_of_the_render(checkpoint: Chec
     says = [("system", "Be brief."), ("user", "What is this?\n"), ("assistant", "A wheel."), ("user", "And now?\n")]
     messages: list[dict[str, Any]] = [{"role": role, "content": [say(text)]} for role, text in says]
     messages[1]["content"].append({"type": kind})
-    assert own == tokenize(checkpoint, messages, add_generation_prompt=True)
+    assert read(checkpoint, own) == read(checkpoint, tokenize(checkpoint, messages, add_generation_prompt=True))
     answer = list(ChatWorker(checkpoint).answer(ChatPrompt(pieces=pieces, features=features), max_new_tokens=4))[-1]
     assert isinstance(answer, AnswerEnd)
     assert answer.ids

@@ -288,6 +288,7 @@ def digest_sample(sample: Sample) -> str:
     is_kept = path is not None and path.exists() and find_hub_file(path) is None  # those of the Hub may come later
     size = path.stat().st_size if path is not None and is_kept else None
     content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
+    del content["clock_s"]  # it is for the times of imported results, and changes no outputs
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

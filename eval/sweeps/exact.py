@@ -121,9 +121,11 @@ def run_sweep(
         yield counter.progress()
 
 
-def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
-    """Score the finished videos of a sweep folder; the unfinished videos of the split are in its errors."""
-    settings = SweepFolder(folder).settings() or {}
+def score_sweep(folder: Path, split: Split, grid: Grid, settings: Mapping[str, Any]) -> GridScores:
+    """Score the finished videos of a sweep folder; the unfinished videos of the split are in its errors.
+
+    ``settings`` are those of the sweep.
+    """
     errors = dict[str, str]()
     rows = read_swept_videos(folder, split, num_points=len(grid), errors=errors)
     points = []
@@ -169,7 +171,7 @@ def _leave_unscored_out(split: Split) -> Split:
 
 def _write_scores(folder: SweepFolder, split: Split, grid: Grid, settings: Mapping[str, Any]) -> None:
     """Write the scores of all finished videos, with their warnings and model passes."""
-    scores = score_sweep(folder.path, split, grid)
+    scores = score_sweep(folder.path, split, grid, settings)
     videos = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
     warnings = {video.video_id: video.warning for video in videos if video.warning}
     num_passes = sum(sum(video.passes) for video in videos)

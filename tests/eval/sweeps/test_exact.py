@@ -104,7 +104,7 @@ def test_a_closed_sweep_keeps_its_finished_videos_and_goes_on(
     with closing(begin_sweep(split, replace(work, batch_size=1), grid, out)) as moments:
         next(moment for moment in moments if moment.num_finished == 1)
         next(moments)
-    partly = score_sweep(out, read_split(split), grid)
+    partly = score_sweep(out, read_split(split), grid, SweepFolder(out).settings() or {})
     assert (partly.num_videos, list(partly.errors)) == (1, ["v1"])
     with pytest.raises(ValueError, match="no finished sweep"):
         read_sweep(out)

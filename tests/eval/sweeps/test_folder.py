@@ -62,7 +62,7 @@ def write_exact(path: Path, settings: dict[str, Any]) -> Path:
                     passes=(1,) * len(GRID),
                 )
             )
-    write_sweep(path, score_sweep(path, SPLIT, GRID), wanted, warnings={}, num_passes=50)
+    write_sweep(path, score_sweep(path, SPLIT, GRID, wanted), wanted, warnings={}, num_passes=50)
     return path
 
 
@@ -205,7 +205,7 @@ def test_a_bad_video_of_a_sweep_is_named_and_the_others_are_scored(
     if "dst" in changes.get("runs", ()):
         changes = {"runs": without_count(path, *changes["runs"])}
     change(path, **changes)
-    scores = score_sweep(runs / SWEEPS_FOLDER / FOLDER, SPLIT, GRID)
+    scores = score_sweep(runs / SWEEPS_FOLDER / FOLDER, SPLIT, GRID, {})
     assert list(scores.errors) == ["a"]
     assert scores.num_videos == 1
     with pytest.raises(ValueError, match=reason):
@@ -231,7 +231,7 @@ def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.D
         damage(folder / name, data.draw)
     video = SweepFolder(folder).video("a", num_points=len(GRID))
     assert video is None or not video.error or "\n" not in video.error
-    scores = score_sweep(folder, SPLIT, GRID)
+    scores = score_sweep(folder, SPLIT, GRID, {})
     assert "b" not in scores.errors
     assert all(reason and "\n" not in reason for reason in scores.errors.values())
     for metric in scores.metrics:

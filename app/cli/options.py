@@ -44,8 +44,8 @@ class PageOptions(DeviceOptions, LoadingOptions):
     """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
     other options win."""
     config: Path | None = None
-    """YAML or JSON file of stream settings, the defaults of new runs; its frame rate is not used, since each video has
-    its own."""
+    """YAML or JSON file of stream settings, the defaults of new runs; its frame rate, or that of --preset, is for
+    uploads and live sources, since a video of a split has that of the split."""
     max_minutes: float = 10
     """Maximum duration of an upload, in minutes."""
     keep_mb: int = 4096

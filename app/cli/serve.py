@@ -6,6 +6,7 @@ import socket
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -100,7 +101,7 @@ def serve(options: PageOptions) -> None:
     rules = HostRules.from_options(
         options.host, options.allowed_host, is_proxied=bool(options.root_path or root_path or options.trusted_proxy)
     )
-    config = read_config(options.config, preset=options.preset, fps=StreamConfig().fps)
+    config = read_config(options.config, preset=options.preset)
     users = read_users(options.auth) if options.auth else None
     store_location = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
     print(f"Loading {options.checkpoint} and the page.", flush=True)
@@ -131,7 +132,7 @@ def serve(options: PageOptions) -> None:
                 heads=options.heads,
                 quantize=options.quantize,
                 frame_pixels=options.frame_pixels,
-                config=context.config,
+                config=replace(context.config, fps=StreamConfig().fps),  # as in stepscope eval
             ),
             takes_paths=rules.is_local,
             private=private,

@@ -23,8 +23,6 @@ from stepscope.engine.video.track import EPSILON_S
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Sample, Split
 
-UPLOAD_FPS = 2.0
-"""Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""
 MAX_UPLOAD_BYTES = 4 * 2**30
 
 
@@ -159,8 +157,11 @@ def read_splits(optional: Iterable[Path], required: Iterable[Path], *, videos: P
     return splits
 
 
-def read_upload(path: Path, *, max_duration_s: float) -> Clip:
-    """Return a checked upload. Raises ``VideoError`` if it is not a video, cannot be decoded, or exceeds a limit."""
+def read_upload(path: Path, *, fps: float, max_duration_s: float) -> Clip:
+    """Return a checked upload, to be sampled at ``fps``.
+
+    Raises ``VideoError`` if it is not a video, cannot be decoded, or exceeds a limit.
+    """
     if path.stat().st_size > MAX_UPLOAD_BYTES:
         raise VideoError(f"{path}: is larger than the limit of {MAX_UPLOAD_BYTES / 2**30:.0f} GiB; cut or compress it")
     duration_s = probe(path).duration_s
@@ -170,12 +171,12 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
             + (find_still(path) or "cut it, or start the page with a larger --max-minutes")
         )
     cut_s = find_cut(path)
-    num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))
+    num_frames = max(1, math.ceil((duration_s - EPSILON_S) * fps))
     digest = digest_file(path)[:32]
     return Clip(
         name=path.name,
         path=path,
-        fps=UPLOAD_FPS,
+        fps=fps,
         num_frames=num_frames,
         duration_s=duration_s,
         content_digest=digest,

@@ -60,7 +60,7 @@ def run_video(
 
 def _find_clip(context: AppContext, video: str | FileData) -> Clip:
     if isinstance(video, FileData):
-        return read_upload(uploaded_path(video), max_duration_s=context.max_duration_s)
+        return read_upload(uploaded_path(video), fps=context.config.fps, max_duration_s=context.max_duration_s)
     return context.bundled_videos.find(video)
 
 

@@ -43,7 +43,8 @@ class StreamOptions(DecodingOptions, LoadingOptions):
     """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
     other options win."""
     config: Path | None = None
-    """YAML or JSON file of stream settings; its frame rate is not used, since each video has its own."""
+    """YAML or JSON file of stream settings; its frame rate, or that of --preset, is not used, since a video of a split
+    has that of the split."""
     answer_user_turns: bool = False
     """The assistant must answer each user turn of the references at its frame, also below the speak threshold."""
     context_strategy: ContextStrategy | None = None

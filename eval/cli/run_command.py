@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import RunOptions
-from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, write_scores
+from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate, write_scores
 from stepscope.eval.cli.worker_config import make_worker_config
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
@@ -38,6 +38,7 @@ def run(options: RunOptions) -> int:
         raise ValueError(f"{options.split} holds no videos, so there is nothing to score")
     config = options.stream_config(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
     worker_config = make_worker_config(options, config, live=options.teacher_forced, batch_size=options.batch_size)
+    name_unused_rate(options, split)
     if options.estimate is not None:
         return _estimate(split, worker_config, options)
     if options.out is None:

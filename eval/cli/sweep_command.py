@@ -14,7 +14,7 @@ from stepscope.engine.decisions.signals import Decision
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import SweepOptions
-from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings
+from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate
 from stepscope.eval.cli.worker_config import make_worker_config
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
@@ -108,6 +108,7 @@ def _sweep(split: Split, options: SweepOptions) -> _Swept:
     grid = Grid(speak=parse_axis(options.speak or _DEFAULT_AXIS), update=update, policy=policy)
     if options.out is None:
         raise ValueError("--out is missing; name a folder for the sweep, or a run to --preview")
+    name_unused_rate(options, split)
     scoring = make_score_settings(options)
     updates = run_sweep(
         split,

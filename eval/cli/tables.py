@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.config import format_thresholds
+from stepscope.engine.config_files import read_preset
 from stepscope.engine.plurals import format_count
-from stepscope.eval.cli.options import ScoreOptions
+from stepscope.eval.cli.options import ScoreOptions, StreamOptions
+from stepscope.eval.data.samples import Split
 from stepscope.eval.matching.text_encoder import TextEncoder
 from stepscope.eval.reports.scoring import ScoredRun, ScoreSettings, describe_scoring, write_tables
 from stepscope.eval.reports.tables import format_scores
@@ -71,3 +73,12 @@ def _format_origin(settings: Mapping[str, Any]) -> str:
         f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
         f"thresholds {format_thresholds(*thresholds, read_policy(settings))}\n{scoring}"
     )
+
+
+def name_unused_rate(options: StreamOptions, split: Split) -> None:
+    """Print the rate of ``--config`` or ``--preset`` if the videos of the split have another, which is used."""
+    rates = sorted({sample.fps for sample in split.samples})
+    asked = {**read_preset(options.preset), **read_preset(str(options.config or ""))}.get("fps")
+    if asked is not None and rates != [asked]:
+        named = ", ".join(f"{rate:g}" for rate in rates)
+        print(f"the videos run at the {named} frames/s of the split, not at {asked} as set", file=sys.stderr)

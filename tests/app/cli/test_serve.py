@@ -21,7 +21,7 @@ from stepscope.app.page import build_page
 from stepscope.app.tabs.batch.new_run.form import make_work
 from stepscope.app.tabs.live.handlers import URL
 from stepscope.engine.config import StreamConfig
-from tests.support.pages.benches import run_views, views
+from tests.support.pages.benches import open_upload, run_views, views
 from tests.support.pages.browser import free_port
 
 SETTINGS: dict[str, Any] = {"speak_threshold": 0.3, "max_new_tokens": 9, "decision_policy": "not-talk", "lookahead": 4}
@@ -44,14 +44,18 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
         list(run_views(context, clip, live, speak_threshold=0.7))
         assert live.run is not None
         thresholds: list[float] = list(clips.open_page(context, None, None, {"video": "truck-1"}).thresholds)
-        built.extend([sliders, live.run.config, make_work(batches, "", 0.6, 0.5, live=False).config, thresholds])
+        assert clip is not None
+        upload = open_upload(context, clip.path).clip.clip
+        rates = [clip.fps, upload and upload.fps]
+        built.extend([rates, sliders, live.run.config, make_work(batches, "", 0.6, 0.5, live=False).config, thresholds])
         raise StoppedError
 
     (tmp_path / "config.json").write_text(str({**SETTINGS, "fps": 5}).replace("'", '"'))
     monkeypatch.setattr(serve, "build_page", build)
     options = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
     assert main(["demo", *options, "--config", str(tmp_path / "config.json"), "--port", "7993"]) == 2
-    sliders, of_player, of_batch, thresholds = built
+    rates, sliders, of_player, of_batch, thresholds = built
+    assert rates == [2, 5], "of the split, and of the settings for an upload"
     names = ("speak_threshold", "batch_speak", "update_threshold", "batch_update")
     assert [sliders[name] for name in names] == [0.3, 0.3, 0.5, 0.5]
     assert of_player == replace(StreamConfig(**SETTINGS), speak_threshold=0.7)

@@ -126,7 +126,7 @@ def test_a_refusal_of_many_angles_is_read_in_linear_time(there: AppContext, spac
 
 
 def test_damage_of_the_video_is_reported(there: AppContext, uploads: Uploads) -> None:
-    *_, last = run_views(there, read_upload(uploads.damaged, max_duration_s=600), LiveRun())
+    *_, last = run_views(there, read_upload(uploads.damaged, fps=2, max_duration_s=600), LiveRun())
     assert last.status.value.startswith("⚠ Done: ")
     assert "damaged, could be read up to" in last.status.value
 

@@ -170,4 +170,4 @@ def test_a_stored_duration_that_is_no_time_is_ignored(tmp_path: Path, stored: st
     assert content.count(b"00:00:01.000000000") == 1
     path.write_bytes(content.replace(b"00:00:01.000000000", stored.encode().ljust(18, b"\0")))
     assert math.isclose(probe(path).duration_s, 1.0, abs_tol=0.05)
-    assert read_upload(path, max_duration_s=600).num_frames == 2
+    assert read_upload(path, fps=2, max_duration_s=600).num_frames == 2

@@ -94,7 +94,9 @@ def test_a_preset_of_states_is_run_and_swept(split: Path, tmp_path: Path, capsys
     sweep = ["sweep", str(split), "--out", str(tmp_path / "sweep"), *options, "--device", "cpu:1", "--speak", "0.1,0.9"]
     assert main(sweep) == 0
     assert main(["sweep", str(split), "--preview", str(tmp_path / "run"), "--speak", "0.1,0.9"]) == 0
-    assert "best dst_update" not in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "best dst_update" not in shown.out
+    assert shown.err.count("the videos run at the 2 frames/s of the split, not at 1 as set\n") == 2
 
 
 def test_a_sweep_has_the_settings_of_the_file(config: Path, split: Path, tiny_folder: Path, tmp_path: Path) -> None:

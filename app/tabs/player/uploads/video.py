@@ -62,7 +62,7 @@ def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None,
     try:
         if upload is None:
             raise ValueError("there is no file; choose one")
-        clip = read_upload(Path(upload), max_duration_s=context.max_duration_s)
+        clip = read_upload(Path(upload), fps=context.config.fps, max_duration_s=context.max_duration_s)
         video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
@@ -107,7 +107,9 @@ class ExampleView(NamedTuple):
 def show_example(context: AppContext, live: LiveRun | None) -> ExampleView:
     """Show a bundled video as an upload with its reference, which fills in goal, steps and user turns."""
     video, manifest = (context.copies.share(path) for path in EXAMPLE)
-    clip, sample = add_reference(read_upload(video, max_duration_s=context.max_duration_s), manifest)
+    clip, sample = add_reference(
+        read_upload(video, fps=context.config.fps, max_duration_s=context.max_duration_s), manifest
+    )
     context.recent.keep_clip(clip)
     view = ClipView(clip=clip, video=str(video), chosen=None, upload=str(video), **task_boxes(sample))
     status, is_mismatch = describe_reference(clip, sample, manifest)

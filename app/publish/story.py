@@ -81,11 +81,17 @@ def write_story(
     """Write ``story.md`` and its pictures into a folder.
 
     Return the path of the picture of each moment in the folder; None for a moment whose video cannot be read.
+    Raises ``ValueError`` for a moment after the end of its video.
     """
     pictures = list[str | None]()
     for number, moment in enumerate(story.moments, start=1):
-        sample = find_sample(moment) if has_pictures else None
-        image = None if sample is None else read_moment(sample, moment.time_s)
+        sample = find_sample(moment)
+        if sample is not None and moment.time_s > (end_s := sample.num_frames / sample.fps):
+            raise ValueError(
+                f"moment {number} of the story is at {format_clock(moment.time_s, digits=1)}, but {moment.video} ends at "
+                f"{format_clock(end_s, digits=1)}"
+            )
+        image = read_moment(sample, moment.time_s) if sample is not None and has_pictures else None
         pictures.append(None if image is None else f"{PICTURES}/{number}.jpg")
         if image is not None:
             _write_picture(folder / PICTURES / f"{number}.jpg", image)

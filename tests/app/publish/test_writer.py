@@ -211,8 +211,9 @@ def test_a_story_whose_moment_has_no_run_is_refused(demo_manifest: Path, tmp_pat
     for moment, problem in (
         ({"run": "run", "video": "truck-2"}, "moment 2 .* truck-2 has no outputs: the video is damaged"),
         ({"run": "other", "video": "truck-1"}, "moment 2 .* It is not among the published videos"),
+        ({"run": "run", "video": "truck-1", "time_s": 900}, "moment 2 .* is at 15:00.0, but truck-1 ends at 0:"),
     ):
-        story = tell({"run": "run", "video": "truck-1", "time_s": 0}, {**moment, "time_s": 0})
+        story = tell({"run": "run", "video": "truck-1", "time_s": 0}, {"time_s": 0, **moment})
         with pytest.raises(ValueError, match=problem):
             publish(run, tmp_path / "site", story=story, files="none")
         assert not (tmp_path / "site").exists()

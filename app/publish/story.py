@@ -88,8 +88,8 @@ def write_story(
         sample = find_sample(moment)
         if sample is not None and moment.time_s > (end_s := sample.num_frames / sample.fps):
             raise ValueError(
-                f"moment {number} of the story is at {format_clock(moment.time_s, digits=1)}, but {moment.video} ends at "
-                f"{format_clock(end_s, digits=1)}"
+                f"moment {number} of the story is at {format_clock(moment.time_s, digits=1)}, but {moment.video} "
+                f"ends at {format_clock(end_s, digits=1)}"
             )
         image = read_moment(sample, moment.time_s) if sample is not None and has_pictures else None
         pictures.append(None if image is None else f"{PICTURES}/{number}.jpg")

@@ -36,7 +36,7 @@ WORST_S = 5.0
 def judge(
     sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates: UpdateMatch, *, has_states: bool = True
 ) -> JudgedVideo:
-    """Judge one video up to its last output; later references are not judged.
+    """List the failures of one video up to its last output; later references are only counted, as missed.
 
     The outputs must have the states of the sample's steps. ``match`` are their responses, ``updates`` their updates. A
     system without states (``has_states``) has no failures of updates and states.
@@ -100,6 +100,9 @@ class FailureCounts(Counts):
 
 def _count(video: MatchedVideo) -> FailureCounts:
     found = Counter(failure.kind for failure in video.judged.failures)
+    found["missed"] = len(video.match.missed)  # also after the last output, where there is nothing to stop at
+    if video.has_states:
+        found["missed update"] = len(video.updates.ref) - len(video.updates.links)
     return FailureCounts(by_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
 
 

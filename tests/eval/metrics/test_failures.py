@@ -115,9 +115,15 @@ def test_a_system_without_states_misses_no_update() -> None:
     assert kinds(judged.failures) == [("missed", 8)]
 
 
-def test_what_lies_past_the_last_output_is_not_judged() -> None:
+def test_what_lies_past_the_last_output_is_no_stop_but_counts_as_missed() -> None:
     truth = sample((1.0, "assistant", "Now the wheel."), (9.0, "assistant", "Careful!"), (9.0, "update", "S1->start"))
-    assert kinds(analyze_video(truth, outputs({}, num_frames=4), encode=one_hot).judged.failures) == [("missed", 2)]
+    cut = analyze_video(truth, outputs({}, num_frames=4), encode=one_hot)
+    assert kinds(cut.judged.failures) == [("missed", 2)]
+    scores = score_counts(cut.counts)
+    assert scores["num_missed"] == scores["failures_missed"] == 2
+    assert (scores["failures_missed_update"], scores["num_failures"]) == (1, 3)
+    without = analyze_video(truth, outputs({}, num_frames=4), encode=one_hot, has_states=False)
+    assert score_counts(without.counts)["num_failures"] == 2
     assert analyze_video(truth, [], encode=one_hot).judged.failures == ()
 
 

@@ -100,7 +100,7 @@ def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> 
         raise ValueError(f"a search has at most {MAX_QUERY_CHARS} characters; got {len(query)}")
     found = pd.Series(data=True, index=moments.index)
     for excluded, field, sign, value, words in TERM.findall(query):
-        matches = _match(moments, field, sign, value.strip('"'), marks or {}) if field else _contain(moments, words)
+        matches = _match(moments, field, sign, value.strip('"'), marks) if field else _contain(moments, words)
         found &= ~matches if excluded else matches
     return moments[found]
 
@@ -110,12 +110,14 @@ def _contain(moments: pd.DataFrame, words: str) -> "pd.Series[bool]":
     return pd.Series([wanted in text for text in moments["words"].to_numpy(object)], index=moments.index, dtype=bool)
 
 
-def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Marks) -> "pd.Series[bool]":
+def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Marks | None) -> "pd.Series[bool]":
     if field == "near" and sign == ":":
         return moments["margin"].abs() <= _number(field, value)
     if field in _MARKS and sign == ":":
         if field == "verdict":
             _check_known(field, value, value.casefold() in VERDICTS)
+        if marks is None:
+            raise ValueError(f"{field}: is found on the page, which has the reviews; leave it out")
         return _have_mark(moments, f"{field}: {value}", marks)
     column = _COLUMNS.get(field)
     if column is None or (sign != ":") != (column in _NUMBERS):
@@ -131,7 +133,7 @@ def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Mark
         _check_known(field, value, any(name.startswith(wanted) for name in _KNOWN[field]))
     if field == "failure" and wanted == "any":
         return cells != ""
-    marked = _have_mark(moments, f"cause: {value}", marks) if field == "cause" else False  # by a reviewer
+    marked = _have_mark(moments, f"cause: {value}", marks or {}) if field == "cause" else False  # by a reviewer
     named = [label for label in map(str, cells.cat.categories) if _is_named(field, label.casefold(), wanted)]
     return cells.isin(named) | marked
 

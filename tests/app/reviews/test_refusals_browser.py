@@ -81,8 +81,8 @@ def test_an_answer_that_never_comes_is_asked_for_again(browser: Browser, address
     page.clock.install()
     page.route("**/component_server/**", lambda route: None)  # nor is it refused
     page.keyboard.press("w")
-    page.keyboard.press("1")
-    wait_for(page, "seen.isAsking")
+    with page.expect_request("**/component_server/**"):  # the limit of its time is set by then
+        page.keyboard.press("1")
     page.clock.fast_forward("01:00")
     page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved')")
     page.unroute("**/component_server/**")

@@ -82,7 +82,7 @@ def test_features_stand_in_for_the_video(checkpoint: Path, video: Path, tmp_path
     [
         (["run", "missing.mp4"], "missing.mp4"),
         (["encode", "VIDEO"], "must name a .safetensors file"),
-        (["run", "VIDEO", "--checkpoint", "/nowhere"], "neither a folder nor"),
+        (["run", "VIDEO", "--checkpoint", "/nowhere"], "there is no folder /nowhere"),
         (["run", "VIDEO", "--speak-threshold", "2"], "the speak threshold must be a number from 0 to 1"),
         (["run", "VIDEO", "--steps", "/nowhere.txt"], "/nowhere.txt"),
         (["run", "VIDEO", "--user", "soon"], "TIME: WORDS"),

@@ -54,8 +54,8 @@ const REVIEW_KEYS = [
   [
     "G M",
     "tags note",
-    "tags (of the split's vocabulary by their keys, G again to type), note of the event; Enter or Esc ends, Shift and " +
-      "Enter is a new line",
+    "tags (of the split's vocabulary by their keys, G again to type), note of the event; Enter or Esc ends, Shift " +
+      "and Enter is a new line",
   ],
   ["Z X", "undo redo", "undo, redo your last action"],
   [

@@ -49,7 +49,7 @@ const PARTS = [
   mountPointer,
   mountSpeech,
 ];
-const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour]; // a second player on the page has none, but a hint
+const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour]; // a second player has a hint instead
 
 // Returns a player in the page around it, whose markup is there.
 export function createPlayer(host) {

@@ -18,6 +18,7 @@ from stepscope.engine.io.files import Cell, atomic_write, write_csv
 
 _COLUMNS: Final = ("x", "y", "base", "text", "q1", "median", "q3")
 _MAX_NOTE_LINES: Final = 3
+_PAD_PX: Final = 12
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 """Fonts of files: common ones with nearly equal widths."""
 
@@ -81,11 +82,12 @@ def _add_notes(figure: go.Figure) -> None:
     parts = [part for part in (note, (layout.meta or {}).get("basis", "")) if part]
     if not parts or not layout.width:
         return
-    room = layout.width - (layout.margin.l or 0) - (layout.margin.r or 0)
+    # from edge to edge: labels may widen the margin; and fonts in place of Helvetica are up to 15 % wider
+    room = (layout.width - 2 * _PAD_PX) / 1.15
     lines = [line for part in parts for line in wrap_text(part, room, size, max_lines=_MAX_NOTE_LINES)]
     more = LINE * size * (len(lines) - 1)
     figure.update_layout(
-        title_subtitle_text="<br>".join(map(to_markup, lines)),
+        title={"xref": "container", "x": 0, "pad_l": _PAD_PX, "subtitle_text": "<br>".join(map(to_markup, lines))},
         height=layout.height + more,
         margin_t=(layout.margin.t or 0) + more,
     )

@@ -13,10 +13,12 @@ import pytest
 from lxml import etree
 
 from stepscope.app.figures.browser import BrowserMissingError, draw_picture, find_browser
+from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.figures.paper import FigureFormat, Width, parse_width, read_format
-from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.render import Drawing, for_file, write_figure
 from stepscope.app.figures.template import template
+from stepscope.app.figures.text import text_width
 from stepscope.app.style.colours import Theme
 from stepscope.engine.errors import EngineError
 from stepscope.eval.reports.results import Results
@@ -79,6 +81,16 @@ def test_json_opens_in_plotly(tmp_path: Path) -> None:
     figure = plotly.io.from_json((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert list(figure.data[0].x) == [0, 1]
     assert figure.layout.title.text == "<b>Head</b>"
+
+
+def test_the_basis_of_scores_fits_between_the_edges_of_a_narrow_file() -> None:
+    basis = "contents judged by cosine bands 0.5/0.8, text encoder all-MiniLM-L6-v2, match window -2.5 to 2.5 s"
+    drawn = for_file(add_basis(make_drawing().figure, basis)).layout.title
+    lines = drawn.subtitle.text.split("<br>")
+    assert " ".join(lines) == basis
+    assert (drawn.xref, drawn.x) == ("container", 0)  # labels may widen the margin of the plot
+    size = template("light").layout.font.size
+    assert all(drawn.pad.l + 1.15 * text_width(line, size) <= 320 for line in lines)  # such fonts are wider
 
 
 def test_csv_has_a_row_for_each_point_with_formulas_escaped(tmp_path: Path) -> None:

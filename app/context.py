@@ -1,18 +1,20 @@
-"""Shared state of the page: the model, the bundled videos, caches and the text encoder."""
+"""State that all windows of the page share: the model, the bundled videos, caches and the text encoder; and reviews."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from stepscope.app.core.bundled_run import BundledRun
 from stepscope.app.core.display_copies import DisplayCopies
+from stepscope.app.core.live_run import RecordingCache
 from stepscope.app.core.model_use import ModelUse
 from stepscope.app.core.places import RecentSessions
 from stepscope.app.core.plan import FRAMES_PER_PASS, RemoteModel, StreamPlan, inspect_plan, stream_plan
-from stepscope.app.core.recordings import RecordingCache
 from stepscope.app.core.run import Run, TaskText, read_task
+from stepscope.app.core.saved import BundledRun
 from stepscope.app.core.videos import BundledVideos, Clip
+from stepscope.app.reviews.review import Review
+from stepscope.app.reviews.store import ReviewStore
 from stepscope.app.web.increments import ActiveStreams
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import AnsweringWorker, ChatService
@@ -23,7 +25,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import has_untrained_signals
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.video.reader import OnDamage, warn_damaged
-from stepscope.eval.data.samples import Split
+from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.runs.folder import signal_settings, versions
 
@@ -139,3 +141,38 @@ class AppContext:
             model_digest=self.checkpoint.digest,
             settings=self.settings,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewContext:
+    """The parts of reviewing that all windows share; only the contents of the store change."""
+
+    store: ReviewStore
+    """Where actions are kept."""
+    splits: Mapping[str, Split]
+    """The reviewed splits, by name."""
+    recent: RecentSessions = field(default_factory=RecentSessions)
+    """Uploads, with the references that they were given."""
+    is_blind: bool = False
+    """Whether the opinions of others are hidden from everyone; otherwise each reviewer chooses."""
+
+    def split_of(self, video_id: str) -> str | None:
+        """Return the name of the first split that holds a video."""
+        return next((name for name, split in self.splits.items() if _find(split, video_id)), None)
+
+    def sample(self, video_id: str, *, reference: str | None = None) -> Sample | None:
+        """Return the source's reference of a video; of an upload the one that it was given, None without one.
+
+        ``reference`` is its digest, of an upload that windows show with several; without it the last one is returned.
+        """
+        name = self.split_of(video_id)
+        return _find(self.splits[name], video_id) if name else self.recent.find_reference(video_id, reference)
+
+    def list_unsplit(self, review: Review) -> tuple[str, ...]:
+        """Return the videos with reviews that are in no split, such as uploads, by name."""
+        spoken_of = {found.event.video_id for found in review.events} | review.corrections.keys()
+        return tuple(sorted(video_id for video_id in spoken_of if self.split_of(video_id) is None))
+
+
+def _find(split: Split, video_id: str) -> Sample | None:
+    return next((sample for sample in split.samples if sample.video_id == video_id), None)

@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_upload_folder
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.downloads import SAVE_JS, make_download
 from stepscope.app.controls.folds import make_fold
 from stepscope.app.controls.gradio_private import drop_hidden_progress, has_events, list_waiting, read_state
@@ -24,9 +24,8 @@ from stepscope.app.controls.widgets import (
     wire,
 )
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.display_copies import UnusedUploads
 from stepscope.app.core.places import NO_RUN
-from stepscope.app.core.review_context import ReviewContext
-from stepscope.app.core.unused_uploads import UnusedUploads
 from stepscope.app.endpoints.wiring import make_endpoints
 from stepscope.app.failures import report_failures
 from stepscope.app.opening import saved_runs as saved

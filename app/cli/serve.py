@@ -18,14 +18,13 @@ from transformers.utils import logging as transformers_logging
 
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.cli.proxies import bypass_proxies, read_root_path, trust_proxies
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
-from stepscope.app.core.bundled_run import BundledRun
 from stepscope.app.core.display_copies import DisplayCopies, serving_folder
 from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.core.live_run import RecordingCache
 from stepscope.app.core.model_use import ModelUse
-from stepscope.app.core.recordings import RecordingCache
-from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.core.saved import BundledRun
 from stepscope.app.core.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from stepscope.app.exports.folder import correct_sample
 from stepscope.app.exports.options import STORE
@@ -237,7 +236,7 @@ def _load_context(
         encoder=encoder.settings(),
         model_warning=BUNDLED_MODEL_WARNING if is_bundled else "",
         config=checkpoint.fit_config(config),
-        bundled_run=BundledRun.find(BUNDLED_RUN, videos=options.data, checkpoint=checkpoint, config=config)
+        bundled_run=BundledRun.find(BUNDLED_RUN, videos=options.data, model_digest=checkpoint.digest, config=config)
         if is_bundled
         else None,
         splits=splits,

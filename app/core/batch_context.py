@@ -7,8 +7,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from stepscope.app.core.bundled_run import BUNDLED_NAME
 from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.formatting import shorten_ids
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.io.hub_cache import name_file

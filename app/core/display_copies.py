@@ -1,7 +1,8 @@
-"""Copies of videos for the browser, in a folder that Gradio serves, made only from files that passed a check.
+"""Files that Gradio serves: copies of videos for the browser, made only from files that passed a check; and uploads.
 
 The page passes Gradio no other paths. Gradio's file route therefore serves these copies, uploads and exports, and no
-other file of this machine, regardless of the paths in a split, a link or a run folder.
+other file of this machine, regardless of the paths in a split, a link or a run folder. Gradio's upload does not name
+its window, so unused uploads are removed when the last window is closed; Gradio removes the others after a day.
 """
 
 import hashlib
@@ -10,12 +11,12 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from threading import Lock
+from threading import Lock, Timer
 from typing import Any, Final
 
 from filelock import BaseFileLock, FileLock, Timeout
@@ -212,3 +213,49 @@ def _identity(path: Path) -> str | None:
         return None
     parts = [str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
     return hashlib.sha256(repr(parts).encode(errors="surrogatepass")).hexdigest()
+
+
+GRACE_S: Final = 60.0
+"""Time in seconds between the close of the last window and the removal: a reload opens another one."""
+_NAME_CHARS: Final = 64
+"""Length of the SHA-256 that names the folder of each upload; other files of the page lie elsewhere."""
+
+
+class UnusedUploads:
+    """Counts the open windows of a page.
+
+    Args:
+        folder: Folder of all uploads.
+        is_busy: Whether something runs without a window, which may need any upload.
+        is_used: Whether a file was run or scored, so that a link may open it again.
+    """
+
+    def __init__(self, folder: Path, *, is_busy: Callable[[], bool], is_used: Callable[[Path], bool]) -> None:
+        self._folder, self._is_busy, self._is_used = folder, is_busy, is_used
+        self._windows = set[str | None]()
+        self._timer: Timer | None = None
+
+    def open(self, window: str | None) -> None:
+        """Count a window."""
+        self._windows.add(window)
+
+    def close(self, window: str | None) -> None:
+        """Count a window no longer. After the last one, remove the unused uploads in ``GRACE_S``."""
+        self._windows.discard(window)
+        if not self._windows:
+            if self._timer is not None:
+                self._timer.cancel()  # each is a thread, and anybody can open and close windows
+            self._timer = Timer(GRACE_S, self._remove)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _remove(self) -> None:
+        if self._windows or self._is_busy():
+            return
+        until = time.time() - GRACE_S  # a program may have just uploaded a file for its next call
+        for folder in self._folder.iterdir():
+            with suppress(OSError):  # no folder, or removed meanwhile
+                for path in list(folder.iterdir()) if len(folder.name) == _NAME_CHARS else ():
+                    if path.lstat().st_mtime <= until and not self._is_used(path.resolve()):
+                        path.unlink()
+                        folder.rmdir()

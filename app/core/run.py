@@ -1,9 +1,11 @@
-"""The run record of the page: the clip, the task, the settings, and the outputs so far."""
+"""The run record of the page: the clip, the task, the settings and the outputs so far; and the files exported of it."""
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from stepscope.app.core.videos import Clip
@@ -11,8 +13,8 @@ from stepscope.app.formatting import format_clock
 from stepscope.engine.config import StreamConfig, Thresholds
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_turn
-from stepscope.engine.io.files import replace_surrogates, strip_text
-from stepscope.engine.records import FrameOutput
+from stepscope.engine.io.files import replace_surrogates, strip_text, write_json
+from stepscope.engine.records import FrameOutput, write_outputs
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.grading import COSINE_JUDGE, NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode
@@ -21,6 +23,7 @@ from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import has_states, read_signal_specs
 from stepscope.eval.runs.provenance import Provenance, describe_questions
+from stepscope.eval.runs.traces import TracedVideo, write_traces
 
 MAX_TASK_CHARS: Final = 200_000
 """Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""
@@ -198,3 +201,38 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
         user_turns=turns,
         initial_state={step_id: state for step_id, state in states.items() if step_id in known},
     )
+
+
+RUN_FILES: Final = ("traces.csv", "outputs.jsonl", "provenance.json")
+"""Files that the player exports."""
+MAX_NAME = 100
+
+
+def file_name(*parts: str) -> str:
+    """Return a safe file name: the parts joined with hyphens, the last one unchanged."""
+    *names, last = parts
+    stem = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, names)))[:MAX_NAME].strip("._-")
+    return f"{stem or 'run'}-{last}"
+
+
+def write_run_file(folder: Path, run: Run, content: str) -> Path:
+    """Write one of ``RUN_FILES``, named after its video and run, into a folder; return its path."""
+    path = folder / file_name(run.clip.name, run.name or run.digest, content)
+    write_content(path, run, content)
+    return path
+
+
+def write_content(path: Path, run: Run, content: str) -> None:
+    """Write one of ``RUN_FILES`` of a run to a path. Raises ``ValueError`` if ``content`` is unknown."""
+    if content == "traces.csv":
+        video = TracedVideo(
+            video_id=run.clip.video_id, outputs=run.outputs, provenance=run.provenance, has_states=run.has_states
+        )
+        write_traces(path, [video], signals=read_signal_specs(run.settings))
+    elif content == "outputs.jsonl":
+        write_outputs(path, run.outputs)
+    elif content == "provenance.json":
+        task = asdict(run.task)
+        write_json(path, {"video_id": run.clip.video_id, **asdict(run.provenance), "digest": run.digest, "task": task})
+    else:
+        raise ValueError(f"there is no export {content!r}; choose one of {', '.join(RUN_FILES)}")

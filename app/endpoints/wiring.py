@@ -9,10 +9,9 @@ from typing import Any, Final
 import gradio as gr
 from gradio.data_classes import FileData
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.run import TaskText
 from stepscope.app.endpoints.endpoint import endpoint
 from stepscope.app.endpoints.results import export_run, open_run, score_outputs, score_run_folder

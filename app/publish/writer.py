@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
-from stepscope.app.core.run_files import RUN_FILES, write_content
+from stepscope.app.core.run import RUN_FILES, write_content
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
 from stepscope.app.publish.content import VideoContent, hide_folders, pack_charts, pack_failed, pack_index, pack_video

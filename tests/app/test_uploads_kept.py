@@ -13,8 +13,8 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app.core import unused_uploads
-from stepscope.app.core.unused_uploads import UnusedUploads
+from stepscope.app.core import display_copies
+from stepscope.app.core.display_copies import UnusedUploads
 from stepscope.app.security import limits
 from stepscope.app.security.gradio_patches import remove_failed_uploads
 from stepscope.app.security.guard import RequestGuard
@@ -145,7 +145,7 @@ def test_a_client_that_leaves_during_its_upload_raises_nothing() -> None:
 
 
 def test_unused_uploads_are_removed_with_the_last_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unused_uploads, "GRACE_S", 0)
+    monkeypatch.setattr(display_copies, "GRACE_S", 0)
     jobs: list[str] = []
     files = [tmp_path / (letter * 64) / "a.mp4" for letter in "abc"]
     copy = tmp_path / "shared" / "house.mp4"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.core.bundled_run import OPENING_VIDEO
+from stepscope.app.core.saved import OPENING_VIDEO
 from stepscope.engine.cli.options import BUNDLED_RUN
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from stepscope.app.controls.downloads import SAVE_JS, FigureView, make_download, send_figure
 from stepscope.app.controls.widgets import AT_ONCE, wire
-from stepscope.app.core.run_files import file_name
+from stepscope.app.core.run import file_name
 from stepscope.app.figures.paper import FORMATS, check_width, parse_width, read_format
 from stepscope.app.figures.render import Drawing, write_figure
 from stepscope.app.style.colours import Theme

@@ -2,8 +2,8 @@
 
 import gradio as gr
 
+from stepscope.app.context import ReviewContext
 from stepscope.app.controls.widgets import read_event
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.reviews.history import read_review
 from stepscope.app.security.identity import signed_in, typed_name
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections

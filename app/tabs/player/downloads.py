@@ -13,8 +13,7 @@ import gradio as gr
 
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import Run
-from stepscope.app.core.run_files import write_run_file
+from stepscope.app.core.run import Run, write_run_file
 from stepscope.app.formatting import as_sentence
 
 

@@ -7,14 +7,12 @@ from typing import Final
 
 import gradio as gr
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.downloads import FigureView, send_figure
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import digest_reference
-from stepscope.app.core.review_context import ReviewContext
-from stepscope.app.core.run import Run, analyze_run
-from stepscope.app.core.run_files import file_name
+from stepscope.app.core.run import Run, analyze_run, file_name
 from stepscope.app.figures.browser import print_svg
 from stepscope.app.figures.charts.layout import plain
 from stepscope.app.figures.charts.registry import CHARTS

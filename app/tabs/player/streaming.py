@@ -12,14 +12,13 @@ from functools import partial
 
 import gradio as gr
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.pace import Pace
 from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.plan import StreamPlan, read_features, stream_plan
 from stepscope.app.core.references import digest_reference
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.run import Run, TaskText
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_rate

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.context import ReviewContext
 from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.actions import Action, check_verdict
 from stepscope.app.reviews.assignments import read_assignments

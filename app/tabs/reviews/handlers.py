@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.opening import saved_runs as saved
 from stepscope.app.reviews.review import Review

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from stepscope.app.context import ReviewContext
 from stepscope.app.controls.widgets import make_status_line
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.security.identity import needs_login
 from stepscope.app.tabs.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
 from stepscope.app.tabs.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView

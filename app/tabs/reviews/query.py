@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.tabulate import ReviewedVideo
 from stepscope.app.reviews.history import read_review

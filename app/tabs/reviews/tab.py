@@ -6,10 +6,9 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.security.identity import typed_name
 from stepscope.app.tabs.reviews import assigning, handlers
 from stepscope.app.tabs.reviews.handlers import UNCHANGED, ReviewView

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.context import AppContext
-from stepscope.app.core.bundled_run import OPENING_VIDEO, BundledRun
 from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.saved import OPENING_VIDEO, BundledRun
 from stepscope.app.opening import clips
 from stepscope.app.web.views import task_boxes
 from stepscope.engine.cli.options import BUNDLED_RUN
@@ -26,7 +26,7 @@ MANIFEST = ASSETS / "demo" / "test.json"
 def context(tmp_path_factory: pytest.TempPathFactory) -> AppContext:
     """Return the context of a page of the bundled videos, model and run."""
     plain = make_context(ASSETS / "checkpoint", MANIFEST, tmp_path_factory.mktemp("copies"))
-    found = BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=plain.checkpoint, config=plain.config)
+    found = BundledRun.find(BUNDLED_RUN, videos=MANIFEST, model_digest=plain.checkpoint.digest, config=plain.config)
     return replace(plain, bundled_run=found)
 
 
@@ -98,15 +98,15 @@ def test_it_is_found_for_no_other_videos_model_or_settings(
     context: AppContext, tiny_folder: Path, demo_manifest: Path, tmp_path: Path
 ) -> None:
     checkpoint, config = context.checkpoint, StreamConfig()
-    assert BundledRun.find(BUNDLED_RUN, videos=demo_manifest, checkpoint=checkpoint, config=config) is None
-    assert BundledRun.find(tmp_path, videos=MANIFEST, checkpoint=checkpoint, config=config) is None
+    assert BundledRun.find(BUNDLED_RUN, videos=demo_manifest, model_digest=checkpoint.digest, config=config) is None
+    assert BundledRun.find(tmp_path, videos=MANIFEST, model_digest=checkpoint.digest, config=config) is None
     tiny = load_model(tiny_folder, device="cpu")
-    assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=tiny, config=config) is None
+    assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, model_digest=tiny.digest, config=config) is None
     for change in ({"speak_threshold": 0.4}, {"illegal_updates": "refuse"}, {"max_new_tokens": 9}):
         other = replace(config, **change)
-        assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=checkpoint, config=other) is None
+        assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, model_digest=checkpoint.digest, config=other) is None
     faster = replace(config, lookahead=2)  # of the same outputs
-    assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, checkpoint=checkpoint, config=faster) is not None
+    assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, model_digest=checkpoint.digest, config=faster) is not None
 
 
 def test_a_damaged_folder_is_no_bundled_run(context: AppContext, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_damaged_folder_is_no_bundled_run(context: AppContext, tmp_path: Path)
     videos = folder.parent / "test.json"
 
     def find() -> BundledRun | None:
-        return BundledRun.find(folder, videos=videos, checkpoint=context.checkpoint, config=StreamConfig())
+        return BundledRun.find(folder, videos=videos, model_digest=context.checkpoint.digest, config=StreamConfig())
 
     assert find() is not None, "a relative split moves with the folder"
     for name, content in (("videos.csv", "video_id,error\nboat,\n"), ("run.json", "[")):

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.recordings import RecordingCache
+from stepscope.app.core.live_run import LiveRun, RecordingCache
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import reruns
 from stepscope.engine.config import Thresholds

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import digest_reference
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.videos import BundledVideos, Clip, read_bundled_videos
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import open_store

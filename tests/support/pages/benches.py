@@ -6,12 +6,11 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.videos import Clip, read_bundled_videos
 from stepscope.app.page import build_page
 from stepscope.app.reviews.store import ReviewStore

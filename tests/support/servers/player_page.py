@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.context import ReviewContext
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.reviews.api import answer
 from stepscope.app.web.component import make_player

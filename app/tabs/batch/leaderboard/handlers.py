@@ -11,7 +11,7 @@ import gradio as gr
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.run_files import file_name
+from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.table_row import ENDINGS
 from stepscope.app.web.views import status_line

@@ -11,7 +11,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.results import format_interval
-from stepscope.app.core.run_files import file_name
+from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence, format_score
 from stepscope.app.opening import saved_runs as saved
 from stepscope.app.tabs.batch.table_row import ENDINGS

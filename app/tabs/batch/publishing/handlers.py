@@ -16,7 +16,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
-from stepscope.app.core.run_files import file_name
+from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
 from stepscope.app.publish.folder import check_replaceable
 from stepscope.app.publish.options import VideoFiles

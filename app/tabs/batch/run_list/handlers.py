@@ -11,7 +11,7 @@ import gradio as gr
 
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.bundled_run import BUNDLED_NAME
+from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.figures.charts.run_history import draw_history
 from stepscope.app.formatting import as_sentence
 from stepscope.app.web.chart import pack_chart

@@ -15,7 +15,7 @@ import gradio as gr
 
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.display_copies import find_downloadable
-from stepscope.app.core.run_files import file_name
+from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
 from stepscope.app.templates import render, render_note
 from stepscope.engine.errors import EngineError

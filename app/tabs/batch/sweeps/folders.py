@@ -16,7 +16,7 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.app.core.batch_context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
-from stepscope.app.core.run_files import file_name
+from stepscope.app.core.run import file_name
 from stepscope.app.figures.chart_files import preview_choice
 from stepscope.app.figures.charts.sweep_curves import SweepData
 from stepscope.app.formatting import as_sentence

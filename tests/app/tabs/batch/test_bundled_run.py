@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.bundled_run import BUNDLED_NAME
+from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.opening.saved_runs import open_video
 from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.runs.downloads import write_table

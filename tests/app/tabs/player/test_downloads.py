@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import Run
-from stepscope.app.core.run_files import RUN_FILES, file_name, write_run_file
+from stepscope.app.core.run import RUN_FILES, Run, file_name, write_run_file
 from stepscope.app.tabs.player.downloads import export_run
 from stepscope.engine.records import read_outputs
 from tests.support.reviews.played import make_run

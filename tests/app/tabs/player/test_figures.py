@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from stepscope.app.context import ReviewContext
 from stepscope.app.controls.downloads import FigureView
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.run import Run, analyze_run
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.store import open_store

@@ -14,10 +14,9 @@ import gradio as gr
 import numpy as np
 import pytest
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core import plan
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.run import Run
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.store import open_store

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.reviews.store import open_store
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context

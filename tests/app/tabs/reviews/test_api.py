@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.context import ReviewContext
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.store import open_store

@@ -7,10 +7,9 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import list_components
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.slices import slices_path
 from stepscope.app.exports.tabulate import build_tables
 from stepscope.app.reviews.actions import Action

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, text
 
-from stepscope.app.core.review_context import ReviewContext
+from stepscope.app.context import ReviewContext
 from stepscope.app.exports.folder import correct_samples, gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
 from stepscope.app.reviews.actions import ActionKind, EventKind, Moment

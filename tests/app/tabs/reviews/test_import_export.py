@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.core.videos import sample_clip
 from stepscope.app.exports.__main__ import main as export
 from stepscope.app.reviews.actions import Action, Event

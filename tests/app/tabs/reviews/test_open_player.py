@@ -6,10 +6,9 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from stepscope.app.context import AppContext
+from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import list_components
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.opening import saved_runs as saved
 from stepscope.app.reviews.actions import Action, Event, Moment
 from stepscope.app.tabs.reviews import handlers

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import gradio as gr
 
+from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.review_context import ReviewContext
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.events import match_events, name_events, reference_event
 from stepscope.app.tabs.reviews import handlers

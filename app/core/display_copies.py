@@ -22,7 +22,7 @@ from typing import Any, Final
 from filelock import BaseFileLock, FileLock, Timeout
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.io.files import atomic_write, digest_file
+from stepscope.engine.io.files import atomic_write, digest_file, find_real_path
 from stepscope.engine.video.reader import probe
 from stepscope.engine.video.sound import measure_peaks
 from stepscope.engine.video.writer import convert_for_browser
@@ -167,7 +167,7 @@ class DisplayCopies:
         if not isinstance(name, str) or not name.endswith((".mp4", ".webm")):
             return None
         try:
-            path = Path(name).resolve(strict=True)
+            path = find_real_path(Path(name))
             roots = [root.resolve() for root in (self._folder, self._served) if root is not None]
             if not any(path.is_relative_to(root) for root in roots):
                 return None
@@ -190,7 +190,7 @@ def find_downloadable(path: Path, *, private: Iterable[Path] = ()) -> Path | Non
     one of the ``private`` files.
     """
     try:
-        found = path.resolve(strict=True)
+        found = find_real_path(path)
         if found.parent != path.parent.resolve() or _identity(found) is None:
             return None
         if any(file.exists() and file.samefile(found) for file in private):

@@ -1,5 +1,6 @@
 """The size of a published player, before it is written."""
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -25,4 +26,4 @@ def estimate_bytes(sources: Sequence[Source], files: VideoFiles) -> int:
 
 
 def _sum_sizes(paths: Iterable[Path]) -> int:
-    return sum(path.stat().st_size for path in paths if path.is_file())
+    return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))

@@ -22,7 +22,7 @@ def check_videos(samples: Sequence[Sample], files: VideoFiles) -> None:
     for one in samples if files != "none" else ():
         if one.video_path is not None:
             fetch_missing(one.video_path)
-    missing = [one.video_id for one in samples if one.video_path is None or not one.video_path.is_file()]
+    missing = [one.video_id for one in samples if one.video_path is None or not os.path.isfile(one.video_path)]
     if missing and files != "none":
         named = ", ".join(missing[:MAX_NAMED]) + (", ..." if len(missing) > MAX_NAMED else "")
         raise ValueError(

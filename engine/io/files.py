@@ -76,6 +76,14 @@ def _open_regular(name: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", name)
 
 
+def find_real_path(path: Path) -> Path:
+    """Return the path of an existing file without links.
+
+    Raises ``OSError``, also for a loop of links, for which ``Path.resolve`` raises ``RuntimeError``.
+    """
+    return Path(os.path.realpath(path, strict=True))
+
+
 @contextmanager
 def open_text(path: Path, *, newline: str | None = None) -> Iterator[TextIO]:
     """Open a text that a person or another program may have written: UTF-8, or the encoding of its byte order mark.

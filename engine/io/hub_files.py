@@ -25,7 +25,7 @@ def fetch_missing(path: Path) -> None:
     Other paths are left alone: a split of others may name one that only looks like a cache. Raises ``ValueError`` if
     it cannot be downloaded.
     """
-    found = None if path.exists() else find_hub_file(path)
+    found = None if os.path.exists(path) else find_hub_file(path)
     if found is not None and (found.cache == Path(constants.HF_HUB_CACHE) or found.repository.is_dir()):
         with _explain(found.address):
             _check_connection()

@@ -134,7 +134,7 @@ class Track:
 
 def open_container(path: Path) -> InputContainer:
     """Open a file with PyAV. Raises ``VideoError`` if it is missing, empty or not a media file."""
-    if not path.exists():
+    if not os.path.exists(path):  # False also for a path that no file can have
         raise VideoError(f"{path}: no such file; check the path")
     if not path.is_file():
         raise VideoError(f"{path}: not a file but a directory or device; give the path of one video")

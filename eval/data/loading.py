@@ -146,12 +146,10 @@ class _SplitFile:
     def _find_file(self, sample: Sample, names: Sequence[str]) -> Sample:
         """Return the sample with the path of its file beside the split, or else in the folder of videos."""
         folder = self._source.parent
-        if sample.video_path is not None and max(map(len, map(os.fsencode, sample.video_path.parts)), default=0) > 255:
-            raise ValueError("video_path has a name of more than 255 bytes, as no file has")
         path = None if sample.video_path is None else folder / _place(sample.video_path)
         if self._videos is not None and path is None:
             path = self._videos.find((sample.video_id, *names))
-        elif self._videos is not None and path is not None and not path.is_file():
+        elif self._videos is not None and path is not None and not os.path.isfile(path):
             path = self._videos.find_file(path.relative_to(folder) if path.is_relative_to(folder) else path) or path
         return replace(sample, video_path=path)
 

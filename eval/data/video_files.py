@@ -4,6 +4,7 @@ A record without ``video_path`` is matched by the names that it has for its vide
 is looked up relative to the folder, then by file name.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ class VideoFolder:
     def find_file(self, written: Path) -> Path | None:
         """Return the file for a path in a record; None if there is none. Raises ``ValueError`` if there are several."""
         candidate = self._path / written
-        if not written.is_absolute() and ".." not in written.parts and candidate.is_file():
+        if not written.is_absolute() and ".." not in written.parts and os.path.isfile(candidate):
             return candidate
         files = [file for file in self._found.get(written.stem, []) if file.name == written.name]
         return self._only(files, written.name) if files else None

@@ -8,6 +8,7 @@ whose record has no error, and runs the rest again.
 import hashlib
 import json
 import math
+import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -96,7 +97,7 @@ class RunFolder(OutputFolder):
         settings = self._read_settings(RunSettings, "run.json")
         if settings is None or not settings.get("split") or settings["split"].startswith(PREFIX):
             return settings
-        return {**settings, "split": str((self.path / settings["split"]).resolve())}
+        return {**settings, "split": os.path.realpath(self.path / settings["split"])}
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Write ``run.json``: the settings, the versions of Python and the packages, and when it was first written."""
@@ -285,8 +286,8 @@ def relative_split(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def digest_sample(sample: Sample) -> str:
     """Return a digest of a sample and the size of its video file, 16 hexadecimal digits; those of the Hub are fixed."""
     path = sample.video_path
-    is_kept = path is not None and path.exists() and find_hub_file(path) is None  # those of the Hub may come later
-    size = path.stat().st_size if path is not None and is_kept else None
+    is_kept = path is not None and os.path.exists(path) and find_hub_file(path) is None  # those of the Hub come later
+    size = os.path.getsize(path) if path is not None and is_kept else None
     content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
     del content["clock_s"]  # it is for the times of imported results, and changes no outputs
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

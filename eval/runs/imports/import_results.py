@@ -5,6 +5,7 @@ of them are nan, and the state of the steps stays as it was at the start. Missin
 """
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -190,9 +191,9 @@ def _find_file(result: Result) -> Path | None:
     """Return the video file that a record names, if it exists beside the file of the results."""
     for name in ("video_path", "video"):
         value = result.fields.record.get(name)
-        if isinstance(value, str) and value.strip() and "\0" not in value:
+        if isinstance(value, str) and value.strip():
             path = result.path.parent / value
-            return path if path.is_file() else None
+            return path if os.path.isfile(path) else None
     return None
 
 

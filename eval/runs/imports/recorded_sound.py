@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from stepscope.engine.io.files import find_real_path
 from stepscope.eval.data.json_fields import MAX_DURATION_S
 from stepscope.eval.runs.folder import RunFolder, output_path
 
@@ -56,14 +57,14 @@ def find_answer(run: RunFolder, video_id: str, number: int) -> Path | None:
     settings = run.settings() or {}
     if number not in (known for _, known in list_answers(settings, video_id)):
         return None
-    return _find_wav(run.path, settings["audio"][video_id][number]["path"])
+    return _find_wav(run.path, settings["audio"][video_id][number]["path"], part=_FOLDER)
 
 
-def _find_wav(folder: Path, name: str) -> Path | None:
-    """Return a WAV file inside a folder; None if there is none of this name, or a larger one than ``MAX_BYTES``."""
+def _find_wav(folder: Path, name: str, *, part: str = "") -> Path | None:
+    """Return a WAV file inside a folder, or the part of it; None if it does not exist or has over ``MAX_BYTES``."""
     try:
-        path = (folder / name).resolve(strict=True)
-        if not path.is_relative_to(folder.resolve()) or not path.is_file() or path.stat().st_size > MAX_BYTES:
+        path = find_real_path(folder / name)
+        if not path.is_relative_to(folder.resolve() / part) or not path.is_file() or path.stat().st_size > MAX_BYTES:
             return None
         with path.open("rb") as file:
             head = file.read(12)

@@ -1,5 +1,6 @@
 """The frame features of the video of a sample: decoded and encoded, or kept in a folder."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -98,18 +99,18 @@ def find_features(
             fetch_missing(video)
         except ValueError as error:
             raise VideoError(str(error)) from error
-    if folder is not None and (video is None or not video.is_file()):
+    if folder is not None and (video is None or not os.path.isfile(video)):
         for suffix in FEATURE_SUFFIXES:
             given = folder / f"{sample.video_id}{suffix}"
             is_inside = given.is_relative_to(folder) and ".." not in given.relative_to(folder).parts
-            if is_inside and given.is_file():  # the id of a foreign split may be ../boat or /boat
+            if is_inside and os.path.isfile(given):  # the id of a foreign split may be ../boat or /boat
                 return given
     if video is None:
         hint = "" if folder is None else f", or its features {sample.video_id}.npy in --features DIR"
         raise VideoError(f"{sample.video_id} names no video file; add video_path, or give --videos DIR{hint}")
     if folder is None:
         return None
-    if not video.is_file():
+    if not os.path.isfile(video):  # False also for a path that no file can have
         raise VideoError(f"{video} does not exist; correct video_path")
     try:
         info = feature_info(checkpoint, fps=sample.fps, hardware=hardware)

@@ -100,7 +100,8 @@ def test_a_character_that_utf_8_lacks_is_replaced_in_notes_and_settings(runs: Pa
 
 @pytest.mark.parametrize("created", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-01-01T00:00:00"])
 def test_settings_that_no_list_can_show_cost_their_run_alone(runs: Path, created: str) -> None:
-    write_run(runs / "bad", created=created, config={"x": float("inf")}, note="none of ours")
+    write_run(runs / "bad", split="loop", created=created, config={"x": float("inf")}, note="none of ours")
+    (runs / "bad" / "loop").symlink_to("loop")
     found = list_runs(find_run_folders(runs))
     assert [run.name for run in found if run.problem] == ["bad"]
     assert next(row for row in tabulate_runs(found, ["F1"]) if row["run"] == "old")["note"] == "the first one"

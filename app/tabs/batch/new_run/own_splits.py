@@ -5,6 +5,7 @@ or id; records with unknown videos are reported as unusable. The split is stored
 so that its runs can be opened after a restart.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
@@ -115,7 +116,7 @@ def _with_known_videos(
     for split in splits.values():
         for sample in split.samples:
             if sample.video_path is not None:
-                path = sample.video_path.resolve()
+                path = Path(os.path.realpath(sample.video_path))
                 found[path.name].add(path)
                 parts[sample.video_id].add((path, sample.start_s))
     for entry in entries:

@@ -198,6 +198,14 @@ def test_the_sound_of_an_answer_is_copied_from_the_folder_of_the_session(
         found.unlink()
         found.symlink_to(tmp_path / "kettle" / path)
         assert find_answer(run, "kettle", 2) is None, "a link that leads out of the run"
+        found.unlink()
+        found.symlink_to(found.name)
+        assert find_answer(run, "kettle", 2) is None, "a link to itself"
+        (run.path / "other.wav").write_bytes(WAV)
+        settings = (run.path / "run.json").read_text().replace("audio/kettle", "audio/../other.wav?kettle")
+        (run.path / "run.json").write_text(settings.replace("?kettle.2.wav", ""))
+        assert list_answers(run.settings() or {}, "kettle") == [(1.0, 2)]
+        assert find_answer(run, "kettle", 2) is None, "a file of the run that is no sound of an answer"
 
 
 def test_answers_of_one_file_are_copied_once_and_their_times_are_of_a_video(tmp_path: Path) -> None:

@@ -147,7 +147,12 @@ def test_a_video_that_becomes_available_at_the_end_of_the_head_start_is_run(
 
 
 def test_damaged_missing_and_diverging_videos_take_no_neighbour_along(
-    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Checkpoint,
+    tiny_folder: Path,
+    samples: list[Sample],
+    uploads: Uploads,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     good, damaged, lost, diverging, unreadable, last = samples
     damaged = replace(damaged, video_path=uploads.damaged)
@@ -161,9 +166,12 @@ def test_damaged_missing_and_diverging_videos_take_no_neighbour_along(
 
     monkeypatch.setattr(video_runs, "embed_sample", diverge)
     config = make_worker_config(tiny_folder)
-    results = run_together(checkpoint, config, [good, damaged, lost, diverging, unreadable, last])
+    names = ["a" * 300, "/".join(["a" * 100] * 60), "loop.mp4", "nul\0.mp4", "half\ud800.mp4"]
+    odd = [replace(last, video_id=f"odd{number}", video_path=tmp_path / name) for number, name in enumerate(names)]
+    (tmp_path / "loop.mp4").symlink_to("loop.mp4")
+    results = run_together(checkpoint, config, [good, damaged, lost, *odd, diverging, unreadable, last])
     errors = {video_id: result.record.error for video_id, result in results.items() if result.record.error}
-    assert set(errors) == {"v2", "v3", "v4"}
+    assert set(errors) == {"v2", "v3", "v4", *(one.video_id for one in odd)}
     assert errors["v2"].startswith("/nowhere/v2.mp4: no such file")
     assert errors["v3"].startswith("frame 3 has features that are not finite")
     assert "cannot be opened as video" in errors["v4"]

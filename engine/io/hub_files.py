@@ -10,25 +10,36 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from huggingface_hub import constants, get_session, hf_hub_download, snapshot_download, try_to_load_from_cache
+from huggingface_hub import (
+    constants,
+    get_hf_file_metadata,
+    get_session,
+    hf_hub_download,
+    hf_hub_url,
+    snapshot_download,
+    try_to_load_from_cache,
+)
 from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-from stepscope.engine.io.hub_cache import find_hub_file, parse_address
+from stepscope.engine.io.hub_cache import HubFile, find_hub_file, parse_address
 
 _PICKLES: Final = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt"]
 """Never opened, so not downloaded with a folder."""
+MAX_FILE_BYTES: Final = 8 * 2**30
+"""Largest file that is downloaded because a split or a run folder, which may be another person's, names it."""
 
 
 def fetch_missing(path: Path) -> None:
     """Download a missing file of a repository whose other files are in the cache, such as a video of a split.
 
     Other paths are left alone: a split of others may name one that only looks like a cache. Raises ``ValueError`` if
-    it cannot be downloaded.
+    it cannot be downloaded, or has more than ``MAX_FILE_BYTES``.
     """
     found = None if os.path.exists(path) else find_hub_file(path)
     if found is not None and (found.cache == Path(constants.HF_HUB_CACHE) or found.repository.is_dir()):
         with _explain(found.address):
             _check_connection()
+            _check_size(found)
             file = hf_hub_download(
                 found.repo_id,
                 found.name,
@@ -40,6 +51,22 @@ def fetch_missing(path: Path) -> None:
             if not path.exists():  # the cache has it under the commit of a branch
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.symlink_to(file)
+
+
+def _check_size(file: HubFile) -> None:
+    url = hf_hub_url(
+        file.repo_id,
+        file.name,
+        repo_type=file.repo_type,
+        revision=file.revision,
+        endpoint=os.environ.get("HF_ENDPOINT"),
+    )
+    size = get_hf_file_metadata(url).size or 0
+    if size > MAX_FILE_BYTES:
+        raise ValueError(
+            f"{file.address} has {size / 2**30:.1f} GiB; a file that a split names is downloaded up to "
+            f"{MAX_FILE_BYTES // 2**30} GiB. If you trust it, download it with: hf download"
+        )
 
 
 def fetch(address: str) -> Path:

@@ -27,7 +27,7 @@ from stepscope.engine.decisions.states import describe_states
 from stepscope.engine.dialogue import STATES, fill_legality, initial_state
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.io.files import write_json
-from stepscope.engine.io.hub_cache import PREFIX, find_hub_file
+from stepscope.engine.io.hub_cache import PREFIX, find_hub_file, parse_address
 from stepscope.engine.io.json_records import Amount, Count, short_repr
 from stepscope.engine.records import FrameOutput, GapReason, read_outputs, write_outputs
 from stepscope.eval.data.samples import InvalidSample, Sample
@@ -118,8 +118,9 @@ class RunFolder(OutputFolder):
             raise ValueError(f"{self.path} is not the run folder of a split; give a folder of `stepscope eval`")
         if not split.startswith(PREFIX):
             return Path(split)
-        found: Path = import_uncollected("stepscope.engine.io.hub_files").fetch(split)
-        return found
+        path = parse_address(split).path
+        import_uncollected("stepscope.engine.io.hub_files").fetch_missing(path)
+        return path
 
     def has_states(self) -> bool:
         """Return whether the outputs hold states; see the function of this name."""

@@ -15,6 +15,7 @@ from stepscope.app.cli.stepscope import main
 from stepscope.app.core.videos import find_split_clip
 from stepscope.app.publish.videos import check_videos
 from stepscope.engine.errors import VideoError
+from stepscope.engine.io.hub_cache import parse_address
 from stepscope.engine.io.hub_files import fetch, fetch_missing
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.data.loading import read_split
@@ -157,6 +158,20 @@ def test_the_video_of_a_split_is_downloaded_when_it_is_opened(hub: type[Hub], mo
         find_features(cast(Checkpoint, None), second, folder=None)
 
 
+def test_a_split_has_no_file_of_any_size_downloaded(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> None:
+    size = (hub.folder / "split.json").stat().st_size
+    monkeypatch.setattr("stepscope.engine.io.hub_files.MAX_FILE_BYTES", size - 1)
+    path = parse_address("hf://datasets/own/demo/split.json").path
+    with pytest.raises(
+        ValueError, match=r"^hf://datasets/own/demo/split\.json has 0\.0 GiB; a file that a split names"
+    ):
+        fetch_missing(path)
+    assert not [one for one in hub.requests if one.startswith("GET")]
+    monkeypatch.setattr("stepscope.engine.io.hub_files.MAX_FILE_BYTES", size)
+    fetch_missing(path)
+    assert path.stat().st_size == size
+
+
 def test_a_path_that_looks_like_a_cache_downloads_nothing(hub: type[Hub], tmp_path: Path) -> None:
     fetch_missing(tmp_path / "mine" / "datasets--own--demo" / "snapshots" / COMMIT / "split.json")
     assert not (tmp_path / "mine").exists()
@@ -174,6 +189,11 @@ def test_a_run_of_a_split_of_the_hub_names_its_address(
     for name in ("run.json", "metrics.json"):
         assert json.loads((out / name).read_text())["split"] == address
     run = RunFolder(out)
+    whole = RunFolder(tmp_path / "whole")
+    whole.write_settings({"split": "hf://own/demo"})
+    num_requests = len(hub.requests)
+    assert not whole.split_path().exists()
+    assert len(hub.requests) == num_requests, "a run folder makes nobody download a whole repository"
     assert run.split_path() == fetch("hf://datasets/own/demo/split.json")
     split = read_split(run.split_path())
     check_videos([], "copy")

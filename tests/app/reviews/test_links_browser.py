@@ -10,7 +10,7 @@ from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import ReviewStore
 from stepscope.eval.annotations.corrections import Correction, TurnName
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.pages.browser import NEEDS_CHROMIUM, hold_requests, inspect, release_requests
 from tests.support.reviews.reviewed import opinion
 from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press, wait_until_saved
 
@@ -22,13 +22,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder(tmp_path_factory.mktemp("links"))
 
 
-def hold(page: Page) -> None:
-    """Hold the requests to the server until ``release``."""
-    page.route("**/component_server/**", lambda _: None)
-
-
 def release(page: Page) -> dict[str, Any]:
-    page.unroute("**/component_server/**")  # which continues the requests that are held
+    release_requests(page)
     return wait_until_saved(page)
 
 
@@ -54,7 +49,7 @@ def test_a_late_reply_leaves_the_failure_that_was_selected_since(
 ) -> None:
     name_reviewer(page, f"ann {key}")
     go_to(page, "reference", turn)
-    hold(page)
+    hold_requests(page)
     if key == "text":
         edit(page, "S2->start")
     else:
@@ -75,7 +70,7 @@ def test_a_late_reply_leaves_the_failure_that_was_selected_since(
 def test_moves_that_are_answered_late_are_followed_to_the_last(page: Page) -> None:
     name_reviewer(page, "bob")
     go_to(page, "reference", "S2->start")
-    hold(page)
+    hold_requests(page)
     for number in (1, 2):
         page.keyboard.press("b")
         page.wait_for_function("(number) => document.querySelector('.ss').inspect().waiting === number", arg=number)

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page
 
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import ReviewStore
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.pages.browser import NEEDS_CHROMIUM, hold_requests, inspect, release_requests
 from tests.support.reviews.edges import leave, wait_for, write_edges
 from tests.support.reviews.reviewing import name_reviewer, open_player, press, wait_until_saved
 
@@ -79,13 +79,13 @@ def test_an_answer_that_never_comes_is_asked_for_again(browser: Browser, address
     page = open_player(browser, address)
     name_reviewer(page, "mia")
     page.clock.install()
-    page.route("**/component_server/**", lambda route: None)  # nor is it refused
+    hold_requests(page)  # nor are they refused
     page.keyboard.press("w")
-    with page.expect_request("**/component_server/**"):  # the limit of its time is set by then
-        page.keyboard.press("1")
+    page.keyboard.press("1")
+    page.wait_for_function("window.held && document.querySelector('.ss').inspect().waiting")
     page.clock.fast_forward("01:00")
     page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved')")
-    page.unroute("**/component_server/**")
+    release_requests(page)
     page.clock.fast_forward("00:10")
     assert wait_until_saved(page)["waiting"] == 0
     judged = [opinion for found in read_review(store).events for opinion in found.opinions if opinion.reviewer == "mia"]
@@ -96,12 +96,12 @@ def test_a_player_that_is_gone_does_nothing_more(browser: Browser, address: str)
     page = open_player(browser, address)
     name_reviewer(page, "lea")
     page.clock.install()
-    page.route("**/component_server/**", lambda route: route.abort())
+    hold_requests(page, refuse=True)
     page.keyboard.press("w")
     page.keyboard.press("1")
     page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved')")
-    asked = list[str]()
-    page.on("request", lambda request: asked.append(request.url))
+    asked = page.evaluate("window.held")
+    assert asked > 0
     page.evaluate("""new Promise((done) => {
         const canvas = document.querySelector('.ss-canvas'), read = window.getComputedStyle;
         document.querySelector('#player').remove();
@@ -111,5 +111,5 @@ def test_a_player_that_is_gone_does_nothing_more(browser: Browser, address: str)
     })""")
     page.evaluate("document.body.classList.toggle('dark')")
     page.clock.run_for("00:04")  # longer than until the next attempt
-    assert asked == []
+    assert page.evaluate("window.held") == asked
     assert not page.evaluate("window.looked")

@@ -174,6 +174,31 @@ def inspect(page: Page) -> dict[str, Any]:
     return seen
 
 
+def hold_requests(page: Page, *, refuse: bool = False) -> None:
+    """Hold what the player asks of the server until ``release_requests``, or let it fail as without a network.
+
+    ``window.held`` counts. In the page itself: a route of the browser may not be there yet at the next key.
+    """
+    page.evaluate(
+        """(refuse) => {
+            const send = window.fetch, waiting = [];
+            window.held = 0;
+            window.fetch = (...asked) => {
+                if (!String(asked[0]?.url ?? asked[0]).includes("component_server")) return send(...asked);
+                window.held += 1;
+                if (refuse) return Promise.reject(new TypeError("no network"));
+                return new Promise((answer) => waiting.push(() => answer(send(...asked))));
+            };
+            window.releaseHeld = () => { window.fetch = send; for (const go of waiting) go(); };
+        }""",
+        refuse,
+    )
+
+
+def release_requests(page: Page) -> None:
+    page.evaluate("window.releaseHeld()")
+
+
 def wait_until_drawn(page: Page) -> None:
     """Wait for two animation frames: the player draws at most once in each."""
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

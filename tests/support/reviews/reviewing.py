@@ -40,7 +40,7 @@ def show_player(page: Page, address: str) -> None:
 def name_reviewer(page: Page, name: str) -> None:
     page.click("[data-tab=review]")
     page.fill(".ss-who", name)
-    page.keyboard.press("Enter")
+    page.press(".ss-who", "Enter")
     page.wait_for_function("!document.querySelector('.ss').inspect().isAsking")
     wait_until_drawn(page)
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Request, expect
 
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, serve_page
+from tests.support.pages.browser import NEEDS_CHROMIUM, forget, hold_requests, inspect, release_requests, serve_page
 from tests.support.reviews.reviewing import watched
 from tests.support.servers.stream_page import STEP
 
@@ -71,13 +71,11 @@ def compare_with_the_whole(page: Page) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_lost_answer_is_asked_for_again(page: Page) -> None:
-    page.route("**/component_server/**", lambda route: route.abort())
+    hold_requests(page, refuse=True)
     page.click("#step")
-    for _ in range(2):
-        with page.expect_event("requestfailed"):
-            pass
+    page.wait_for_function("window.held >= 2")
     assert page.evaluate(UNPACKED)["times"][-1] == (STEP - 1) / 2
-    page.unroute("**/component_server/**")
+    release_requests(page)
     wait_for_frames(page, 2 * STEP)
     compare_with_the_whole(page)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page
 
 from stepscope.app.exports.__main__ import main as export
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
@@ -123,25 +123,24 @@ def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for
 def test_a_late_reply_to_opening_the_tab_does_not_undo_blind_mode(page: Page) -> None:
     enter(page)
     page.get_by_role("tab", name="Player").click()
-    held, is_held = list[Route](), True
-
-    def hold(route: Route) -> None:
-        if is_held and '"ann"' in (route.request.post_data or ""):  # it asks for the reviews
-            held.append(route)
-        else:
-            route.continue_()
-
-    page.route("**/queue/join**", hold)
+    page.evaluate("""() => {
+        const send = window.fetch, waiting = [];
+        window.held = 0;
+        window.isHolding = true;
+        window.fetch = (...asked) => {
+            const isOfReviews = /queue.join/.test(asked[0]) && String(asked[1]?.body).includes('"ann"');
+            if (!window.isHolding || !isOfReviews) return send(...asked);
+            window.held += 1;
+            return new Promise((answer) => waiting.push(() => send(...asked).then((found) => (answer(found), found))));
+        };
+        window.sendHeld = async () => { for (const go of waiting) await go(); };
+    }""")
     page.get_by_role("tab", name="Reviews").click()
-    while not held:
-        page.wait_for_timeout(50)
-    is_held = False
+    page.wait_for_function("window.held")
+    page.evaluate("window.isHolding = false")
     page.check("#blind input")
     wait_for_status(page, "Blind mode: only the reviews of ann are shown", status=STATUS)
-    for route in held:
-        with page.expect_response("**/queue/join**"):
-            route.continue_()
-    page.unroute("**/queue/join**")
+    page.evaluate("window.sendHeld()")
     page.wait_for_timeout(1500)  # longer than a reply takes
     assert page.is_checked("#blind input")
     assert page.evaluate("document.querySelector('.ss-blind').checked")

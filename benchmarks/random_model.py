@@ -26,12 +26,12 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.inference.cuda_graphs import create_graph_pool
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.devices import use_onednn
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.hub.images import read_format
 from stepscope.engine.model.hub.layout import DEFAULT_PIXELS
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
-from stepscope.engine.model.onednn import use_onednn
 from stepscope.engine.model.prompt import Prompt
 from stepscope.engine.model.published.model import LlamaAssistant
 from stepscope.engine.model.smolvlm import StreamingModel
@@ -40,68 +40,22 @@ from stepscope.engine.records import Step
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 
-_TINY = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "vocab_size": 1024,
-}
+_SIZES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
+    *("head_dim", "vocab_size", "max_position_embeddings"),
+)
 SHAPES = {
-    "SmolVLM2-256M": {
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "head_dim": 64,
-        "vocab_size": 49280,
-        "max_position_embeddings": 8192,
-    },
-    "SmolVLM2-500M": {
-        "hidden_size": 960,
-        "intermediate_size": 2560,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 15,
-        "num_key_value_heads": 5,
-        "head_dim": 64,
-        "vocab_size": 49280,
-        "max_position_embeddings": 8192,
-    },
-    "SmolVLM2-2.2B": {
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-        "head_dim": 64,
-        "vocab_size": 49280,
-        "max_position_embeddings": 8192,
-    },
-    "Llama-3-8B-10": {
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 128256,
-        "max_position_embeddings": 8192,
-    },
-    "Qwen2.5-VL-3B": {
-        "hidden_size": 2048,
-        "intermediate_size": 11008,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
-        "vocab_size": 151936,
-        "max_position_embeddings": 32768,
-    },
-    "tiny-VL": {**_TINY, "max_position_embeddings": 8192},
-    "tiny-10": {**_TINY, "max_position_embeddings": 8192},
-    "tiny": {**_TINY, "max_position_embeddings": 4096},
+    name: dict(zip(_SIZES, sizes, strict=True))
+    for name, sizes in {
+        "SmolVLM2-256M": (576, 1536, 30, 9, 3, 64, 49280, 8192),
+        "SmolVLM2-500M": (960, 2560, 32, 15, 5, 64, 49280, 8192),
+        "SmolVLM2-2.2B": (2048, 8192, 24, 32, 32, 64, 49280, 8192),
+        "Llama-3-8B-10": (4096, 14336, 32, 32, 8, 128, 128256, 8192),
+        "Qwen2.5-VL-3B": (2048, 11008, 36, 16, 2, 128, 151936, 32768),
+        "tiny-VL": (32, 64, 2, 4, 2, 8, 1024, 8192),
+        "tiny-10": (32, 64, 2, 4, 2, 8, 1024, 8192),
+        "tiny": (32, 64, 2, 4, 2, 8, 1024, 4096),
+    }.items()
 }
 """Sizes of the text models. With ``-10`` it is VideoLLM-online's family: 10 tokens per frame, frames joined by a
 separator, and a silent token that decides. With ``VL`` it is Qwen2.5-VL's: 64 tokens per frame, and questions decide.

@@ -20,7 +20,7 @@ from stepscope.engine.decisions.policies import (
     count_frames,
     find_policy,
 )
-from stepscope.engine.decisions.states import list_states
+from stepscope.engine.decisions.signals import list_states
 
 IllegalUpdates = Literal["apply", "refuse"]
 GraphSetting = Literal["auto", "on", "off"]
@@ -197,11 +197,8 @@ def check_threshold(value: float, name: str) -> None:
 def read_threshold(value: object, name: str) -> float:
     """Read a threshold from a number or typed text, such as ``0.4`` or ``0,4``.
 
-    The page, its links and the commands all use this function.
-
-    Args:
-        value: A number, or its text.
-        name: The threshold's name for the error message, ``speak`` or ``update``.
+    The page, its links and the commands all use this function. ``name`` is the threshold's name for the error message,
+    ``speak`` or ``update``.
 
     Raises:
         ValueError: The value is not a number from 0 to 1.

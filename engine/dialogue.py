@@ -100,10 +100,7 @@ def fill_legality(
 ) -> tuple[FrameOutput, ...]:
     """Return the outputs of a whole video with the legality of every update, which files of other programs may lack.
 
-    Args:
-        outputs: The outputs from the first frame on.
-        initial: The state before them.
-        illegal: The run's setting for illegal updates.
+    ``outputs`` begin with the first frame, before which the state is ``initial``.
     """
     if all(output.legality is not None for output in outputs):
         return tuple(outputs)

@@ -39,9 +39,7 @@ def import_on_use(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package whose public names load at their first use.
 
-    Args:
-        namespace: ``globals()`` of the package.
-        modules: Module of each public name.
+    ``namespace`` is ``globals()`` of the package, ``modules`` names the module of each public name.
     """
 
     def get_attribute(name: str) -> Any:

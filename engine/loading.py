@@ -6,7 +6,7 @@ from pathlib import Path
 from stepscope.engine.config import GraphSetting, Quantization
 from stepscope.engine.inference.cuda_graphs import create_graph_pool
 from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
-from stepscope.engine.model.onednn import use_onednn
+from stepscope.engine.model.devices import use_onednn
 
 
 def load_model(

@@ -180,14 +180,9 @@ def run_recordings(
     """Run recordings of several videos in shared passes; yield their events, each after its recording has kept it.
 
     After its last event, a recording can be run ``at`` other thresholds: an iterator of ``recordings`` may return that
-    one next. See ``Streamer.run_many`` for None among them.
-
-    Args:
-        streamer: Its settings are those of the recordings, apart from frame rate and thresholds.
-        recordings: Recordings that have yet to run.
-        max_batch_size: Recordings per forward pass.
-        on_text: Called after each token of a response.
-        checks_probs: Whether a probability that is not a number ends a recording with an error.
+    one next. See ``Streamer.run_many`` for None among them. The settings of the streamer are those of the recordings,
+    apart from frame rate and thresholds. ``on_text`` is called after each token of a response. With ``checks_probs``, a
+    probability that is not a number ends a recording with an error.
     """
     running = dict[str, Recording]()
     requests = _make_requests(recordings, running, reports_text=on_text is not None, checks_probs=checks_probs)

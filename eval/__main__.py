@@ -26,23 +26,23 @@ COMMANDS = {
         "compare two runs of a split", "eval.cli.options:CompareOptions", "eval.cli.finished_runs:compare"
     ),
     "leaderboard": Command(
-        "tabulate runs of a split", "eval.cli.options:LeaderboardOptions", "eval.cli.leaderboard:leaderboard"
+        "tabulate runs of a split", "eval.cli.options:LeaderboardOptions", "eval.cli.run_tables:leaderboard"
     ),
     "protocols": Command(
-        "score runs under published protocols", "eval.cli.options:ProtocolsOptions", "eval.cli.protocols:protocols"
+        "score runs under published protocols", "eval.cli.options:ProtocolsOptions", "eval.cli.run_tables:protocols"
     ),
     "search": Command(
         "find moments of runs by words, failures and numbers",
         "eval.cli.options:SearchOptions",
-        "eval.cli.search:search_runs",
+        "eval.cli.run_tables:search_runs",
     ),
     "runs": Command(
-        "list the runs of a folder with their notes", "eval.cli.options:RunsOptions", "eval.cli.run_list:print_runs"
+        "list the runs of a folder with their notes", "eval.cli.options:RunsOptions", "eval.cli.run_tables:print_runs"
     ),
-    "note": Command("write the notes of a run", "eval.cli.options:NoteOptions", "eval.cli.run_list:write_note"),
+    "note": Command("write the notes of a run", "eval.cli.options:NoteOptions", "eval.cli.run_tables:write_note"),
     "score": Command("score a run folder again", "eval.cli.options:RescoreOptions", "eval.cli.finished_runs:score"),
     "schema": Command(
-        "print the JSON Schema of run folders", "eval.cli.options:SchemaOptions", "eval.cli.printing:print_schema"
+        "print the JSON Schema of run folders", "eval.cli.options:SchemaOptions", "eval.cli.run_tables:print_schema"
     ),
     "live": Command(
         "stream a camera, a URL or a file live", "eval.cli.options:LiveCommandOptions", "eval.cli.live:live"
@@ -51,7 +51,7 @@ COMMANDS = {
         "complete the recording of a killed session", "eval.cli.options:RecoverOptions", "eval.cli.live:recover"
     ),
     "metrics": Command(
-        "print the definitions of all scores", "eval.cli.options:MetricsOptions", "eval.cli.printing:print_metrics"
+        "print the definitions of all scores", "eval.cli.options:MetricsOptions", "eval.cli.run_tables:print_metrics"
     ),
 }
 main = partial(run_program, Group("The evaluation.", COMMANDS), prog="python -m stepscope.eval")

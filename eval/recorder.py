@@ -23,8 +23,7 @@ from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.io.files import atomic_write, to_json
 from stepscope.engine.records import FrameOutput, Step, frame_at, unknown_output
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.own_samples import make_own_sample
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Sample, Turn, make_own_sample
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 

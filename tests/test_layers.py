@@ -11,7 +11,7 @@ LIGHT = (
     "stepscope.eval.data.samples",
     "stepscope.eval.reports.scoring",
     "stepscope.eval.runs.folder",
-    "stepscope.eval.cli.printing",
+    "stepscope.eval.cli.run_tables",
     "stepscope.app.exports.commands",
 )
 

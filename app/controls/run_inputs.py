@@ -12,7 +12,7 @@ from stepscope.app.controls.widgets import THRESHOLD_SLIDER
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, convert_theta
 from stepscope.engine.io.files import strip_text
-from stepscope.eval.runs.imports.signals import SignalRule
+from stepscope.eval.runs.imports.system_output import SignalRule
 
 THETA_INFO: Final = "The assistant stays silent while the probability of its silent token reaches theta."
 _CONVERT: Final = "Number((1 - value).toFixed(12))"

@@ -22,10 +22,9 @@ from stepscope.eval.reports.scoring import ScoreSettings, compute_video_scores, 
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into
-from stepscope.eval.runs.imports.signals import SignalRule
+from stepscope.eval.runs.imports.system_output import SignalRule
 from stepscope.eval.runs.output_folder import FolderRefusedError, lock_folder
-from stepscope.eval.runs.progress import Progress
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 
 JobState = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]

@@ -15,8 +15,8 @@ from stepscope.engine.cli.program import load_object
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.compare_runs import find_common_split, score_both
-from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import describe_scoring, read_run_scoring
+from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.sweeps.best_point import recommend_metric
 from stepscope.eval.sweeps.folder import SweepFolder, read_sweep

@@ -23,7 +23,7 @@ from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoCounts, score_counts
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 from stepscope.eval.runs.provenance import Provenance
 
 SCORE_COLUMNS: Final = tuple(name for name in VIDEO_COLUMNS if name != "num_failures")

@@ -19,8 +19,8 @@ from stepscope.app.web.payload import Packed
 from stepscope.engine.io.files import atomic_write, replace_surrogates, to_json
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import Provenance
 

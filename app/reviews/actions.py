@@ -13,8 +13,7 @@ from typing import Any, Literal, get_args
 from uuid import uuid4
 
 from stepscope.engine.io.files import replace_surrogates
-from stepscope.eval.annotations.corrections import MAX_TEXT_CHARS, Correction, TurnName
-from stepscope.eval.annotations.verdicts import VERDICTS, Verdict
+from stepscope.eval.annotations.corrections import MAX_TEXT_CHARS, VERDICTS, Correction, TurnName, Verdict
 from stepscope.eval.data.json_fields import check_index, check_number, check_text
 from stepscope.eval.data.samples import Role
 

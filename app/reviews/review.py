@@ -12,8 +12,7 @@ from typing import Literal
 
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
-from stepscope.eval.annotations.corrections import Correction
-from stepscope.eval.annotations.verdicts import VERDICTS, Verdict
+from stepscope.eval.annotations.corrections import VERDICTS, Correction, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from stepscope.app.web.modules import Modules
 from stepscope.app.web.plotly_script import PLOTLY_URL
 from stepscope.app.web.speech import ANSWER_URL, SPEECH_URL
 from stepscope.engine.config import StreamConfig
-from stepscope.eval.annotations.verdicts import VERDICTS
+from stepscope.eval.annotations.corrections import VERDICTS
 
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parent / "static"

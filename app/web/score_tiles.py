@@ -15,7 +15,7 @@ from stepscope.eval.metrics.definitions import Metric, find_metric
 from stepscope.eval.metrics.matched_video import LIVE_SCORES
 from stepscope.eval.metrics.score import VideoAnalysis, score_counts
 from stepscope.eval.protocols.rules import parse_rule
-from stepscope.eval.reports.baselines import list_baselines
+from stepscope.eval.reports.entries import list_baselines
 
 HEADLINES: Final = (
     "num_failures",

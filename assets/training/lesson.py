@@ -17,10 +17,7 @@ VAL_VIDEOS: Final = 16
 def draw_lesson(out: Path, *, num_new: int, num_kept: int) -> None:
     """Draw ``train.json`` and ``val.json``, each in a folder with its videos.
 
-    Args:
-        out: Folder of both.
-        num_new: Training videos of the held-out family.
-        num_kept: Training videos of the other families.
+    It has ``num_new`` training videos of the held-out family, and ``num_kept`` of the others.
     """
     half, new, kept = VAL_VIDEOS // 2, (HELD_OUT_FAMILY,), TRAINED_FAMILIES
     splits = {

@@ -25,11 +25,8 @@ def run_stage(
 ) -> None:
     """Train to the last step of a trainer, with a progress bar.
 
-    Args:
-        folder: Folder of the session, whose name is that of the stage. An interrupted session continues there.
-        trainer: The trainer, new.
-        make_batches: Takes the first step.
-        settings: Plain values that must be equal to continue, beside those of the trainer.
+    The name of the session's folder is that of the stage; an interrupted session continues there. ``make_batches``
+    takes the first step; ``settings`` must be equal to continue, beside those of the trainer.
 
     Raises:
         ValueError: The folder has a state of different settings.

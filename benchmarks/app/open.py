@@ -34,17 +34,8 @@ def main() -> None:
 def _measure(browser: Browser) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name, (Path(name) / "log").open("w") as log:
         address, began = f"http://127.0.0.1:{(port := free_port())}", time.perf_counter()
-        words = [
-            sys.executable,
-            "-m",
-            "stepscope.app",
-            "--device",
-            "cpu",
-            "--runs",
-            str(Path(name) / "runs"),
-            "--port",
-            str(port),
-        ]
+        words = [sys.executable, "-m", "stepscope.app", *("--device", "cpu"), *("--runs", f"{name}/runs")]
+        words += ["--port", str(port)]
         with subprocess.Popen(words, stdout=log, stderr=log) as process:
             try:
                 wait_until_up(Program(pid=process.pid, log=Path(log.name)), address)

@@ -64,7 +64,7 @@ def main() -> None:
     """Make the run, open it in the player, and print the figures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_h264(folder / "long.mp4", _pictures(), fps=1)
+        write_h264(folder / "long.mp4", draw_pictures(int(NUM_FRAMES / FPS)), fps=1)
         (folder / "a-empty.json").write_text("", encoding="utf-8")
         run = make_long_run(folder / "long.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS)
         _write(folder / "long.json", run, write=write_reviewed)
@@ -81,8 +81,9 @@ def main() -> None:
     print(json.dumps(figures))
 
 
-def _pictures() -> Iterator[NDArray[np.uint8]]:
-    for index in range(int(NUM_FRAMES / FPS)):
+def draw_pictures(num_pictures: int) -> Iterator[NDArray[np.uint8]]:
+    """Draw a square that moves."""
+    for index in range(num_pictures):
         image = np.full((90, 120, 3), 60 + index % 120, np.uint8)
         image[30:60, index % 90 : index % 90 + 30] = (220, 80, 60)
         yield image
@@ -132,8 +133,7 @@ def _open(page: Page, name: str, *, end_s: float) -> dict[str, float]:
 
 
 def _measure(page: Page, all_moves: Mapping[str, str]) -> dict[str, float]:
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    session = open_meter(page, "threadTicks")
     figures: dict[str, float] = {}
     for name, moves in all_moves.items():
         page.keyboard.press("0")
@@ -146,9 +146,9 @@ def _measure(page: Page, all_moves: Mapping[str, str]) -> dict[str, float]:
         if is_paused == name.startswith("plays"):
             page.keyboard.press("k")
         page.wait_for_timeout(500)
-        began_s = _task_s(session)
+        began_s = read_meter(session)["TaskDuration"]
         found = page.evaluate(MEASURE, [SECONDS, moves])
-        cpu_ms = 1000 * (_task_s(session) - began_s) / found["frames"]
+        cpu_ms = 1000 * (read_meter(session)["TaskDuration"] - began_s) / found["frames"]
         key = name.replace(",", "").replace(" ", "_")
         figures |= {f"{key}_fps": round(found["fps"], 1), f"{key}_task_ms": round(cpu_ms, 1)}
         rate = f"{found['fps']:8.1f} frames/s, p95 {found['p95_ms']:.1f} ms"
@@ -156,10 +156,16 @@ def _measure(page: Page, all_moves: Mapping[str, str]) -> dict[str, float]:
     return figures
 
 
-def _task_s(session: CDPSession) -> float:
-    """Return the processor seconds of tasks of the page's main thread so far."""
-    metrics = session.send("Performance.getMetrics")["metrics"]
-    return next(float(metric["value"]) for metric in metrics if metric["name"] == "TaskDuration")
+def open_meter(page: Page, domain: str) -> CDPSession:
+    """Open a session that counts seconds of a page, of the clock (``timeTicks``) or of its threads."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": domain})
+    return session
+
+
+def read_meter(session: CDPSession) -> Mapping[str, float]:
+    """Return the counters of the page by name; ``TaskDuration`` are the seconds of its main thread's tasks."""
+    return {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
 
 
 def _review(page: Page) -> dict[str, float]:

@@ -7,14 +7,12 @@ development packages.
 import json
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from playwright.sync_api import Page
 
+from benchmarks.app.player import draw_pictures
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
@@ -46,7 +44,7 @@ def main() -> None:
 
 
 def _make_run(root: Path) -> RunFolder:
-    write_h264(root / "long.mp4", _pictures(), fps=1)
+    write_h264(root / "long.mp4", draw_pictures(int(NUM_FRAMES / FPS)), fps=1)
     made = make_long_run(root / "long.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS)
     assert made.clip.sample is not None
     samples = [replace(made.clip.sample, video_id=f"video-{number}") for number in range(NUM_VIDEOS)]
@@ -56,11 +54,6 @@ def _make_run(root: Path) -> RunFolder:
             record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=NUM_FRAMES)
             run.save_video(record, made.outputs)
     return RunFolder(root / "run")
-
-
-def _pictures() -> Iterator[NDArray[np.uint8]]:
-    for index in range(int(NUM_FRAMES / FPS)):
-        yield np.full((180, 240, 3), index % 255, np.uint8)
 
 
 def _measure(page: Page, address: str) -> dict[str, float]:

@@ -11,14 +11,14 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from playwright.sync_api import CDPSession, Page
 
+from benchmarks.app.player import draw_pictures, open_meter, read_meter
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.data.writers import write_samples
 from tests.support.pages.browser import STATUS, open_browser, open_page, serve, wait_for_status
@@ -52,7 +52,7 @@ def main() -> None:
     num_frames = int(options.minutes * 60 * FPS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_h264(folder / "long.mp4", _pictures(int(num_frames / FPS / PICTURE_S)), fps=1 / PICTURE_S)
+        write_h264(folder / "long.mp4", draw_pictures(int(num_frames / FPS / PICTURE_S)), fps=1 / PICTURE_S)
         num_turns = num_frames // FRAMES_PER_TURN
         sample = make_long_run(folder / "long.mp4", num_frames=num_frames, num_turns=num_turns).clip.sample
         assert sample is not None
@@ -82,13 +82,13 @@ class _Moment:
 
     @classmethod
     def now(cls, walls: CDPSession, cpus: CDPSession) -> "_Moment":
-        return cls(walls, cpus, time.perf_counter(), _read(walls), _read(cpus))
+        return cls(walls, cpus, time.perf_counter(), read_meter(walls), read_meter(cpus))
 
     def measure(self) -> dict[str, float]:
         """Return the seconds since that moment, and the shares in which the main thread was busy, by kind of work."""
         lasted_s = time.perf_counter() - self.began
-        used = {key: (value - self.wall[key]) / lasted_s for key, value in _read(self.walls).items()}
-        cpu = (_read(self.cpus)["TaskDuration"] - self.cpu["TaskDuration"]) / lasted_s
+        used = {key: (value - self.wall[key]) / lasted_s for key, value in read_meter(self.walls).items()}
+        cpu = (read_meter(self.cpus)["TaskDuration"] - self.cpu["TaskDuration"]) / lasted_s
         shares = {
             "busy_share": used["TaskDuration"],
             "script_share": used["ScriptDuration"],
@@ -100,7 +100,7 @@ class _Moment:
 
 def _watch(page: Page, address: str, expected_s: float) -> dict[str, float]:
     open_page(page, address)
-    walls, cpus = _meter(page, "timeTicks"), _meter(page, "threadTicks")
+    walls, cpus = open_meter(page, "timeTicks"), open_meter(page, "threadTicks")
     page.evaluate(OBSERVE)
     page.click("#run")
     wait_for_status(page, "^Running")
@@ -175,16 +175,6 @@ class _Answers:
         }
 
 
-def _meter(page: Page, domain: str) -> CDPSession:
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": domain})
-    return session
-
-
-def _read(session: CDPSession) -> Mapping[str, float]:
-    return {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
-
-
 def _use(page: Page) -> None:
     """Click on the tabs, seek, step, zoom and scroll the transcript."""
     for tab in ("curves", "rows"):
@@ -202,13 +192,6 @@ def _use(page: Page) -> None:
     for _ in range(5):
         page.mouse.wheel(0, 700)
         page.wait_for_timeout(100)
-
-
-def _pictures(num_pictures: int) -> Iterator[NDArray[np.uint8]]:
-    for index in range(num_pictures):
-        image = np.full((90, 120, 3), 60 + index % 120, np.uint8)
-        image[30:60, index % 90 : index % 90 + 30] = (220, 80, 60)
-        yield image
 
 
 if __name__ == "__main__":

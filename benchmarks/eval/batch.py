@@ -24,8 +24,7 @@ from stepscope.eval.matching.turns import DEFAULT_ENCODER
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.batch import run_batch
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.progress import Progress
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 
 BUNDLED = Path(__file__).parents[2] / "assets" / "checkpoint"
 NUM_TIMED = 128

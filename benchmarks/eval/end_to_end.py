@@ -9,7 +9,6 @@ seconds count all threads of this process: compare these where others use the ma
 """
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from benchmarks.engine.decode import measure
 from benchmarks.eval.plain_pipeline import PlainPipeline
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -68,7 +68,7 @@ def main(path: Path) -> None:
         for name, run in pipelines.items():
             out = Path(folder) / name
             results = run(checkpoint, split.samples)
-            wall_s, cpu_s = measure(partial(run_and_score, split, results, out, encoder))
+            _, (wall_s, cpu_s) = measure(partial(run_and_score, split, results, out, encoder))
             decisions = read_decisions(out, split)
             reference = reference or decisions
             if len(plain_s) < NUM_PLAIN:
@@ -144,13 +144,6 @@ def read(sample: Sample) -> Iterator[Frame]:
     """Decode a sample's video."""
     assert sample.video_path is not None
     return read_frames(sample.video_path, fps=sample.fps, excerpt=sample.excerpt)
-
-
-def measure(call: Callable[[], object]) -> tuple[float, float]:
-    """Return the wall and CPU seconds of a call."""
-    wall_s, cpu_s = time.perf_counter(), time.process_time()
-    call()
-    return time.perf_counter() - wall_s, time.process_time() - cpu_s
 
 
 if __name__ == "__main__":

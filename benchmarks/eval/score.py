@@ -13,7 +13,7 @@ import numpy as np
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.records import FrameOutput, Step
 from stepscope.eval.data.samples import Sample, Turn
-from stepscope.eval.metrics.bootstrap import NUM_RESAMPLES
+from stepscope.eval.metrics.counts import NUM_RESAMPLES
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video, count_texts
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.scoring import make_report
@@ -44,13 +44,11 @@ def make_video(seed: int) -> tuple[Sample, list[FrameOutput]]:
     ]
     sample = Sample(
         video_id=f"video-{seed}",
-        video_path=None,
         fps=2.0,
         num_frames=NUM_FRAMES,
         goal="build the thing",
         steps=STEPS,
         turns=tuple(sorted(turns, key=lambda turn: turn.time_s)),
-        initial_state={},
     )
     written = {int(f + random.integers(0, 3)): text for f, text in zip(update_frames, updates, strict=True)}
     responses = {

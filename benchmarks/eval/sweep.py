@@ -6,7 +6,6 @@ count and write their results, without a sentence encoder. CPU seconds count all
 """
 
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from benchmarks.engine.decode import measure
 from stepscope.engine.bench.modes import read_videos
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
@@ -48,9 +48,7 @@ def main(num_thresholds: int) -> None:
             )
         first_s = 0.0
         for title, run in rows.items():
-            wall_s, cpu_s = time.perf_counter(), time.process_time()
-            num_passes = run()
-            wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
+            num_passes, (wall_s, cpu_s) = measure(run)
             first_s = first_s or cpu_s
             ratio = f"{cpu_s / first_s:6.2f} of the first"
             print(f"{title:28} {num_passes:7,} passes {wall_s:7.1f} s wall {cpu_s:7.1f} s CPU {ratio}", flush=True)

@@ -5,8 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.gpu.parts import PARTS, Result, choose_start, run_part
-from benchmarks.gpu.report import format_value, write
+from benchmarks.gpu.parts import PARTS, Result, choose_start, format_value, run_part, write
 from benchmarks.gpu.settings import Settings
 
 

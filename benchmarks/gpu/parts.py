@@ -3,21 +3,23 @@
 A part that crashes, hangs or runs out of memory ends its process alone; its earlier figures are kept.
 """
 
+import json
 import multiprocessing
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import torch
 
-from benchmarks.gpu import decoding, exactness, gpu_tests, machine, profiling, questions, speed, training
+from benchmarks.gpu import checks, profiling, questions, speed, training
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 
 State = Literal["done", "failed", "skipped", "stopped", "not run"]
@@ -33,9 +35,9 @@ class Part:
 
 
 PARTS: Final = (
-    Part(name="machine", weight=2, run=machine.run),
-    Part(name="gpu tests", weight=6, run=gpu_tests.run),
-    Part(name="exactness", weight=8, run=exactness.run),
+    Part(name="machine", weight=2, run=checks.describe_machine),
+    Part(name="gpu tests", weight=6, run=checks.run_tests),
+    Part(name="exactness", weight=8, run=checks.compare_modes),
     Part(name="SmolVLM2-2.2B", weight=16, run=partial(speed.run, shape="SmolVLM2-2.2B", num_videos=32)),
     Part(name="profile of SmolVLM2-2.2B", weight=3, run=profiling.run),
     Part(name="training of SmolVLM2-500M", weight=3, run=training.run),
@@ -44,7 +46,7 @@ PARTS: Final = (
     Part(name="questions of Qwen2.5-VL-3B", weight=2, run=questions.run),
     Part(name="SmolVLM2-256M", weight=4, run=partial(speed.run, shape="SmolVLM2-256M", num_videos=1)),
     Part(name="SmolVLM2-500M", weight=4, run=partial(speed.run, shape="SmolVLM2-500M", num_videos=1)),
-    Part(name="NVDEC", weight=3, run=decoding.run),
+    Part(name="NVDEC", weight=3, run=checks.compare_decoding),
 )
 
 
@@ -116,3 +118,34 @@ def _run(part: Part, settings: Settings, sender: Connection) -> None:
         traceback.print_exc()
         state, reason = "failed", f"{type(error).__name__}: {error}"
     sender.send((state, reason))
+
+
+def write(folder: Path, results: Sequence[Result], about: dict[str, Any]) -> None:
+    """Write ``gpu.json`` and ``gpu.md``."""
+    content = {**about, "parts": [asdict(result) for result in results]}
+    (folder / "gpu.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (folder / "gpu.md").write_text(to_markdown(results, about), encoding="utf-8")
+
+
+def to_markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
+    """Return a table of the parts, and one of the figures of each part that has some."""
+    lines = ["# Benchmark of a GPU", "", ", ".join(f"{name}: {value}" for name, value in about.items()), ""]
+    lines += ["| part | state | seconds | reason |", "|---|---|---|---|"]
+    lines += [f"| {r.name} | {r.state} | {r.seconds:.1f} | {_cell(r.reason)} |" for r in results]
+    for result in results:
+        if result.figures:
+            lines += ["", f"## {result.name}", "", "| figure | value | goal | note |", "|---|---|---|---|"]
+            lines += [f"| {_cell(f.name)} | {format_value(f)} | {f.goal} | {_cell(f.note)} |" for f in result.figures]
+    return "\n".join(lines) + "\n"
+
+
+def format_value(figure: Figure) -> str:
+    """Return the value of a figure with its unit, such as ``3.21 s``."""
+    if isinstance(figure.value, str):
+        return _cell(figure.value)
+    digits = 0 if figure.value.is_integer() or figure.value >= 1000 else 2
+    return f"{figure.value:,.{digits}f} {figure.unit}".strip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

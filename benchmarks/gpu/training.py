@@ -9,10 +9,9 @@ from benchmarks.gpu.settings import Figure, Figures, Settings
 from stepscope.engine.records import Step
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.dataset import EncodedClip, batches
-from stepscope.engine.training.dry_run import predict
 from stepscope.engine.training.objective import StreamObjective
 from stepscope.engine.training.sequences import TrainingClip, TrainingTurn
-from stepscope.engine.training.trainer import Trainer
+from stepscope.engine.training.trainer import Trainer, predict
 
 _BATCH_SIZE = 4
 _STEPS = tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 5))

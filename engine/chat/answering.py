@@ -77,15 +77,9 @@ def answer_control(
 ) -> AnswerLoop:
     """Yield forward requests and events of one answer.
 
-    Args:
-        prompt: The whole prompt.
-        num_pieces: Its pieces that the cache holds; fewer than all. The ``n``-th picture after them is
-            ``Image(frame_index=n)``.
-        num_cached: Their tokens.
-        codec: Ids to text.
-        max_new_tokens: Maximum length of the answer.
-        is_stopped: Whether the client has stopped the answer.
-        prefill_tokens: Maximum tokens of a prefill pass; a picture is never divided.
+    The cache holds the first ``num_pieces`` of the prompt, fewer than all, as ``num_cached`` tokens. The ``n``-th
+    picture after them is ``Image(frame_index=n)``. A prefill pass has at most ``prefill_tokens``; a picture is never
+    divided.
     """
     length, fed_pieces, token = num_cached, num_pieces, None
     chunks = _split(prompt[num_pieces:], prefill_tokens)
@@ -146,17 +140,8 @@ def answer_prompt(
 ) -> Generator[AnswerEvent]:
     """Yield the events of one answer, which continues the longest known prefix; commit its tokens at its end.
 
-    The cache is restored after an error or when the generator is closed.
-
-    Args:
-        prompt: The whole prompt.
-        store: The kept caches.
-        owner: The owner of the prompt, whose caches it continues.
-        codec: Ids to text.
-        make_runner: Returns a runner for a leased cache, with the pictures that it lacks.
-        max_new_tokens: Maximum length of the answer.
-        is_stopped: Whether the client has stopped the answer.
-        prefill_tokens: Maximum tokens of a prefill pass.
+    The cache is restored after an error or when the generator is closed. It continues caches of ``owner`` alone.
+    ``make_runner`` returns a runner for a leased cache, with the pictures that it lacks.
     """
     with store.acquire(prompt, owner=owner) as lease:
         runner = make_runner(lease)

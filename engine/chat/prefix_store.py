@@ -108,11 +108,8 @@ class Lease(Generic[C]):
 class PrefixStore(Generic[C]):
     """Caches of one model on one device.
 
-    Args:
-        create: Returns an empty cache.
-        budget_bytes: Memory of unlocked entries on the device.
-        host_budget_bytes: Memory of entries that were moved to the host; 0 drops them instead.
-        device: The device that entries return to from the host.
+    ``budget_bytes`` bounds the unlocked entries on the device. ``host_budget_bytes`` bounds those that were moved to
+    the host, from where they return to ``device``; 0 drops them instead.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from stepscope.engine.control.context import EVICTING, keeps_head
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.questions import StateReader
 from stepscope.engine.control.task import Task
-from stepscope.engine.decisions.states import SILENCE
+from stepscope.engine.decisions.signals import SILENCE
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, frame_at
@@ -88,13 +88,7 @@ def render_run(
     """Return the context of a run after its last output: schema prompt, user turns, frames, updates and responses.
 
     Of a context that was cut, it has the frames that were kept; they are read again, without the dropped ones.
-
-    Args:
-        codec: Texts to ids.
-        task: The task of the run.
-        outputs: The outputs up to the playhead, from frame 0.
-        config: Settings of the run.
-        pictures: Name of the picture of each frame.
+    ``outputs`` are those up to the playhead, from frame 0; ``pictures`` names the picture of each frame.
 
     Raises:
         ValueError: Fewer pictures than outputs.

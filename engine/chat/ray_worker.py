@@ -121,12 +121,8 @@ class StoreMirror:
 class RayChatWorker:
     """A worker of a pool whose model is in a Ray actor. A lost actor is replaced before the next answer.
 
-    Args:
-        ray: The module, which has joined a cluster.
-        options: Checkpoint and memory.
-        device: ``cuda`` or ``cpu``.
-        digest: Digest of the page's checkpoint, which the node's must have.
-        number: Its number, from 1.
+    ``ray`` is the module, which has joined a cluster. The node's checkpoint must have the ``digest`` of the page's; the
+    ``number`` counts from 1.
 
     Raises:
         EngineError: The actor did not start, or its node has a different checkpoint.

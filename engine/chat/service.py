@@ -102,11 +102,7 @@ class Turn:
 
 
 class ChatService(Generic[W]):
-    """Answers questions with the workers of a pool.
-
-    Args:
-        pool: The workers and their queue.
-    """
+    """Answers questions with the workers of a pool."""
 
     def __init__(self, pool: WorkerPool[W]) -> None:
         self.pool = pool

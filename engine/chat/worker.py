@@ -46,11 +46,8 @@ def name_picture(model: VisionLanguageModel, features: Tensor) -> str:
 class ChatWorker:
     """Answers one question at a time, greedily.
 
-    Args:
-        checkpoint: A checkpoint from ``load_model``.
-        budget_bytes: Memory of the kept caches on the device.
-        host_budget_bytes: Memory of caches that were moved to the host; unused for a model on the CPU.
-        name: Its name in reports; by default that of its device.
+    ``budget_bytes`` is the memory of the kept caches on the device, ``host_budget_bytes`` that of caches that were
+    moved to the host, unused for a model on the CPU. Its ``name`` in reports is by default that of its device.
     """
 
     def __init__(

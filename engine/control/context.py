@@ -33,16 +33,7 @@ def keeps_head(num_tokens: int, config: StreamConfig, *, tokens_per_frame: int) 
 
 
 class StreamContext:
-    """The tokens of a stream's present context.
-
-    Args:
-        task: The task, for system prompts.
-        config: Stream settings.
-        codec: Texts to ids.
-        tokens_per_frame: Tokens of an image.
-        draft_buffer: The buffer that feeds the context.
-        is_traced: Whether the trace keeps all contexts.
-    """
+    """The tokens of a stream's present context."""
 
     def __init__(
         self,
@@ -112,10 +103,8 @@ class StreamContext:
     ) -> Generator[Request | FrameOutput, Answer, Forgotten]:
         """Shorten the context by its strategy, and return the part that is forgotten.
 
-        Args:
-            state: The dialogue state, for a new system prompt.
-            limit: Maximum length of the context afterwards, in tokens.
-            summary: A text about the present context, for a strategy that asks for one.
+        Afterwards it has at most ``limit`` tokens. ``state`` is for a new system prompt; ``summary`` is a text about
+        the present context, for a strategy that asks for one.
         """
         strategy = self._config.context_strategy
         if strategy in EVICTING:

@@ -38,7 +38,7 @@ from stepscope.engine.control.requests import (
 )
 from stepscope.engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from stepscope.engine.control.task import Task
-from stepscope.engine.decisions.states import RESPONSE
+from stepscope.engine.decisions.signals import RESPONSE
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.errors import ContextError
 from stepscope.engine.records import Forgotten, FrameOutput, frame_at
@@ -54,15 +54,9 @@ _MAX_PRIOR_FRAMES = 512
 class StreamController:
     """Controls one stream: its context, its dialogue state, and the items to feed next.
 
-    Args:
-        task: The task.
-        config: Stream settings.
-        codec: Texts to ids and back.
-        tokens_per_frame: Tokens of an image.
-        memory: Earlier responses, for drafts.
-        prior_run: An earlier run of the same frames and task with other thresholds.
-        is_traced: Whether the trace keeps all contexts, not only the present one.
-        reports_text: Whether ``run`` yields a ``TextProgress`` after each token of a response.
+    ``memory`` has earlier responses, for drafts; ``prior_run`` is an earlier run of the same frames and task with other
+    thresholds. With ``is_traced`` the trace keeps all contexts, not only the present one. With ``reports_text``,
+    ``run`` yields a ``TextProgress`` after each token of a response.
 
     Raises:
         ValueError: Steps or initial states that are inconsistent.

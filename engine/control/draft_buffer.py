@@ -119,11 +119,8 @@ class Trace:
 class DraftBuffer:
     """Feeds the items of one stream together with drafts, and verifies the drafts later.
 
-    Args:
-        tokens_per_frame: Tokens of an image.
-        prior_trace: Trace of an earlier run of the same frames. Its results are reused up to the first item that
-            differs.
-        decide: Returns the decision for the answers to all questions of an item.
+    The results of ``prior_trace``, of an earlier run of the same frames, are reused up to the first item that differs.
+    ``decide`` returns the decision for the answers to all questions of an item.
     """
 
     def __init__(
@@ -213,11 +210,9 @@ class DraftBuffer:
     ) -> Generator[Request | FrameOutput, Answer, None]:
         """Request one pass for items and drafts, and refill the buffer with its results.
 
-        Args:
-            items: Items that must be fed next.
-            drafts: Items that may follow. The iterator may read ``context_end`` to stop before the context is full.
-            num_cached: Confirmed tokens of the context.
-            frame: The first frame that the pass serves.
+        ``items`` must be fed next, ``drafts`` may follow; their iterator may read ``context_end`` to stop before the
+        context is full. ``num_cached`` are the confirmed tokens of the context, ``frame`` is the first frame that the
+        pass serves.
         """
         self._unverified.clear()
         self._prior_trace = None  # the run has diverged from the earlier one

@@ -71,13 +71,7 @@ class ResponseMemory:
 class Drafter:
     """Drafts the next tokens of updates and responses of one stream.
 
-    Args:
-        tokenize: Text to token ids.
-        eos_id: The token that ends a turn.
-        goal: The goal of the task.
-        steps: The steps of the task.
-        max_tokens: Longest draft, in tokens.
-        memory: Earlier responses; streams may share it.
+    ``max_tokens`` is the longest draft. Streams may share a ``memory`` of earlier responses.
     """
 
     def __init__(
@@ -115,11 +109,8 @@ class Drafter:
     ) -> tuple[int, ...]:
         """Return a draft of the rest of a response.
 
-        Args:
-            ids: Token ids that are already written.
-            event: The event that it answers.
-            state: The present dialogue state.
-            candidates: Token ids of whole responses to try first, such as that of an earlier run.
+        ``ids`` are already written; ``event`` is answered. ``candidates`` are ids of whole responses to try first, such
+        as that of an earlier run.
         """
         roles = self._roles(state)
         patterns = [*self.memory.patterns(event)]

@@ -17,17 +17,7 @@ TextLoop = Generator[Request | FrameOutput, Answer, str]
 
 
 class Feeder:
-    """Feeds the context of one stream, with the drafts of its speculator.
-
-    Args:
-        config: Stream settings.
-        codec: Texts to ids and back.
-        tokens_per_frame: Tokens of an image.
-        context: The context.
-        draft_buffer: The buffer that requests the passes.
-        speculator: Drafts the items that may follow.
-        reports_text: Whether responses are reported token by token.
-    """
+    """Feeds the context of one stream, with the drafts of its speculator."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from typing import Final
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.requests import Decision
-from stepscope.engine.decisions.states import RESPONSE, SILENCE, list_states
+from stepscope.engine.decisions.signals import RESPONSE, SILENCE, list_states
 from stepscope.engine.records import Step
 
 SPEAK_QUESTION: Final = "Should you say something to the user now? Answer yes or no."
@@ -56,9 +56,7 @@ class StateReader:
 
         # <opening> </Silence> <eos> # <opening> </Response> Now the roof. <eos> #
 
-    Args:
-        config: Its policy reads states.
-        codec: Texts to ids. Raises ``ValueError`` if it takes no states.
+    Raises ``ValueError`` if the codec takes no states.
     """
 
     def __init__(self, config: StreamConfig, codec: PromptCodec) -> None:

@@ -70,17 +70,9 @@ class _PriorFrame:
 class Speculator:
     """Drafts the items of one stream.
 
-    Args:
-        config: Stream settings. ``draft_tokens`` is the longest draft; sampling switches drafts off.
-        codec: Texts to ids and back.
-        goal: The goal of the task.
-        steps: The steps of the task.
-        memory: Earlier responses.
-        user_texts: Texts of the user turns, by frame.
-        draft_buffer: The buffer whose passes the drafts extend.
-        prior_run: An earlier run.
-        room: Maximum context length after an image; by default that of the settings.
-        list_questions: Returns the ids of the questions behind the image of a frame; by default none.
+    ``config.draft_tokens`` is the longest draft; sampling switches drafts off. ``room`` is the maximum context length
+    after an image, by default that of the settings. ``list_questions`` returns the ids of the questions behind the
+    image of a frame, by default none.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ A checkpoint on a CUDA device has a ``CudaGraphPool``. Each run of streams acqui
 cache pool and the steps captured over it, which later runs reuse. A pass waits for the device once, when its results
 come to the host. Sampling, long passes and unsupported text models run eagerly on the same caches.
 
-The first replays of each shape are compared with the eager step (see ``engine.inference.graph_check``). After a failed
+The first replays of each shape are compared with the eager step (``run_checked``). After a failed
 capture everything of the model runs eagerly, with one warning; after a replay that differs, everything of the process.
 """
 
@@ -14,20 +14,86 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isnan
-from typing import ClassVar, get_args
+from typing import ClassVar, Final, get_args
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.config import GraphSetting, StreamConfig
 from stepscope.engine.control.requests import Decision, ForwardRequest, ForwardResult
-from stepscope.engine.inference.graph_check import Step, run_checked
+from stepscope.engine.errors import first_line
 from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
 from stepscope.engine.inference.readout import ReadoutSpec
 from stepscope.engine.inference.static import BucketShape, Inputs, StaticStep, is_supported, pick_bucket
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
+
+Step = Callable[[], Tensor]
+TOLERANCES: Final = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+"""Largest accepted difference of a probability, and of a cached number as a share of the largest one, at least of 1."""
+
+
+def run_checked(
+    step: StaticStep, replay: Step, caches: Sequence[SlotKVCache], lengths: Sequence[int]
+) -> tuple[Tensor, str]:
+    """Run a filled step eagerly, then its replay; return the eager results, and a text if the replay's differ.
+
+    Afterwards the caches have the new tokens of one of them: those of the eager step if the replay differs or fails.
+    ``caches`` are those of each stream before the pass is counted, ``lengths`` its new tokens.
+    """
+    pool, device = step.pool, step.model.device
+    starts = [cache.slot * pool.capacity for cache in caches]
+    ranges = [(start, start + cache.length) for start, cache in zip(starts, caches, strict=True)]
+    new = torch.cat([torch.arange(end, end + length) for (_, end), length in zip(ranges, lengths, strict=True)])
+    old = torch.cat([torch.arange(*bounds) for bounds in ranges])
+    rows, new = torch.cat([old, new]).to(device), new.to(device)
+    buffers = (*pool.keys, *pool.values)
+    expected = step().clone()
+    kept = [buffer.index_select(0, rows) for buffer in buffers]
+    difference = "the replay failed"
+    try:
+        for buffer in buffers:
+            buffer.index_fill_(0, new, torch.nan)
+        replayed = replay().clone()
+        tolerance, num_tokens = TOLERANCES[step.model.dtype], sum(lengths)
+        found = _compare_results(replayed[:, :num_tokens], expected[:, :num_tokens], tolerance)
+        now = (buffer.index_select(0, rows) for buffer in buffers)
+        cached = max(float(_difference(a, b)) for a, b in zip(now, kept, strict=True))
+        found += [f"cached keys and values by {cached:.1e}"] if cached > tolerance else []
+        difference = ", ".join(found)
+    finally:
+        if difference:
+            for buffer, values in zip(buffers, kept, strict=True):
+                buffer.index_copy_(0, rows, values)
+    return expected, difference and f"{_describe(step.shape)} differs from the eager pass: {difference}"
+
+
+def _compare_results(replayed: Tensor, expected: Tensor, tolerance: float) -> list[str]:
+    """Return the differences of results ``[2 to 4, N]``; see ``StaticStep``."""
+    probs = float((replayed[:2].nan_to_num(2.0) - expected[:2].nan_to_num(2.0)).abs().max())
+    # no tolerance for tokens: both ways run the same kernels, so that even ties are the same
+    num_tokens = int((replayed[2:] != expected[2:]).sum())
+    return [
+        *([f"probabilities by {probs:.1e}"] if probs > tolerance else []),
+        *([f"{num_tokens} of {expected[2:].numel()} tokens"] if num_tokens else []),
+    ]
+
+
+def _difference(values: Tensor, wanted: Tensor) -> Tensor:
+    """Return the largest difference as a share of the largest wanted number, at least of 1; inf if only one is nan."""
+    is_same = (values == wanted) | (values.isnan() & wanted.isnan())
+    difference = (values.float() - wanted.float()).abs().masked_fill(is_same, 0.0)
+    scale = wanted.float().abs().nan_to_num(nan=0.0, posinf=0.0).amax().clamp(min=1.0)
+    return difference.nan_to_num(nan=torch.inf).amax() / scale
+
+
+def _describe(shape: BucketShape) -> str:
+    return (
+        f"the CUDA graph of {shape.num_tokens} tokens, {shape.num_slots} slots, {shape.query_len} queries and "
+        f"{shape.context_len} keys"
+    )
+
 
 Capture = Callable[[StaticStep], Step]
 _MAX_TOKENS = 4096
@@ -82,10 +148,7 @@ class _StepEntry:
 class CudaGraphRunner:
     """A KV cache pool and the steps captured over it, for one run of streams at a time.
 
-    Args:
-        graph_pool: The pool that it belongs to.
-        num_slots: Streams at once.
-        capacity: Tokens of the longest context.
+    ``num_slots`` streams run at once; ``capacity`` are the tokens of the longest context.
     """
 
     def __init__(self, graph_pool: "CudaGraphPool", *, num_slots: int, capacity: int) -> None:
@@ -118,7 +181,7 @@ class CudaGraphRunner:
         try:
             rows = self._run_step(shape, readout_spec, inputs, slots, lengths)
         except RuntimeError as error:
-            self._graph_pool.failure = f"a pass could not be captured ({_first_line(error)})"
+            self._graph_pool.failure = f"a pass could not be captured ({first_line(error)})"
             _warn(self._graph_pool.failure)
             return None
         results, start = [], 0
@@ -174,10 +237,8 @@ def has_nan(result: ForwardResult) -> bool:
 class CudaGraphPool:
     """Graph runners for one model, reused between runs.
 
-    Args:
-        model: The model.
-        backend: Factory of the function that captures the steps of one runner.
-        min_context: Smallest context bucket, in tokens; larger buckets are its doubles.
+    ``backend`` makes the function that captures the steps of one runner. ``min_context`` is the smallest context
+    bucket, in tokens; larger buckets are its doubles.
     """
 
     fault: ClassVar[str] = ""
@@ -230,16 +291,12 @@ class CudaGraphPool:
             aligned = -(-capacity // _CAPACITY_MULTIPLE) * _CAPACITY_MULTIPLE
             return CudaGraphRunner(self, num_slots=num_slots, capacity=aligned)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
-            _warn(f"no room for the caches of {num_slots} streams ({_first_line(error)})")
+            _warn(f"no room for the caches of {num_slots} streams ({first_line(error)})")
             return None
 
 
 def _warn(reason: str) -> None:
     warnings.warn(f"streaming without CUDA graphs, and slower: {reason}", RuntimeWarning, stacklevel=3)
-
-
-def _first_line(error: RuntimeError) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def describe_graphs(checkpoint: Checkpoint, config: StreamConfig) -> str:

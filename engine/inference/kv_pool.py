@@ -16,10 +16,7 @@ from stepscope.engine.model.vision_language import VisionLanguageModel
 class KVCachePool:
     """Slots for the KV caches of several streams of one model.
 
-    Args:
-        model: The model.
-        num_slots: Streams at once.
-        capacity: Tokens per slot.
+    It has ``num_slots`` slots, one for each stream at once, of ``capacity`` tokens.
     """
 
     def __init__(self, model: VisionLanguageModel, *, num_slots: int, capacity: int) -> None:

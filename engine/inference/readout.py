@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import Branch, Decision
-from stepscope.engine.decisions.states import SILENCE, parse_states
+from stepscope.engine.decisions.signals import SILENCE, parse_states
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.vision_language import VisionLanguageModel
 

@@ -25,11 +25,10 @@ from stepscope.engine.control.requests import (
 )
 from stepscope.engine.errors import FeatureError
 from stepscope.engine.inference.cuda_graphs import CudaGraphRunner, has_nan
-from stepscope.engine.inference.packed import forward_packed
 from stepscope.engine.inference.readout import ReadoutSpec, find_reads, read_branches, read_decisions
 from stepscope.engine.inference.sampler import Sampler
 from stepscope.engine.inference.static import Inputs
-from stepscope.engine.model.attention import shift_keys
+from stepscope.engine.model.attention import attend, forward_layers, shift_keys
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVBranch, KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel, fits_shape, format_shape
@@ -49,13 +48,9 @@ class LiveFrames(Protocol):
 class Runner:
     """Runs the requests of one stream.
 
-    Args:
-        model: The model; its weights are not changed.
-        config: Decision policy and generation settings.
-        features: Features of the frames in order, from index 0. From a sequence all of them are kept. ``LiveFrames``
-            are taken as they arrive: a pass never waits for more than one.
-        readout_spec: How decisions and tokens are read; by default from the heads.
-        cache: The KV cache of an earlier run, to continue from.
+    The weights of the model are not changed. ``features`` are those of the frames in order, from index 0; from a
+    sequence all of them are kept. ``LiveFrames`` are taken as they arrive: a pass never waits for more than one.
+    Decisions are by default read from the heads. ``cache`` is that of an earlier run, to continue from.
     """
 
     def __init__(
@@ -171,11 +166,8 @@ def forward_batch(
 ) -> list[ForwardResult]:
     """Run the requests of several streams of one model and policy as one forward pass.
 
-    Args:
-        runners: The runner of each stream.
-        inputs: The inputs of each request, from ``Runner.gather_inputs``.
-        requests: The request of each stream.
-        graph_runner: Runs the pass as a CUDA graph if it can; the caches must be in its pool.
+    ``inputs`` come from ``Runner.gather_inputs``. ``graph_runner`` runs the pass as a CUDA graph if it can; the caches
+    must be in its pool.
     """
     for runner, request in zip(runners, requests, strict=True):
         runner.cache.crop_to(request.num_cached)
@@ -281,3 +273,72 @@ def _sample(runners: Sequence[Runner], requests: Sequence[ForwardRequest], logit
     parts = logits.split([len(request.sample_positions) for request in requests])
     sampled = zip(runners, parts, requests, strict=True)
     return [token for runner, part, request in sampled for token in runner.sampler.sample(part, request.sample_steps)]
+
+
+def forward_packed(
+    model: VisionLanguageModel,
+    inputs: Sequence[Tensor],
+    caches: Sequence[KVCache | KVBranch],
+    read_positions: Sequence[Sequence[int]],
+    own_positions: Sequence[Tensor] | None = None,
+) -> Tensor:
+    """Append each stream's embeddings ``[L_i, D]`` to its cache; return hidden states ``[R, D]``.
+
+    ``own_positions [axes, L_i]`` are the rotary positions of each stream; by default those after its cache.
+
+    Row ``r`` is the ``r``-th of all ``read_positions``, stream after stream; positions count from 0 in each input.
+
+    Worked example: two streams feed 2 and 3 tokens after caches of 5 and 0. ``N`` is 5, and ``offsets`` is
+    ``[0, 2, 5]``. The rotary positions are ``[5, 6, 0, 1, 2]``. The reads ``[(1,), (0, 2)]`` select the packed rows
+    ``[1, 2, 4]``.
+    """
+    lengths = [len(embeddings) for embeddings in inputs]
+    starts = [cache.length for cache in caches]
+    hidden = torch.cat(list(inputs))
+    own_positions = own_positions or [
+        torch.arange(start, start + length, device=hidden.device) for start, length in zip(starts, lengths, strict=True)
+    ]
+    positions = torch.cat(list(own_positions), dim=-1)
+    text = model.text_model
+    groups = text.config.num_attention_heads // text.config.num_key_value_heads
+    masks = (_causal_mask(start, length, hidden) for start, length in zip(starts, lengths, strict=True))
+    biases = [mask.repeat(groups, 1)[None, None] for mask in masks]
+    attention = _PackedAttention(caches=caches, lengths=lengths, biases=biases)
+    offsets = torch.tensor([0, *lengths]).cumsum(0).tolist()
+    read_rows = torch.tensor(
+        [offset + at for offset, reads in zip(offsets, read_positions, strict=False) for at in reads],
+        device=hidden.device,
+        dtype=torch.long,  # a pass that only feeds reads no row
+    )
+    return forward_layers(text, hidden, positions, attention, read_rows=read_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PackedAttention:
+    """Attention of each stream over its own cache, as a ``LayerAttention``."""
+
+    caches: Sequence[KVCache | KVBranch]
+    lengths: list[int]
+    """New tokens of each stream."""
+    biases: Sequence[Tensor]
+    """The causal mask ``[1, 1, groups * L_i, C_i]`` of each stream, as ``attend`` takes it."""
+
+    def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float) -> Tensor:
+        parts = (states.split(self.lengths, dim=1) for states in (queries, keys, values))
+        attended = []
+        for cache, bias, query, key, value in zip(self.caches, self.biases, *parts, strict=True):
+            cached = cache.layers[layer].update(key[None], value[None])
+            attended.append(attend(query[None], *cached, bias=bias, scale=scale)[0])
+        return torch.cat(attended)
+
+
+def _causal_mask(start: int, length: int, like: Tensor) -> Tensor:
+    """Return the mask ``[length, start + length]`` of tokens after ``start`` cached ones: 0 visible, ``-inf`` hidden.
+
+    For ``start`` = 2 and ``length`` = 3, with ``-`` for ``-inf``::
+
+        0 0 0 - -
+        0 0 0 0 -
+        0 0 0 0 0
+    """
+    return like.new_full((length, start + length), -torch.inf).triu(start + 1)

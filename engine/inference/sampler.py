@@ -12,10 +12,8 @@ from stepscope.engine.decisions.policies import convert_theta
 class Sampler:
     """Samples the tokens of one stream. The same seed and logits give the same tokens.
 
-    Args:
-        config: Greedy or sampled; temperature, ``top_p`` and seed.
-        suppress_tokens: Token ids that are never sampled.
-        silence_id: A token that a reply has only where its probability exceeds ``theta + step * theta_step``.
+    ``suppress_tokens`` are never sampled. A reply has the token ``silence_id`` only where its probability exceeds
+    ``theta + step * theta_step``.
 
     **Source**: ``ThresholdLogitsProcessor`` of LiveCC (demo/infer.py).
     """

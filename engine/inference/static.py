@@ -1,6 +1,6 @@
 """A forward pass with static shapes: tokens of many streams in, probabilities and next tokens out, on the device.
 
-As in ``engine.inference.packed``, the tokens of all streams run as one sequence ``[N, D]`` through everything except
+As in ``engine.inference.runner``, the tokens of all streams run as one sequence ``[N, D]`` through everything except
 attention. Here all sizes are padded to those of a ``BucketShape``, and attention sees a padded context under a mask.
 All inputs that change between passes are in buffers at fixed addresses. So a pass can be captured once and replayed
 (see ``engine.inference.cuda_graphs``). Padding is written to the padding row of the pool and never read.
@@ -62,12 +62,8 @@ def pick_bucket(
 ) -> BucketShape | None:
     """Return the smallest bucket that holds a pass, or None above ``max_tokens``.
 
-    Args:
-        lengths: New tokens of each stream.
-        caches: The cache of each stream.
-        needs_tokens: Whether next tokens are computed.
-        min_context: Smallest ``C``; larger ones are its doubles.
-        max_tokens: Limit of ``B * L``.
+    ``lengths`` are the new tokens of each stream, ``min_context`` is the smallest ``C``, whose doubles are the larger
+    ones, and ``max_tokens`` limits ``B * L``.
     """
     pool = caches[0].pool
     num_slots = min(_double_until(1, max(cache.slot for cache in caches) + 1), pool.num_slots)

@@ -8,11 +8,9 @@ from typing import Final
 import numpy as np
 
 from stepscope.engine.errors import EngineError, VideoError
-from stepscope.engine.live.clock import Clock
-from stepscope.engine.live.frame_queue import FrameQueue
-from stepscope.engine.live.frames import SampledFrame
+from stepscope.engine.live.frames import FrameQueue, SampledFrame
 from stepscope.engine.live.questions import AskedQuestions
-from stepscope.engine.live.sources import LiveSource
+from stepscope.engine.live.sources import Clock, LiveSource
 
 _EARLY: Final = 0.25
 """Tolerance for early pictures, as a fraction of a frame interval, since sources and clocks jitter."""
@@ -27,18 +25,9 @@ MaySample = Callable[[int], bool]
 class Capture:
     """Samples a source at a constant rate.
 
-    The first picture that arrives in the interval of instant ``i`` becomes frame ``i``.
-
-    Args:
-        source: The source.
-        queue: Receives the sampled frames.
-        fps: Sampled frames per second.
-        resize: Prepares an image for the vision tower, before it waits in the queue.
-        clock: The clock.
-        stall_s: Maximum time without a picture, in seconds.
-        asked: The questions of the session.
-        may_sample: Counts each sampled frame before it enters the queue.
-        on_picture: Called in the capture thread for each sampled frame.
+    The first picture that arrives in the interval of instant ``i`` becomes frame ``i``. ``resize`` prepares an image
+    for the vision tower before it waits in the queue. ``stall_s`` is the maximum time without a picture. ``may_sample``
+    counts each sampled frame before it enters the queue; ``on_picture`` is called for it in the capture thread.
     """
 
     def __init__(

@@ -1,10 +1,14 @@
-"""Records of frames on their way through a live session, and the status of the session."""
+"""Frames on their way through a live session, the queues that they wait in, and the status of the session."""
 
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from threading import Condition
+from typing import Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from stepscope.engine.live.sources import Clock
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, GapReason, unknown_output
@@ -111,3 +115,97 @@ def make_gap(
     """Return the output of an instant without a decision: the steps as before, and the reason as ``state``."""
     state, cache_tokens = (before.dst_state, before.cache_tokens) if before else (initial, 0)
     return replace(unknown_output(index, fps=fps, dst_state=dict(state)), cache_tokens=cache_tokens, state=reason)
+
+
+class Queued(Protocol):
+    """A frame that may carry questions."""
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The questions to answer at this frame."""
+
+
+T = TypeVar("T", bound=Queued)
+
+
+class FrameQueue(Generic[T]):
+    """A first-in, first-out queue of frames.
+
+    ``capacity`` is the maximum number of frames without a question, at least 1. ``on_drop`` is called in the producer's
+    thread for each frame that a full queue drops.
+    """
+
+    def __init__(self, capacity: int, *, on_drop: Callable[[T], None] | None = None) -> None:
+        if capacity < 1:
+            raise ValueError(f"the capacity of a queue must be at least 1; got {capacity}")
+        self._capacity, self._on_drop = capacity, on_drop
+        self._frames: deque[T] = deque()
+        self._changed = Condition()
+        self._is_closed = False
+
+    def put(self, frame: T) -> None:
+        """Append a frame; drop the oldest frames without a question if there are too many."""
+        with self._changed:
+            self._frames.append(frame)
+            while sum(not queued.questions for queued in self._frames) > self._capacity:
+                dropped = next(queued for queued in self._frames if not queued.questions)
+                self._frames.remove(dropped)
+                if self._on_drop is not None:
+                    self._on_drop(dropped)
+            self._changed.notify()
+
+    def take(self, max_frames: int, *, may_wait: bool = True) -> Sequence[T]:
+        """Remove and return up to ``max_frames`` frames; wait for the first one if ``may_wait``.
+
+        Returns none at the end: when the queue is closed and empty.
+        """
+        with self._changed:
+            while may_wait and not self._frames and not self._is_closed:
+                self._changed.wait()
+            return [self._frames.popleft() for _ in range(min(max_frames, len(self._frames)))]
+
+    def close(self, *, drop_waiting: bool = False) -> None:
+        """Close the queue; waiting frames can still be taken, unless they are dropped."""
+        with self._changed:
+            self._is_closed = True
+            if drop_waiting:
+                self._frames.clear()
+            self._changed.notify_all()
+
+
+class ModelFrames:
+    """The frames that the model takes: numbered without gaps, as ``Streamer`` requires."""
+
+    def __init__(self, queue: FrameQueue[EncodedFrame], clock: Clock) -> None:
+        self.in_flight: deque[EncodedFrame] = deque()
+        """Frames that were taken and not decided."""
+        self.taken_s = 0.0
+        """When the model last took frames."""
+        self._queue, self._clock, self._num_taken = queue, clock, 0
+        self._busy_from_s = clock.now()
+
+    def take(self, max_frames: int, *, may_wait: bool) -> Sequence[FrameFeatures]:
+        """Return frames as ``LiveFrames`` does."""
+        began = self._clock.now()
+        taken = self._queue.take(max_frames, may_wait=may_wait)
+        self.taken_s = self._clock.now()
+        self._busy_from_s += self.taken_s - began  # waiting is not work
+        self.in_flight += taken
+        first = self._num_taken
+        self._num_taken += len(taken)
+        return [replace(frame.features, index=index) for index, frame in enumerate(taken, start=first)]
+
+    def take_busy_s(self, now: float) -> float:
+        """Return the seconds of work, without waiting, since the last call."""
+        busy_s, self._busy_from_s = now - self._busy_from_s, now
+        return busy_s
+
+    def __iter__(self) -> Iterator[FrameFeatures]:
+        """Return the iterator itself; it can be consumed once."""
+        return self
+
+    def __next__(self) -> FrameFeatures:
+        """Wait for the next frame."""
+        for frame in self.take(1, may_wait=True):
+            return frame
+        raise StopIteration

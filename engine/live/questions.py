@@ -26,9 +26,8 @@ def check_question(text: str) -> str:
 class AskedQuestions:
     """The questions of one stream: those that wait for their frame, and those that a frame has taken.
 
-    Args:
-        fps: Frames per second; the time of a question is ``frame / fps``.
-        on_taken: Called for each question with the time of its frame, in the thread of the stream.
+    The time of a question is ``frame / fps``. ``on_taken`` is called for each with this time, in the thread of the
+    stream.
     """
 
     def __init__(self, *, fps: float, on_taken: Callable[[UserTurn], None] | None = None) -> None:

@@ -21,9 +21,8 @@ MAX_WIDTH: Final = 1280
 class VideoRecorder:
     """Writes a video picture by picture; any thread may close it.
 
-    Args:
-        path: The mp4 file. It can be read while it grows, and after the process was killed (``finish_growing``).
-        fps: Instants per second.
+    The mp4 file can be read while it grows, and after the process was killed (``finish_growing``). ``fps`` are instants
+    per second.
     """
 
     def __init__(self, path: Path, *, fps: float) -> None:

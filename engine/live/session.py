@@ -2,7 +2,7 @@
 
 The encoder works on later frames while the model decides, as in VideoLLM-online. The model's thread drives the one
 ``Streamer`` over an iterator without an end. Frames that wait are fed in one pass, which is exact (look-ahead). When
-encoder or model are too slow, the queues drop frames (``engine.live.frame_queue``), and the session counts them.
+encoder or model are too slow, the queues drop frames (``engine.live.frames``), and the session counts them.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,18 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.errors import VideoError, first_line
 from stepscope.engine.live.capture import Capture, OnPicture
-from stepscope.engine.live.clock import Clock, SystemClock
-from stepscope.engine.live.frame_queue import FrameQueue
-from stepscope.engine.live.frames import EncodedFrame, FrameTiming, LiveStatus, SampledFrame, SessionState, make_gap
-from stepscope.engine.live.model_frames import ModelFrames
+from stepscope.engine.live.frames import (
+    EncodedFrame,
+    FrameQueue,
+    FrameTiming,
+    LiveStatus,
+    ModelFrames,
+    SampledFrame,
+    SessionState,
+    make_gap,
+)
 from stepscope.engine.live.questions import AskedQuestions
-from stepscope.engine.live.sources import LiveSource
+from stepscope.engine.live.sources import Clock, LiveSource, SystemClock
 from stepscope.engine.live.statistics import LiveStatistics
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
@@ -53,18 +59,9 @@ class LiveSession:
     """Streams a live source until it ends, fails or is stopped.
 
     An instant without a decision gets an output without probabilities, whose ``state`` is the ``GapReason``. So output
-    ``i`` is always the instant ``i / fps``.
-
-    Args:
-        checkpoint: The checkpoint.
-        source: The source.
-        task: Goal and steps; questions come by ``ask``.
-        config: Stream settings.
-        options: Limits.
-        clock: The clock.
-        on_output: Called in the model's thread for each output, in order.
-        on_picture: Called in the capture thread for each sampled frame.
-        on_question: Called in the capture thread for each question, at the time of its frame.
+    ``i`` is always the instant ``i / fps``. ``on_output`` is called in the model's thread for each output, in order;
+    ``on_picture`` in the capture thread for each sampled frame, and ``on_question`` there for each question, at the
+    time of its frame.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
-"""Live sources: a file in real time, a network stream, and pictures that a browser pushes.
+"""Live sources: a file in real time, a network stream, and pictures that a browser pushes; and the clock of sessions.
 
 A source yields pictures when they arrive. ``engine.live.session`` samples them, and connects again when an endless
 source ends or fails.
 """
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Condition, Event
@@ -12,11 +13,32 @@ from typing import Protocol
 import numpy as np
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.clock import Clock
 from stepscope.engine.video.network import check_url, mask_password, open_url
 from stepscope.engine.video.reader import probe, read_frames
 
 _POLL_S = 0.5
+
+
+class Clock(Protocol):
+    """A monotonic clock."""
+
+    def now(self) -> float:
+        """Return the time in seconds, from an arbitrary start."""
+
+    def wait(self, event: Event, timeout_s: float) -> bool:
+        """Wait until the event is set, at most ``timeout_s`` seconds; return whether it is set."""
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> float:
+        """Return the time in seconds, from an arbitrary start."""
+        return time.monotonic()
+
+    def wait(self, event: Event, timeout_s: float) -> bool:
+        """Wait until the event is set, at most ``timeout_s`` seconds; return whether it is set."""
+        return event.wait(timeout_s)
 
 
 class LiveSource(Protocol):

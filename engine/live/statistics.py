@@ -19,9 +19,7 @@ RECENT_FRAMES: Final = 64
 class LiveStatistics:
     """Counts of a session. Any thread may read them.
 
-    Args:
-        fps: Sampled frames per second.
-        on_time_s: Maximum lag of a frame that is decided in time, in seconds.
+    ``on_time_s`` is the maximum lag of a frame that is decided in time, in seconds.
     """
 
     def __init__(self, *, fps: float, on_time_s: float) -> None:

@@ -26,8 +26,13 @@ from stepscope.engine.model.checkpoint_folder import (
     refuse_quantization,
 )
 from stepscope.engine.model.devices import resolve_device, resolve_dtype
-from stepscope.engine.model.files.checkpoint_files import read_normalization
-from stepscope.engine.model.files.heads_file import SILENT_TOKEN, find_heads, read_heads, read_trained_policy
+from stepscope.engine.model.files.checkpoint_files import (
+    SILENT_TOKEN,
+    find_heads,
+    read_heads,
+    read_normalization,
+    read_trained_policy,
+)
 from stepscope.engine.model.files.hub import find_model_folder
 from stepscope.engine.model.files.smolvlm_files import find_silent_id, load_tokenizer, load_vlm
 from stepscope.engine.model.heads import add_heads, add_tokens

@@ -9,8 +9,14 @@ from pathlib import Path
 from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, find_policy
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.files.checkpoint_files import read_adapter_base, read_object
-from stepscope.engine.model.files.heads_file import HEADS_FILE, find_heads, read_heads, read_trained_policy
+from stepscope.engine.model.files.checkpoint_files import (
+    HEADS_FILE,
+    find_heads,
+    read_adapter_base,
+    read_heads,
+    read_object,
+    read_trained_policy,
+)
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
 from stepscope.engine.model.hub.images import check_type
 from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy, read_training

@@ -8,8 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.files.checkpoint_files import write_tensors
-from stepscope.engine.model.files.heads_file import DECISION_POLICY, SILENT_TOKEN
+from stepscope.engine.model.files.checkpoint_files import DECISION_POLICY, SILENT_TOKEN, write_tensors
 from stepscope.engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from stepscope.engine.model.smolvlm import Pooling, StreamingModel
 

@@ -20,13 +20,13 @@ from stepscope.engine.model.files.checkpoint_files import (
     ADAPTER_CONFIG,
     ADAPTER_FILE,
     open_tensors,
+    read_heads,
     read_normalization,
     read_object,
     read_tensor,
     read_text,
     stored_tensors,
 )
-from stepscope.engine.model.files.heads_file import read_heads
 from stepscope.engine.model.published.layout import Layout
 
 if TYPE_CHECKING:

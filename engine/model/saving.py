@@ -9,8 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from stepscope.engine.io.files import atomic_write
-from stepscope.engine.model.files.checkpoint_files import read_tensor, stored_tensors, write_tensors
-from stepscope.engine.model.files.heads_file import HEADS_FILE
+from stepscope.engine.model.files.checkpoint_files import HEADS_FILE, read_tensor, stored_tensors, write_tensors
 from stepscope.engine.model.heads import save_heads
 from stepscope.engine.model.preprocessing import Normalization
 from stepscope.engine.model.smolvlm import StreamingModel

@@ -18,11 +18,9 @@ Pooling = Literal["mean", "first", "none"]
 class StreamingModel(VisionLanguageModel):
     """A SmolVLM model that also decides when to speak and when to update the dialogue state.
 
-    Args:
-        vlm: The SmolVLM model.
-        pooling: Tokens that represent a frame: the ``mean`` over the image's tokens, the ``first`` of them (the
-            published code's [CLS]), or all of them (``none``).
-        feature_dim: ``F`` of the stored features when they are not in text space; adds the projector.
+    ``pooling`` chooses the tokens that represent a frame: the ``mean`` over the image's tokens, the ``first`` of them
+    (the published code's [CLS]), or all of them (``none``). ``feature_dim`` is ``F`` of the stored features when they
+    are not in text space; it adds the projector.
     """
 
     def __init__(

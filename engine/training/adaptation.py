@@ -18,8 +18,7 @@ from torch import Tensor
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.io.files import atomic_write, write_json
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.files.checkpoint_files import read_object
-from stepscope.engine.model.files.heads_file import HEADS_FILE
+from stepscope.engine.model.files.checkpoint_files import HEADS_FILE, read_object
 from stepscope.engine.model.files.smolvlm_files import load_tokenizer
 from stepscope.engine.model.heads import save_heads
 from stepscope.engine.model.hub.layout import TRAINING_FILE

@@ -118,12 +118,8 @@ class _Objective(ABC, Generic[L]):
 class StreamObjective(_Objective[Labels]):
     """The losses of ``engine.training.losses``, weighed by the settings.
 
-    Args:
-        model: The model.
-        config: Settings.
-        embed: Turns the features of a batch into embeddings ``[N, D]``; by default the model's projector.
-        silent_id: Train the silent token instead of the heads.
-        response_id: The token that opens a response; needed with ``silent_id``.
+    ``embed`` turns the features of a batch into embeddings ``[N, D]``, by default by the model's projector. With
+    ``silent_id``, that token is trained instead of the heads; then ``response_id``, which opens a response, is needed.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The losses of sequences with branches, in one pass in which each branch sees its context and itself.
 
-As in ``engine.inference.packed``, the tokens of all sequences and branches run as one sequence ``[N, D]`` through
+As in ``engine.inference.runner``, the tokens of all sequences and branches run as one sequence ``[N, D]`` through
 everything except attention. So questions are learned as the stream asks them.
 """
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from stepscope.engine.control.questions import SPEAK_QUESTION, list_update_questions
 from stepscope.engine.decisions.policies import Signal
-from stepscope.engine.decisions.states import RESPONSE, SILENCE
+from stepscope.engine.decisions.signals import RESPONSE, SILENCE
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.prompt import Prompt, find_answer_ids

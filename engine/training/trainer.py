@@ -1,19 +1,22 @@
-"""The training loop: batches in, one optimiser step of an objective and its losses out.
+"""The training loop: batches in, one optimiser step of an objective and its losses out; and a dry run of it.
 
 A step does not depend on the state of any random generator, so that a run that continues from a saved state equals one
 that was never interrupted.
 """
 
 import math
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.processes import ALONE, Processes
 
@@ -106,11 +109,9 @@ class _DivergenceWatch:
 class Trainer(Generic[B]):
     """Trains the parameters of a model that require a gradient.
 
-    Args:
-        objective: The loss, its model and the settings; parameters that do not require a gradient are not changed.
-        rates: Factors of the learning rate by prefix of a parameter's name.
-        warmup: Fraction of the steps in which the learning rate rises to its peak.
-        processes: The processes that share each batch; all receive the same batches.
+    Parameters that do not require a gradient are not changed. ``rates`` are factors of the learning rate by prefix of a
+    parameter's name; ``warmup`` is the fraction of the steps in which it rises to its peak. All processes receive the
+    same batches and share each.
     """
 
     def __init__(
@@ -207,3 +208,48 @@ def _make_optimizer(
         optimizer, max_lr=list(groups), total_steps=max(config.num_steps, 2) + 1, pct_start=warmup
     )
     return optimizer, schedule
+
+
+NUM_STEPS = 20
+_NUM_WARM = 2
+"""First steps that are not timed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Time and memory of a run."""
+
+    num_steps: int
+    """Steps that were trained."""
+    step_s: float
+    """Median seconds per step."""
+    total_steps: int
+    peak_memory_mb: float
+    """MiB: of the GPU if it is used, else of this process."""
+    disk_bytes: int
+    validation_s: float = 0.0
+    """Seconds of all validations together; 0 without validation data."""
+
+    @property
+    def training_s(self) -> float:
+        """Seconds of all steps together, without validations."""
+        return self.step_s * self.total_steps
+
+
+def predict(trainer: Trainer[B], batches: Iterator[B], *, disk_bytes: int) -> Prediction:
+    """Train a few steps and predict the cost of the whole run. The weights change."""
+    seconds = []
+    for batch in islice(batches, min(NUM_STEPS, trainer.config.num_steps)):
+        start_s = time.perf_counter()
+        trainer.step(batch)
+        if trainer.device.type == "cuda":
+            torch.cuda.synchronize(trainer.device)
+        seconds.append(time.perf_counter() - start_s)
+    timed = sorted(seconds[_NUM_WARM:] or seconds)
+    return Prediction(
+        num_steps=len(seconds),
+        step_s=timed[len(timed) // 2] if timed else 0.0,
+        total_steps=trainer.config.num_steps,
+        peak_memory_mb=peak_memory_mb(trainer.device),
+        disk_bytes=disk_bytes,
+    )

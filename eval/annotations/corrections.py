@@ -14,6 +14,9 @@ from stepscope.eval.data.json_fields import check_index, check_number, check_tex
 from stepscope.eval.data.samples import Role, Sample, Turn, is_inside
 
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete", "span"]
+Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]
+"""A reviewer's judgement of an event."""
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 MAX_TEXT_CHARS = 50_000
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 

@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 from stepscope.engine.io.files import replace_nan, to_json, write_csv, write_json
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
-from stepscope.eval.cli.judge import open_judge
-from stepscope.eval.cli.leaderboard import print_left_out
 from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
+from stepscope.eval.cli.run_tables import open_judge, print_left_out
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split

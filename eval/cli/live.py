@@ -11,9 +11,8 @@ from threading import Thread
 from stepscope.engine.cli.commands import load_checkpoint, read_steps
 from stepscope.engine.control.task import Task
 from stepscope.engine.io.files import strip_text
-from stepscope.engine.live.clock import SystemClock
 from stepscope.engine.live.session import LiveOptions, LiveSession
-from stepscope.engine.live.sources import FileSource, LiveSource, UrlSource
+from stepscope.engine.live.sources import FileSource, LiveSource, SystemClock, UrlSource
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.cli.options import LiveCommandOptions, RecoverOptions

@@ -13,7 +13,7 @@ from stepscope.engine.config_files import read_config
 from stepscope.engine.decisions.signals import SignalPolicy
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, ZeroCost
 from stepscope.eval.reports.table_formats import TableFormat
-from stepscope.eval.runs.imports.signals import SignalRule
+from stepscope.eval.runs.imports.system_output import SignalRule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,11 @@ from itertools import chain
 
 from tqdm import tqdm
 
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.model.checkpoint_folder import find_policy_of, fit_policy
 from stepscope.engine.plurals import format_count
-from stepscope.eval.cli.options import RunOptions
+from stepscope.eval.cli.options import RunOptions, StreamOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate, write_scores
-from stepscope.eval.cli.worker_config import make_worker_config
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
 from stepscope.eval.matching.text_encoder import import_encoder
@@ -26,9 +27,8 @@ from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.estimate import estimate_run
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.progress import Progress
 from stepscope.eval.runs.tracking import import_trackio, open_tracker
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 
 
 def run(options: RunOptions) -> int:
@@ -107,3 +107,21 @@ def _show_progress(events: Iterable[FinishedVideo | Progress]) -> None:
                 bar.update(event.num_done - bar.n)
             elif event.record.error and not event.is_kept:
                 bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
+
+
+def make_worker_config(
+    options: StreamOptions, config: StreamConfig, *, live: bool = False, batch_size: int | None = None
+) -> WorkerConfig:
+    """Return the settings of workers; ``config`` gets the policy of a checkpoint without trained heads."""
+    trained = find_policy_of(options.checkpoint, heads=options.heads)
+    return WorkerConfig(
+        checkpoint=options.checkpoint,
+        heads=options.heads,
+        quantize=options.quantize,
+        frame_pixels=options.frame_pixels,
+        config=fit_policy(config, trained, name=options.checkpoint),
+        live=live,
+        features=options.features,
+        hardware_decoding=options.hardware_decoding,
+        batch_size=batch_size,
+    )

@@ -14,16 +14,22 @@ from stepscope.engine.decisions.signals import Decision
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import SweepOptions
+from stepscope.eval.cli.run_command import make_worker_config
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate
-from stepscope.eval.cli.worker_config import make_worker_config
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
 from stepscope.eval.matching.text_encoder import import_encoder
 from stepscope.eval.metrics.definitions import NUM_FAILURES
-from stepscope.eval.sweeps.best_point import PresentPoint, check_metrics, find_best
+from stepscope.eval.sweeps.best_point import (
+    PresentPoint,
+    check_metrics,
+    compute_gain,
+    explain_best,
+    find_best,
+    find_present,
+)
 from stepscope.eval.sweeps.exact import SweepProgress, read_swept_videos, run_sweep
 from stepscope.eval.sweeps.folder import SweepFolder, SweptVideo, read_sweep, write_sweep
-from stepscope.eval.sweeps.gain import compute_gain, explain_best, find_present
 from stepscope.eval.sweeps.grid import DEFAULT_METRICS, SWEEP_METRICS, Grid, GridScores, parse_axis
 from stepscope.eval.sweeps.preview import PREVIEW_METRICS, preview, preview_present
 from stepscope.eval.sweeps.traces import TracedSignal, make_choice_grid, read_traces

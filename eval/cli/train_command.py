@@ -11,16 +11,15 @@ from transformers.utils import logging as transformers_logging
 from stepscope.engine.cli.interrupts import deferred_interrupts
 from stepscope.engine.plurals import format_count
 from stepscope.engine.training.curves import WORK_FOLDER
-from stepscope.engine.training.dry_run import Prediction
 from stepscope.engine.training.processes import Processes, join_processes
 from stepscope.engine.training.session import Validated, prepare_folder
-from stepscope.engine.training.trainer import DivergedError, StepLosses
+from stepscope.engine.training.trainer import DivergedError, Prediction, StepLosses
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.tracking import import_trackio, open_tracker
-from stepscope.eval.training.clip_table import summarize
 from stepscope.eval.training.job import Outcome, TrainingJob
 from stepscope.eval.training.options import TrainOptions
+from stepscope.eval.training.results import summarize
 
 
 def train(options: TrainOptions) -> int:

@@ -38,6 +38,24 @@ def check_text(name: str, value: object, *, max_chars: int) -> None:
         raise _error(name, value, f"must be text of at most {max_chars} characters")
 
 
+def check_span(name: str, value: object, *, may_be_instant: bool = False) -> tuple[float, float]:
+    """Return start and end in seconds from a list of both. Raises ``ValueError`` for other values."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise _error(name, value, "must be a list of start and end in seconds")
+    start_s, end_s = (check_number(name, number, minimum=0) for number in value)
+    if end_s < start_s or (end_s == start_s and not may_be_instant):
+        raise _error(name, value, "must end after its start")
+    return start_s, end_s
+
+
+def parse_clock(text: str) -> float:
+    """Return the seconds of a text such as ``02:03.500`` or ``01:02:03``, whose form is checked already."""
+    seconds = 0.0
+    for part in text.split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds
+
+
 def _error(name: str, value: object, rule: str) -> ValueError:
     found = f"{name} is missing; it {rule}" if value is None else f"{name} {rule}; got {short_repr(value)}"
     return ValueError(found)

@@ -6,11 +6,13 @@ No record is dropped silently: ``read_samples`` raises ``ValueError`` naming fil
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.io.files import digest_file, load_json, load_json_lines, read_text
@@ -19,20 +21,18 @@ from stepscope.engine.records import Step
 from stepscope.eval.data.benchmarks import (
     is_cooking,
     is_egoproactive,
+    is_gold,
     is_omnipro,
+    is_qevd,
     read_cooking,
     read_egoproactive,
+    read_gold,
     read_omnipro,
+    read_qevd,
 )
-from stepscope.eval.data.clips import Extent, read_extent
-from stepscope.eval.data.dst_clips import read_clip
+from stepscope.eval.data.clips import Extent, read_clip, read_dialogue, read_extent
 from stepscope.eval.data.json_fields import Fields
-from stepscope.eval.data.proactive_videoqa import is_gold, read_gold
-from stepscope.eval.data.proassist import read_dialogue
-from stepscope.eval.data.qevd import is_qevd, read_qevd
-from stepscope.eval.data.sample_ids import SampleIds
 from stepscope.eval.data.samples import SPAN_FIELDS, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
-from stepscope.eval.data.video_files import VideoFolder
 
 _FORMATS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips), with "conversation" and '
@@ -297,3 +297,85 @@ def _with_span(turn: Turn, fields: Fields) -> Turn:
     if spanned.end_s is not None and spanned.end_s <= turn.time_s:
         raise fields.error("end_s", f"must be after time_s, {turn.time_s:g}")
     return replace(spanned, related_start_s=spanned.related_start_s or None)
+
+
+class SampleIds:
+    """The ids assigned so far in a split, whose records have the ids ``given``."""
+
+    def __init__(self, given: frozenset[str]) -> None:
+        self._given = given
+        self._taken: dict[str, Extent | None] = {}
+        self._samples: list[Sample] = []
+
+    def reserve(self, video_id: str) -> None:
+        """Reserve the id of an invalid record."""
+        self._taken[video_id] = None
+
+    def assign(self, sample: Sample, extent: Extent | None) -> Sample:
+        """Return the sample with a unique id; ``extent`` is None for a sample of a manifest.
+
+        Raises ``ValueError`` for a duplicate id in a manifest, and for a duplicate clip.
+        """
+        if sample.video_id in self._taken:
+            if extent is None or any(replace(one, video_id=sample.video_id) == sample for one in self._samples):
+                raise ValueError(f"two videos share the video_id {sample.video_id}; rename one of them")
+            candidates = _candidates(extent, has_other_frames=self._taken[sample.video_id] != extent)
+            free = next(name for name in candidates if name not in self._taken and name not in self._given)
+            sample = replace(sample, video_id=free)
+        self._taken[sample.video_id] = extent
+        self._samples.append(sample)
+        return sample
+
+
+def _candidates(extent: Extent, *, has_other_frames: bool) -> Iterator[str]:
+    name = extent.video_id
+    if has_other_frames:
+        name += f"_{extent.start_frame}-{extent.start_frame + extent.num_frames}"
+        yield name
+    for number in count(2):
+        yield f"{name}_{number}"
+
+
+SUFFIXES: Final = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm"})
+
+
+class VideoFolder:
+    """The video files of a folder and its subfolders, by name without suffix."""
+
+    def __init__(self, path: Path) -> None:
+        """List the files. Raises ``ValueError`` if ``path`` is not a folder."""
+        if not path.is_dir():
+            raise ValueError(f"{path} is not a folder; name the folder of the videos")
+        self._path = path
+        self._found: defaultdict[str, list[Path]] = defaultdict(list)
+        for file in sorted(path.rglob("*")):
+            if file.suffix.lower() in SUFFIXES and file.is_file():
+                self._found[file.stem].append(file)
+
+    def find(self, names: Iterable[str]) -> Path:
+        """Return the file of the first name that has one. Raises ``ValueError`` if there is none, or several."""
+        tried = list(dict.fromkeys(names))
+        for name in tried:
+            if files := self._found.get(name, []):
+                return self._only(files, name)
+        raise ValueError(
+            f"no video in {self._path} is called {' or '.join(tried)} (ending in {', '.join(sorted(SUFFIXES))}); "
+            "rename it, or name the file in video_path"
+        )
+
+    def find_file(self, written: Path) -> Path | None:
+        """Return the file for a path in a record; None if there is none. Raises ``ValueError`` if there are several."""
+        candidate = self._path / written
+        if not written.is_absolute() and ".." not in written.parts and os.path.isfile(candidate):
+            return candidate
+        files = [file for file in self._found.get(written.stem, []) if file.name == written.name]
+        return self._only(files, written.name) if files else None
+
+    def _only(self, files: Sequence[Path], name: str) -> Path:
+        if len(files) > 1:
+            listed = " and ".join(str(file.relative_to(self._path)) for file in files[:2])
+            raise ValueError(
+                f"{len(files)} videos in {self._path} are called {name}, such as {listed}; rename or remove all "
+                "but one, or name the file in video_path"
+            )
+        return files[0]

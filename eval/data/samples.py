@@ -4,12 +4,13 @@
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_steps
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import Excerpt, Step, UserTurn, frame_at
 
@@ -58,15 +59,15 @@ class Sample:
 
     video_id: str
     """Id of the sample, unique in the split."""
-    video_path: Path | None
+    video_path: Path | None = None
     """The video file, which may be longer than the sample; None if there are only features."""
     fps: float
     num_frames: int
-    goal: str
-    steps: tuple[Step, ...]
-    turns: tuple[Turn, ...]
+    goal: str = ""
+    steps: tuple[Step, ...] = ()
+    turns: tuple[Turn, ...] = ()
     """The reference dialogue by time; at the same time updates, user, assistant."""
-    initial_state: Mapping[str, str]
+    initial_state: Mapping[str, str] = field(default_factory=dict)
     """States at the start; steps that are missing here have not started."""
     start_s: float | None = None
     """Start of the sample's ``num_frames`` in the file, in seconds; None if the sample is the whole file."""
@@ -142,3 +143,26 @@ def describe_early_end(sample: Sample, num_frames: int) -> str:
 def turn_order(turn: Turn) -> tuple[float, int]:
     """Return the sort key of a turn: its time, then updates, user, assistant."""
     return turn.time_s, ROLE_ORDER[turn.role]
+
+
+def make_own_sample(
+    video_id: str,
+    fps: float | None,
+    video_path: str | Path | None,
+    goal: str,
+    steps: str | Sequence[Step],
+    turns: Iterable[Turn] | None,
+) -> Sample:
+    """Return the sample of a recorded video, whose length is not known yet. Raises ``ValueError`` without a rate."""
+    if fps is None or not 0 < fps < math.inf:
+        raise ValueError(f"fps must be positive, since no split gives that of {video_id}; got {fps}")
+    return Sample(
+        video_id=video_id,
+        video_path=None if video_path is None else Path(video_path).resolve(),
+        fps=float(fps),
+        num_frames=1,
+        goal=goal,
+        steps=parse_steps(steps) if isinstance(steps, str) else tuple(steps),
+        turns=tuple(sorted(turns or (), key=turn_order)),
+        has_reference=turns is not None,
+    )

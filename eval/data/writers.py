@@ -16,8 +16,8 @@ from stepscope.engine.dialogue import apply_update, initial_state, parse_update
 from stepscope.engine.io.files import atomic_write, to_json, write_json
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.records import frame_at
+from stepscope.eval.data.benchmarks import format_gold
 from stepscope.eval.data.loading import read_published
-from stepscope.eval.data.proactive_videoqa import format_gold
 from stepscope.eval.data.samples import Sample, Turn, is_inside, turn_order
 
 FileFormat = Literal["manifest", "dst", "proassist", "proactive-videoqa"]

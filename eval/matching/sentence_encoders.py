@@ -17,8 +17,7 @@ from sentence_transformers.util import pairwise_cos_sim
 from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.io.files import replace_surrogates
-from stepscope.engine.model.files.hub import shown_downloads
-from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.files.hub import LOAD_LOCK, shown_downloads
 from stepscope.eval.matching.text_encoder import TextEncoder
 from stepscope.eval.matching.turns import DEFAULT_ENCODER
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import ROLE_ORDER, Sample
-from stepscope.eval.matching.spans import delay_from_span
-from stepscope.eval.matching.turns import Match, Pair
+from stepscope.eval.matching.turns import Match, Pair, delay_from_span
 from stepscope.eval.matching.updates import UpdateMatch
 from stepscope.eval.metrics.counts import Counts
 from stepscope.eval.metrics.dialogue_state import reference_states

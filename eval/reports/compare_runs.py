@@ -14,7 +14,7 @@ from typing import Final
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.bootstrap import NO_INTERVAL
+from stepscope.eval.metrics.counts import NO_INTERVAL
 from stepscope.eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS

@@ -19,14 +19,13 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import CosineBands
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
-from stepscope.eval.metrics.counts import Counts, Pool
+from stepscope.eval.metrics.counts import NO_INTERVAL, Counts, Interval, Pool, bootstrap
 from stepscope.eval.metrics.definitions import BEST_VALUES, METRICS, Metric, compute_loss, find_metric
 from stepscope.eval.metrics.measures import Measure
 from stepscope.eval.metrics.score import MEASURES, VideoAnalysis, analyze_video
 from stepscope.eval.protocols.registry import PROTOCOLS
 from stepscope.eval.protocols.rules import Rule, RuleCounts, parse_rule
-from stepscope.eval.reports.baselines import ABOUT as BASELINES
+from stepscope.eval.reports.entries import ABOUT as BASELINES
 from stepscope.eval.reports.entries import Entries, Entry, open_entries
 from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring, make_analyzer
 from stepscope.eval.reports.statistics import compare_scores
@@ -108,7 +107,7 @@ def build_leaderboard(
     num_resamples: int = 1000,
     baselines: bool = False,
 ) -> Leaderboard:
-    """Score run folders, given by name, over their common videos of a split; see ``eval.reports.baselines``.
+    """Score run folders, given by name, over their common videos of a split; see ``eval.reports.entries``.
 
     Raises ``ValueError`` if they have no finished video in common, or for an invalid metric.
     """

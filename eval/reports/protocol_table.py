@@ -10,10 +10,9 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Role, Split
 from stepscope.eval.matching.grading import COSINE_JUDGE, CosineBands, NamedJudge, RememberedGrades
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
-from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.counts import NO_INTERVAL, Interval, Pool, bootstrap
 from stepscope.eval.protocols.rules import Rule, RuleCounts, read_video
-from stepscope.eval.reports.baselines import ABOUT as BASELINES
+from stepscope.eval.reports.entries import ABOUT as BASELINES
 from stepscope.eval.reports.entries import open_entries
 from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL, Difference, compare_scores

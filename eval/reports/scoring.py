@@ -16,8 +16,7 @@ from stepscope.engine.io.files import write_csv, write_json
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
-from stepscope.eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
-from stepscope.eval.metrics.counts import Pool
+from stepscope.eval.metrics.counts import NUM_RESAMPLES, Interval, Pool, bootstrap
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.moments import VideoMoment, list_moments
 from stepscope.eval.metrics.replies.turn_taking import find_match_window
@@ -160,14 +159,8 @@ def score_run(
 ) -> ScoredRun:
     """Score the videos of a split in a run folder.
 
-    Args:
-        folder: The run folder, finished or not.
-        split: The split from ``read_split``.
-        settings: Match window and treatment of zero-cost matches.
-        encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
-        scorer: An open ``TextScorer``.
-        analyses: Analyses of videos that were already made with the same settings, by id.
-        judge: Grades replies inside reply spans; by default the cosine bands.
+    The run folder may be unfinished. ``encode`` is that of ``settings.text_encoder``. ``analyses``, by video, were
+    already made with the same settings. Replies inside reply spans are by default graded by the cosine bands.
     """
     run = RunFolder(folder)
     analyze = make_analyzer(run, settings, encode=encode, grade=None if judge is None else judge.grade)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from stepscope.engine.io.files import open_text, unescape_formula
 from stepscope.engine.io.json_records import reading, short_repr
-from stepscope.eval.annotations.verdicts import VERDICTS
+from stepscope.eval.annotations.corrections import VERDICTS
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 
 MAX_QUERY_CHARS: Final = 500

@@ -12,8 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from stepscope.eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, find_intervals
-from stepscope.eval.metrics.counts import C, Pool
+from stepscope.eval.metrics.counts import NO_INTERVAL, NUM_RESAMPLES, C, Interval, Pool, draw_resamples, find_intervals
 from stepscope.eval.metrics.definitions import BEST_VALUES, compute_loss
 from stepscope.eval.metrics.failures import is_correct
 from stepscope.eval.metrics.matched_video import JudgedVideo

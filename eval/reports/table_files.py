@@ -5,13 +5,14 @@ Each reader raises ``FileNotFoundError`` for a missing file, and ``ValueError`` 
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from stepscope.engine.io.files import open_text, unescape_formula
+from stepscope.engine.io.files import open_text, replace_surrogates_in, unescape_formula
 from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
 
 Row = Mapping[str, str | float]
@@ -122,3 +123,36 @@ def _value(name: str, cell: str | None) -> str | float:
     if name in _TEXT_COLUMNS:
         return unescape_formula(cell or "")
     return float(cell) if cell else math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """The scores of a run folder; empty fields before the run is scored."""
+
+    rows: Sequence[Row] = ()
+    """One row per video."""
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    """Contents of ``metrics.json``."""
+    charts: Mapping[str, Any] = field(default_factory=dict)
+    """Contents of ``charts.json``."""
+    problems: tuple[str, ...] = ()
+    """One sentence per unreadable file; its field is empty."""
+
+
+def read_results(folder: Path) -> Results:
+    """Read the tables of a run folder; missing and unreadable ones are empty. All texts can be encoded as UTF-8."""
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    readers: Mapping[str, Callable[[Path], Any]] = {
+        "rows": read_video_rows,
+        "metrics": read_metrics,
+        "charts": read_charts,
+    }
+    for name, read in readers.items():
+        try:
+            found[name] = replace_surrogates_in(read(folder))
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            problems.append(str(error).replace(f"{folder}/", ""))
+    return Results(**found, problems=tuple(problems))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stepscope.engine.io.files import write_csv
-from stepscope.eval.metrics.bootstrap import NO_INTERVAL, Interval
+from stepscope.eval.metrics.counts import NO_INTERVAL, Interval
 from stepscope.eval.metrics.definitions import GROUPS, METRICS, Better, Metric, find_metric
 from stepscope.eval.reports.statistics import Difference
 

@@ -28,8 +28,7 @@ from stepscope.eval.runs.folder import RunFolder, VideoRecord, signal_settings
 from stepscope.eval.runs.pools.local_pool import make_process_pool
 from stepscope.eval.runs.pools.ray_pool import is_cluster, join_cluster
 from stepscope.eval.runs.pools.scheduler import Backend, run_scheduler
-from stepscope.eval.runs.progress import Progress, WorkerStatus
-from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerSpec
+from stepscope.eval.runs.worker_messages import Progress, VideoResult, WorkerConfig, WorkerSpec, WorkerStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

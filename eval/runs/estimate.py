@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 from stepscope.eval.data.samples import Split
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.folder import VideoRecord
-from stepscope.eval.runs.progress import Progress
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

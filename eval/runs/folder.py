@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from pydantic import TypeAdapter
+
 from stepscope.engine.config import IllegalUpdates, StreamConfig
 from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
-from stepscope.engine.decisions.signals import SignalSpec
-from stepscope.engine.decisions.states import describe_states
+from stepscope.engine.decisions.signals import SignalSpec, describe_states
 from stepscope.engine.dialogue import STATES, fill_legality, initial_state
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.io.files import write_json
@@ -32,6 +33,7 @@ from stepscope.engine.io.json_records import Amount, Count, short_repr
 from stepscope.engine.records import FrameOutput, GapReason, read_outputs, write_outputs
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.metrics.matched_video import LiveCounts
+from stepscope.eval.runs.notes import RunNotes
 from stepscope.eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
@@ -314,3 +316,23 @@ def _file_name(video_id: str) -> str:
         return name
     digest = hashlib.sha256(video_id.encode(errors="surrogatepass")).hexdigest()
     return f"{name[: _MAX_NAME_LENGTH - 17]}~{digest[:16]}"
+
+
+FILES: Final[dict[str, Any]] = {"run": RunSettings, "frame": FrameOutput, "record": VideoRecord, "notes": RunNotes}
+"""Kind of record by its name under ``$defs``; ``build_schema`` names their files."""
+
+
+def build_schema() -> dict[str, Any]:
+    """Return one schema whose ``$defs`` hold the schemas of ``FILES``, with the types that they share."""
+    inputs: list[tuple[Any, Any, Any]] = [(name, "validation", TypeAdapter(kind)) for name, kind in FILES.items()]
+    found, shared = TypeAdapter.json_schemas(inputs, ref_template="#/$defs/{model}")
+    definitions = shared.get("$defs", {})
+    for kind in ("FrameOutput", "VideoRecord", "RunNotes"):
+        definitions[kind]["additionalProperties"] = False  # as the reader refuses unknown fields
+    named = {name: schema for (name, _), schema in found.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Files of a StepScope run folder",
+        "description": "run: run.json; frame: a line of <video>.jsonl; record: <video>.record.json; notes: notes.json.",
+        "$defs": {**definitions, **named},
+    }

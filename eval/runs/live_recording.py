@@ -52,13 +52,8 @@ class RecordingError(EngineError):
 class LiveRecording:
     """Writes the run folder of a live session while it runs.
 
-    Args:
-        path: The run folder, new or empty; its name becomes the id of the video.
-        task: The task of the session.
-        config: The stream settings.
-        checkpoint: The checkpoint.
-        source: Name of the source, without passwords.
-        scoring: Settings of the scores, copied into ``run.json``.
+    The name of the run folder, new or empty, becomes the id of the video. ``source`` is the name of the source, without
+    passwords; ``scoring`` is copied into ``run.json``.
 
     Raises:
         FolderRefusedError: The folder cannot be written.

@@ -69,11 +69,8 @@ class AnswerLog:
 def open_answers(folder: Path, video_id: str, origin: Mapping[str, Any], *, resume: bool) -> Iterator[AnswerLog]:
     """Open the kept answers of a video in a locked run folder.
 
-    Args:
-        folder: The run folder.
-        video_id: Name of the video.
-        origin: All that determines the answers; those that are kept must have the same.
-        resume: Whether to continue after kept answers; else the file must hold none.
+    ``origin`` is all that determines the answers; those that are kept must have the same. Without ``resume`` the file
+    must hold none.
 
     Raises:
         ValueError: The answers are invalid, of a different origin, or not to be continued. The file is unchanged.

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from stepscope.engine.cli.commands import find_decoder, read_steps
 from stepscope.engine.cli.commands import run as run_checkpoint
 from stepscope.engine.control.task import Task
-from stepscope.engine.decisions.states import SILENCE, list_states
+from stepscope.engine.decisions.signals import SILENCE, list_states
 from stepscope.engine.dialogue import parse_user_turn
 from stepscope.engine.io.files import read_text, strip_text
 from stepscope.engine.plurals import format_count

@@ -7,7 +7,7 @@ from string import Formatter
 from typing import Any, Final
 
 from stepscope.engine.control.task import Task
-from stepscope.engine.decisions.states import RESPONSE
+from stepscope.engine.decisions.signals import RESPONSE
 from stepscope.engine.io.files import strip_text
 from stepscope.engine.io.json_records import short_repr
 

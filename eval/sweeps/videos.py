@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from stepscope.engine.errors import EngineError
-from stepscope.engine.inference.batch_size import choose_batch_size
+from stepscope.engine.inference.memory import choose_batch_size
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool, count_cores
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -142,12 +142,8 @@ def sweep_videos(
 ) -> Generator[SweepStep]:
     """Run samples at every point; an invalid video becomes a ``SweptVideo`` with an error, alone.
 
-    Args:
-        checkpoint: Checkpoint from ``load_model``.
-        worker_config: Settings; without a batch size, it is chosen from the free memory.
-        samples: The videos.
-        points: The points, in the order of ``Grid.snake_order``.
-        num_sharing: Processes that share the memory and the cores.
+    Without a batch size in its settings, it is chosen from the free memory, which ``num_sharing`` processes share, as
+    the cores. The points come in the order of ``Grid.snake_order``.
     """
     config = worker_config.config
     batch_size = worker_config.batch_size or choose_batch_size(checkpoint.model, config, num_sharing=num_sharing)

@@ -8,7 +8,7 @@ from typing import Any
 
 from stepscope.engine.io.files import atomic_write
 from stepscope.engine.plurals import format_count
-from stepscope.eval.metrics.bootstrap import NO_INTERVAL
+from stepscope.eval.metrics.counts import NO_INTERVAL
 from stepscope.eval.reports.scoring import Report
 from stepscope.eval.training.results import SHOWN_SCORES
 
@@ -42,17 +42,7 @@ def write_card(
 ) -> None:
     """Write the card of a result folder.
 
-    Args:
-        path: The file.
-        name: Name of the result.
-        base: Name of the checkpoint that was trained.
-        base_digest: Its digest.
-        data: Lines that summarise the clips.
-        split: Path of the training split.
-        settings: Settings of the run.
-        num_trained: Number of trained parameters.
-        best_step: Step of the weights in the folder.
-        scores: Validation scores; None without a validation split.
+    ``data`` are lines that summarise the clips; ``scores`` is None without a validation split.
     """
     lines = [
         f"# {_plain(name)}",

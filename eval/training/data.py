@@ -6,20 +6,21 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from stepscope.engine.errors import EngineError
+from stepscope.engine.dialogue import parse_update
+from stepscope.engine.errors import ContextError, EngineError
 from stepscope.engine.io.files import load_json
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import open_features
 from stepscope.engine.records import numbered_lines
-from stepscope.engine.training.dataset import EncodedClip, read_clips
+from stepscope.engine.training.dataset import EncodedClip, FrameSource, check_contexts, read_clips
 from stepscope.engine.training.processes import ALONE, Processes
+from stepscope.engine.training.sequences import TrainingClip
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import InvalidSample, Sample, describe_early_end
+from stepscope.eval.data.samples import InvalidSample, Sample, Split, describe_early_end
 from stepscope.eval.runs.streaming.sample_features import keep_features
 from stepscope.eval.runs.streaming.teacher_forcing import make_clip
 from stepscope.eval.runs.worker_messages import WorkerConfig
-from stepscope.eval.training.clip_checks import count_clip
-from stepscope.eval.training.clip_table import ClipRow
+from stepscope.eval.training.results import ClipRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +65,9 @@ def load_training_data(
 ) -> TrainingData:
     """Read a split of any format, or training clips, and encode the videos whose features are not kept yet.
 
-    Args:
-        path: The split, or JSON lines of clips.
-        checkpoint: The checkpoint that encodes.
-        worker_config: Names the folder of the features.
-        videos: Folder of the videos; see ``read_split``.
-        fps: Frame rate of the features of training clips; the samples of a split have their own.
-        refresh_at: Tokens at which a context is refreshed.
-        states: The texts of states that the model writes at each frame; None for none.
-        progress: Wraps the samples, to show progress.
-        processes: The processes that encode together; each opens all features.
+    ``fps`` is the rate of the features of training clips; the samples of a split have their own. A context is refreshed
+    at ``refresh_at`` tokens. ``states`` are the texts that the model writes at each frame. ``progress`` wraps the
+    samples; the processes encode together, and each opens all features.
     """
     if is_clip_file(path):
         problems = list[str]()
@@ -139,3 +133,55 @@ def _load_samples(
         if early_end := describe_early_end(sample, num_frames):
             row = replace(row, problem=f"the video {early_end}")
         yield sample.video_id, (clip, row)
+
+
+def check_split(split: Split, checkpoint: Checkpoint, *, refresh_at: int) -> Iterator[ClipRow]:
+    """Yield a row per entry of a split from its annotation alone; videos are not opened.
+
+    Raises ``CheckpointError`` for a model of a family that is not trained.
+    """
+    for entry in split.entries:
+        if isinstance(entry, InvalidSample):
+            yield ClipRow(video_id=entry.video_id, problem=entry.reason, is_used=False)
+            continue
+        try:
+            clip = make_clip(entry, num_frames=entry.num_frames)
+            yield count_clip(entry.video_id, clip, checkpoint, fps=entry.fps, refresh_at=refresh_at)
+        except (ContextError, ValueError) as error:
+            yield ClipRow(video_id=entry.video_id, problem=str(error), is_used=False)
+
+
+def count_clip(
+    name: str,
+    clip: TrainingClip,
+    checkpoint: Checkpoint,
+    *,
+    fps: float,
+    refresh_at: int,
+    source: FrameSource | None = None,
+    states: Mapping[str, str] | None = None,
+) -> ClipRow:
+    """Return the counts of a clip, whose context is refreshed at ``refresh_at`` tokens.
+
+    Raises ``ContextError`` if a context is longer than the model allows.
+    """
+    contexts = check_contexts(clip, checkpoint, source=source, refresh_at=refresh_at, states=states)
+    of_role = {role: [turn for turn in clip.turns if turn.role == role] for role in ("assistant", "update", "user")}
+    updates = [update for turn in of_role["update"] if (update := parse_update(turn.text)) is not None]
+    minutes = clip.num_frames / fps / 60
+    num_turns = len(of_role["assistant"]) + len(of_role["update"])
+    return ClipRow(
+        video_id=name,
+        frames=clip.num_frames,
+        minutes=minutes,
+        responses=len(of_role["assistant"]),
+        updates=len(of_role["update"]),
+        user_turns=len(of_role["user"]),
+        turns_per_minute=num_turns / minutes,
+        speaking_rate=len({turn.frame_index for turn in of_role["assistant"]}) / clip.num_frames,
+        update_rate=len({turn.frame_index for turn in of_role["update"]}) / clip.num_frames,
+        steps=len(clip.steps),
+        steps_never_seen=len({step.id for step in clip.steps} - {update.step_id for update in updates}),
+        contexts=len(contexts),
+        longest_context=max((len(context.ids) for context in contexts), default=0),
+    )

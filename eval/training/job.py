@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.decisions.states import list_states
+from stepscope.engine.decisions.signals import list_states
 from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.model.checkpoint import load_checkpoint
@@ -22,20 +22,18 @@ from stepscope.engine.training.adaptation import prepare
 from stepscope.engine.training.config import POLICY_OF
 from stepscope.engine.training.curves import WORK_FOLDER
 from stepscope.engine.training.dataset import batches
-from stepscope.engine.training.dry_run import Prediction, predict
 from stepscope.engine.training.objective import Batch, BranchObjective, StreamObjective
 from stepscope.engine.training.processes import ALONE, Processes
 from stepscope.engine.training.session import Session, Validated, prepare_folder
-from stepscope.engine.training.trainer import StepLosses, Trainer
+from stepscope.engine.training.trainer import Prediction, StepLosses, Trainer, predict
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.training.card import CardScores, write_card
-from stepscope.eval.training.clip_table import summarize
 from stepscope.eval.training.data import load_training_data
 from stepscope.eval.training.options import TrainOptions
-from stepscope.eval.training.results import VALIDATION_BASIS, write_clips
+from stepscope.eval.training.results import VALIDATION_BASIS, summarize, write_clips
 from stepscope.eval.training.validation import Validator, check_metrics
 
 _NOT_COMPARED = frozenset(
@@ -58,10 +56,7 @@ class Outcome:
 class TrainingJob:
     """A training run: checkpoint, data, trainer and validation.
 
-    Args:
-        options: The options of the command.
-        progress: Wraps the samples while their features are encoded.
-        processes: The processes that train together.
+    ``progress`` wraps the samples while their features are encoded.
 
     Raises:
         ValueError: A split or an option that cannot be used.

@@ -19,7 +19,7 @@ from stepscope.engine.cli.commands import read_steps
 from stepscope.engine.config_files import read_config
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import digest_file, read_text
-from stepscope.engine.model.features.arrow_features import open_arrow
+from stepscope.engine.model.features.feature_files import open_arrow
 from stepscope.engine.model.features.feature_files import _open_npy
 from stepscope.engine.model.files.checkpoint_files import open_tensors, read_object
 from stepscope.engine.records import read_outputs

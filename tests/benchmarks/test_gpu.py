@@ -14,8 +14,7 @@ import pytest
 
 from benchmarks.gpu import profiling, speed
 from benchmarks.gpu.__main__ import main
-from benchmarks.gpu.parts import PARTS, Part, Result, choose_start, run_part
-from benchmarks.gpu.report import to_markdown
+from benchmarks.gpu.parts import PARTS, Part, Result, choose_start, run_part, to_markdown
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 from stepscope.engine.inference.cuda_graphs import CudaGraphPool
 from stepscope.engine.model.checkpoint import Checkpoint

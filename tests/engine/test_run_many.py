@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import ContextError
-from stepscope.engine.inference.packed import forward_packed
+from stepscope.engine.inference.runner import forward_packed
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache

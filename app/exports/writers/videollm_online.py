@@ -1,4 +1,4 @@
-"""Write a run in the form of VideoLLM-online's ``demo.cli``, which ``eval.runs.imports.videollm_online`` reads.
+"""Write a run in the form of VideoLLM-online's ``demo.cli``, which ``eval.runs.imports.per_frame`` reads.
 
 ``conversation`` has one object per frame with ``time``, ``cost`` (seconds) and ``fps`` (frames so far divided by their
 cost); user turns and messages add ``role`` and ``content``. **Source**: ``demo/cli.py`` and ``demo/inference.py``.

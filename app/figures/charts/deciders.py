@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Any, Final, Literal
 
 from stepscope.app.figures.charts.layout import HEADS, plain
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 
 Curve = Literal["precision_recall", "roc", "reliability"]
 Points = Sequence[Mapping[str, float]]

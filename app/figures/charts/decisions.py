@@ -12,7 +12,7 @@ from stepscope.app.figures.template import colours
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.engine.config import format_threshold
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 
 NOT_SCORED: Final = "No data: this run has no probabilities, or is not scored yet."
 OLD_CHARTS: Final = "No data: score the run again (stepscope score)."

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from stepscope.app.figures.charts.layout import bar_marker, make_chart, make_empty_chart
 from stepscope.app.formatting import STATE_DIFFERENCES
 from stepscope.app.style.colours import Theme
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 
 _DIFFERENCE_STYLES: Final = {"behind": ("missed", ""), "ahead": ("redundant", "/")}
 """Colour and pattern by the difference of a state."""

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from stepscope.app.figures.charts import decisions, failures, sweep_curves, sweeps, timing, training, videos
 from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.style.colours import Theme
-from stepscope.eval.reports.results import Results
 from stepscope.eval.reports.scoring import describe_scoring
+from stepscope.eval.reports.table_files import Results
 from stepscope.eval.training.results import VALIDATION_BASIS, TrainingResults
 
 

@@ -20,7 +20,7 @@ from stepscope.app.figures.template import colours
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.eval.metrics.decisions import NUM_BINS
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 
 MEDIAN, TAIL = 0.5, 0.95
 _TIMES_MS: Final = [digit * 10.0**power for power in range(-1, 5) for digit in (1, 2, 5)]

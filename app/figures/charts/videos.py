@@ -13,7 +13,7 @@ from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import METRICS, Metric, find_metric, has_direction
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 
 SCATTER_SCORES: Final = ("F1", "dst_f1")
 """Default scores of the axes: whether the right messages come, and whether the state is tracked."""

@@ -3,8 +3,7 @@
 import asyncio
 import base64
 
-from stepscope.engine.speech.espeak import MAX_CHARS, synthesize
-from stepscope.engine.speech.sentences import SentenceBuffer
+from stepscope.engine.speech.espeak import MAX_CHARS, SentenceBuffer, synthesize
 
 
 class AnswerVoice:

@@ -24,7 +24,7 @@ from stepscope.app.tabs.player.downloads import find_run
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.score import score_counts
 from stepscope.eval.reports.charts import build_chart_data, chart_signals
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 from stepscope.eval.runs.folder import read_signal_specs
 
 TIMELINE: Final = "timeline"

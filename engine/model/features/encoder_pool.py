@@ -55,13 +55,9 @@ def count_cores(*, num_sharing: int = 1) -> int:
 class EncoderPool:
     """A pool of decoding threads with one encoding thread, as a context manager.
 
-    Args:
-        checkpoint: Its vision encoder is used.
-        num_cores: Cores to decode, encode and stream with.
-        num_videos: Videos that are open at once. Up to ``MAX_THREADS`` are decoded at once, each with its share of the
-            cores.
-        frames_ahead: Frames of a video that may wait for its stream.
-        batch_size: Frames per call of the encoder.
+    ``num_cores`` decode, encode and stream. Of ``num_videos`` open at once, up to ``MAX_THREADS`` are decoded at once,
+    each with its share of the cores. ``frames_ahead`` frames of a video may wait for its stream; a call of the encoder
+    gets ``batch_size``.
     """
 
     def __init__(

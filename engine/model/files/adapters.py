@@ -26,11 +26,8 @@ _TOKEN_PART = "token_adapter"
 def add_adapter(vlm: PreTrainedModel, *, rank: int, base: str, new_tokens: tuple[int, ...] = ()) -> PeftModel:
     """Add a LoRA adapter to all linear layers of the text model, in place; only the adapter requires a gradient.
 
-    Args:
-        vlm: The model, whose modules are replaced in place.
-        rank: Rank of the change of each layer.
-        base: Recorded name of the base, a folder or a hub id.
-        new_tokens: Token ids whose embeddings are trained too; the heads file stores them.
+    ``base`` is the recorded name of the base, a folder or a hub id. The embeddings of ``new_tokens`` are trained too;
+    the heads file stores them.
     """
     config = LoraConfig(
         r=rank,

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
+from typing import Final
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -71,3 +73,7 @@ def check_model_folder(folder: Path) -> Path:
         found = f"{', '.join(pickles)} are pickles, which are never opened; convert them" if pickles else "add it"
         raise CheckpointError(f"{folder} has no model*.safetensors: {found}")
     return folder
+
+
+LOAD_LOCK: Final = RLock()
+"""Held while a model of transformers or sentence-transformers is loaded."""

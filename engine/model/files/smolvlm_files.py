@@ -7,7 +7,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, SmolVLMConfig, 
 
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import read_object
-from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.prompt import find_token
 
 

@@ -5,8 +5,7 @@ from typing import Final
 
 from stepscope.engine.decisions.policies import find_policy
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, read_object, read_text
-from stepscope.engine.model.files.heads_file import HEADS_FILE
+from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, HEADS_FILE, read_object, read_text
 
 ANY_SIZE: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 """Types of models that take images of any size."""

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import read_object
-from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.files.quantization import quantization_options
 from stepscope.engine.model.files.smolvlm_files import load_tokenizer
 from stepscope.engine.model.hub.images import read_format

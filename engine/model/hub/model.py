@@ -24,11 +24,7 @@ from stepscope.engine.model.vision_language import VisionLanguageModel
 class HubModel(VisionLanguageModel):
     """A model of the hub; a frame is the tokens that its processor writes before, of and after one image.
 
-    Args:
-        model: The model with its output embeddings.
-        frame_format: How it takes a frame.
-        opening: Ids of the tokens before the image.
-        closing: Ids of the tokens after it.
+    ``opening`` and ``closing`` are the ids of the tokens before and after the image.
     """
 
     has_heads = False

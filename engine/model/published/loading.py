@@ -24,7 +24,7 @@ from transformers import (
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, ADAPTER_FILE, open_tensors, read_object
-from stepscope.engine.model.files.load_lock import LOAD_LOCK
+from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.files.quantization import quantization_options
 from stepscope.engine.model.published.layout import HEAD, VIDEOLLM_ONLINE, Layout
 from stepscope.engine.model.published.model import LlamaAssistant

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.grading import MAX_GRADE, Grade, Reply
-from stepscope.eval.matching.spans import delay_from_span, span_frames
+from stepscope.eval.matching.turns import delay_from_span, span_frames
 from stepscope.eval.metrics.counts import Counts, ratio
 from stepscope.eval.metrics.matched_video import MatchedVideo
 from stepscope.eval.metrics.measures import Measure

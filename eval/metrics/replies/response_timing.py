@@ -9,7 +9,7 @@ from typing import Final
 
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.matching.spans import span_frames
+from stepscope.eval.matching.turns import span_frames
 from stepscope.eval.metrics.counts import Counts, ratio
 from stepscope.eval.metrics.matched_video import MatchedVideo
 from stepscope.eval.metrics.measures import Measure

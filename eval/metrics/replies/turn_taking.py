@@ -11,8 +11,7 @@ from types import MappingProxyType
 
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.matching.spans import pair_inside_spans
-from stepscope.eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
+from stepscope.eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match, pair_inside_spans
 from stepscope.eval.metrics.counts import Counts, ratio
 from stepscope.eval.metrics.measures import Measure
 
@@ -70,7 +69,7 @@ def match_responses(
 ) -> Match:
     """Match a video's responses with the reference's; of two reference turns at a frame only the last one counts.
 
-    A response inside the reply span of a turn that is missed is paired with it, see ``eval.matching.spans``.
+    A response inside the reply span of a turn that is missed is paired with it, see ``eval.matching.turns``.
     ``dataset`` selects the window, see ``match_window``; see ``eval.matching.turns.find_match`` for the rest.
     """
     num_frames = max(sample.num_frames, len(outputs))

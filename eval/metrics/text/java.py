@@ -113,9 +113,8 @@ class Meteor:
     def start(self, references: Collection[str] | None = None) -> None:
         """Start the process without waiting for it; the first request reports a failure to start.
 
-        Args:
-            references: The tokenised references of all requests, if they are known. METEOR then reads the part of its
-                table that they need, and the whole one at the first request with another reference.
+        If the tokenised references of all requests are known, METEOR reads the part of its table that they need, and
+        the whole one at the first request with another reference.
         """
         with self._lock, contextlib.suppress(JavaError):
             if self._process is None and references is not None:

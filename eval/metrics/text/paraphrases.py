@@ -58,10 +58,8 @@ def find_cut_table(table: Path, references: Iterable[str]) -> Path | None:
 def cut_table(table: Path, out: Path, references: Iterable[str]) -> None:
     """Write the pairs of a table that a corpus with these references can use, in the order of the table.
 
-    Args:
-        table: METEOR's table, a gzip file: lines of a probability, a phrase and its paraphrase, in turns.
-        out: The gzip file to write, atomically.
-        references: Tokenised references.
+    Both are gzip files, of lines of a probability, a phrase and its paraphrase, in turns; ``out`` is written
+    atomically.
     """
     phrases = {phrase.encode() for reference in references for phrase in list_phrases(reference)}
     with gzip.open(table) as source, NamedTemporaryFile(dir=out.parent, prefix=".cut.", delete=False) as file:

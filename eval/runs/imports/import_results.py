@@ -18,18 +18,18 @@ from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES, Fields
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.own_samples import make_own_sample
-from stepscope.eval.data.samples import Sample, Split, describe_early_end
+from stepscope.eval.data.samples import Sample, Split, describe_early_end, make_own_sample
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample
 from stepscope.eval.runs.imports.recognition import read_values, recognize
 from stepscope.eval.runs.imports.recorded_sound import copy_sounds
-from stepscope.eval.runs.imports.signals import SignalRule, describe_signals
 from stepscope.eval.runs.imports.system_output import (
     OtherVideoError,
     Result,
     ResultForm,
+    SignalRule,
     SystemOutput,
+    describe_signals,
     file_name,
 )
 
@@ -167,10 +167,8 @@ def _measure_sample(video_id: str, result: Result, form: ResultForm, fps: float 
     longest = int(min(MAX_DURATION_S * rate, MAX_SAMPLE_FRAMES))
     sample = replace(make_own_sample(video_id, rate, _find_file(result), "", (), None), num_frames=longest)
     output = form.read(result.fields, sample)
-    parts: tuple[Mapping[int, object], ...] = (output.texts, output.costs_s, output.signals, output.states)
     # A form that does not name its last frame fills the sample; then its last entry is the end.
-    last = max((frame for part in parts for frame in part), default=-1)
-    num_frames = last + 1 if output.num_frames >= longest else output.num_frames
+    num_frames = output.num_named if output.num_frames >= longest else output.num_frames
     if not num_frames:
         raise ValueError(f"has no entry of {video_id}, so that its length is not known; give a split")
     if num_frames > longest:

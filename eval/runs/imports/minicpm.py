@@ -1,15 +1,24 @@
-"""Recording of a session of MiniCPM-o-Demo, ``data/sessions/<id>/recording.json``.
+"""Recordings of a session of MiniCPM-o-Demo in ``data/sessions/<id>/``.
 
-``chunks``, or a list of them: one for each second, with ``index`` and ``result`` (``mode``: LISTEN or SPEAK, ``text``,
-``end_of_turn``, and ``timing`` with ``prefill_ms``, ``llm_ms``, ``tts_ms``, ``all_ms``, ``n_tokens`` and
-``kv_cache_length``). Chunk ``i`` is at ``i`` seconds; its mode, values and cache length hold for the frames of that
-second, its latency is that of the first. The text of consecutive SPEAK chunks is one message, at the first of them. The
-sample is the one whose id or file name is that of the session's folder. **Source**: MiniCPM-o-Demo (28b60cf),
-``session_recorder.py``.
+``recording.json``: ``chunks``, or a list of them: one for each second, with ``index`` and ``result`` (``mode``: LISTEN
+or SPEAK, ``text``, ``end_of_turn``, and ``timing`` with ``prefill_ms``, ``llm_ms``, ``tts_ms``, ``all_ms``,
+``n_tokens`` and ``kv_cache_length``). Chunk ``i`` is at ``i`` seconds; its mode, values and cache length hold for the
+frames of that second, its latency is that of the first. The text of consecutive SPEAK chunks is one message, at the
+first of them. The sample is the one whose id or file name is that of the session's folder. **Source**: MiniCPM-o-Demo
+(28b60cf), ``session_recorder.py``.
+
+``stream.jsonl`` of newer versions: a line per message of the protocol, with ``seq``, ``ts``, ``dir`` (``up`` from the
+user, ``down`` from the model) and ``frame``, the message. A push (``input.append``) is one second of sound and
+pictures, and the answers after it (``response.output.delta``) belong to its second: ``kind`` is ``listen``, ``text``
+or ``audio``, with ``text`` and ``metrics``. So each push with an answer is a chunk of ``recording.json``. Lines are
+ordered by ``seq``, because threads write them. **Source**: MiniCPM-o-Demo (6a513af), ``session_recording.py`` and
+``docs/backend-protocol/schema.md``.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
@@ -24,33 +33,41 @@ from stepscope.eval.runs.imports.system_output import (
 )
 
 _TIMES: Final = ("prefill_ms", "llm_ms", "tts_ms", "n_tokens")
+EVENTS: Final = "events"
+"""Field of a record that holds the lines of a file."""
+_PUSHES: Final = ("input.append", "push", "input", "backend.push")
+_TIMING: Final = {
+    "prefill_ms": "prefill_ms",
+    "cost_llm_ms": "llm_ms",
+    "cost_tts_ms": "tts_ms",
+    "wall_clock_ms": "all_ms",
+    "n_tokens": "n_tokens",
+    "kv_cache_length": "kv_cache_length",
+}
+"""The names of values in ``recording.json``, by those in ``metrics``."""
 
 
-def find_sample(result: Result, split: Split) -> Sample:
+def _find_sample(result: Result, split: Split) -> Sample:
     """Return the sample of a session's folder, or of the name of its file."""
     return find_by_file([result.path.resolve().parent.name, result.path.name], split)
 
 
-def read_recording(content: Fields, sample: Sample) -> SystemOutput:
+def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
     """Read the chunks of a session. Raises ``ValueError`` naming the field."""
-    texts: dict[int, str] = {}
-    costs_s: dict[int, float] = {}
-    states: dict[int, str] = {}
-    signals: dict[int, dict[str, float]] = {}
-    cache_tokens: dict[int, int] = {}
+    output, texts = SystemOutput(), dict[int, str]()
     message: int | None = None
     for chunk in content.read_objects("chunks"):
         frame = frame_at(float(chunk.read_index("index")), sample.fps)
-        check_new_frame(chunk, "index", frame, states, sample)
+        check_new_frame(chunk, "index", frame, output.states, sample)
         result = chunk.read_object("result")
-        states[frame] = result.read_choice("mode", ("LISTEN", "SPEAK")).lower()
+        output.states[frame] = result.read_choice("mode", ("LISTEN", "SPEAK")).lower()
         timing = result.read_object("timing", may_be_missing=True)
-        signals[frame] = {name: read_optional(timing, name) for name in _TIMES if timing.has(name)}
+        output.signals[frame] = {name: read_optional(timing, name) for name in _TIMES if timing.has(name)}
         if timing.has("all_ms"):
-            costs_s[frame] = timing.read_number("all_ms", minimum=0) / 1000
+            output.costs_s[frame] = timing.read_number("all_ms", minimum=0) / 1000
         if timing.has("kv_cache_length"):
-            cache_tokens[frame] = timing.read_index("kv_cache_length")
-        if states[frame] == "listen":
+            output.cache_tokens[frame] = timing.read_index("kv_cache_length")
+        if output.states[frame] == "listen":
             message = None
             continue
         message = frame if message is None else message
@@ -58,15 +75,12 @@ def read_recording(content: Fields, sample: Sample) -> SystemOutput:
         texts[message] = texts.get(message, "") + text
         if result.record.get("end_of_turn") is True:
             message = None
-    states, cache_tokens = hold_within_second(states, sample), hold_within_second(cache_tokens, sample)
-    return SystemOutput(
-        num_frames=max(states, default=-1) + 1,
-        texts={frame: text.strip() for frame, text in texts.items() if text.strip()},
-        costs_s=costs_s,
-        signals=hold_within_second(signals, sample),
-        states=states,
-        cache_tokens=cache_tokens,
-    )
+    for frame, text in texts.items():
+        output.add_text(frame, text)
+    output.states = hold_within_second(output.states, sample)
+    output.cache_tokens = hold_within_second(output.cache_tokens, sample)
+    output.signals = hold_within_second(output.signals, sample)
+    return output
 
 
 def _is_recording(fields: Fields) -> bool:
@@ -74,10 +88,69 @@ def _is_recording(fields: Fields) -> bool:
     return isinstance(chunks, list) and any(isinstance(chunk, dict) and "result" in chunk for chunk in chunks)
 
 
-FORM: Final = ResultForm(
+def is_event(value: object) -> bool:
+    """Whether a JSON value is a line of a recording."""
+    return isinstance(value, dict) and value.get("dir") in ("up", "down") and isinstance(value.get("frame"), dict)
+
+
+def _read_stream(content: Fields, sample: Sample) -> SystemOutput:
+    events = content.read_objects(EVENTS)
+    if all(event.has("seq") for event in events):
+        events = tuple(sorted(events, key=lambda event: event.read_index("seq")))
+    chunks: list[dict[str, Any]] = []
+    audio: list[Mapping[str, float | str]] = []
+    second = -1
+    for event in events:
+        message = event.read_object("frame")
+        if event.record["dir"] == "up" and message.record.get("type") in _PUSHES:
+            second += 1
+            if message.read_object("input", may_be_missing=True).has("messages"):
+                rule = "must be a second of sound and pictures: a turn-based session has no times in a video"
+                raise message.error("input", rule)
+            _add_audio(audio, second, "user", message.read_object("input", may_be_missing=True))
+        elif message.record.get("type") == "response.output.delta" and second >= 0:
+            if not chunks or chunks[-1]["index"] != second:
+                chunks.append({"index": second, "result": {"mode": "LISTEN", "text": "", "timing": {}}})
+            _add_answer(chunks[-1]["result"], message)
+            _add_audio(audio, second, "assistant", message)
+    output = _read_recording(Fields(record={"chunks": chunks}), sample)
+    output.audio = audio
+    return output
+
+
+def _add_audio(audio: list[Mapping[str, float | str]], second: int, speaker: str, holder: Fields) -> None:
+    """Add the path of the sound of a message; the program writes ``@blob/0000.wav`` for a file beside it."""
+    path = holder.record.get("audio")
+    if isinstance(path, str) and path.startswith("@"):
+        audio.append({"time_s": float(second), "from": speaker, "path": replace_surrogates(path[1:])})
+
+
+def _add_answer(result: dict[str, Any], message: Fields) -> None:
+    kind = message.read_choice("kind", ("listen", "text", "audio"))
+    if kind != "listen":
+        result["mode"] = "SPEAK"
+    if kind == "text":
+        result["text"] += message.read_text("text", may_be_blank=True)
+    metrics: Mapping[str, object] = message.read_object("metrics", may_be_missing=True).record
+    result["timing"] |= {ours: metrics[name] for name, ours in _TIMING.items() if metrics.get(name) is not None}
+
+
+def _is_stream(fields: Fields) -> bool:
+    events = fields.record.get(EVENTS)
+    return isinstance(events, list) and bool(events) and all(map(is_event, events))
+
+
+RECORDING: Final = ResultForm(
     name="MiniCPM-o-Demo",
     missing="probabilities, updates and states of the steps",
     matches=_is_recording,
-    find_sample=find_sample,
-    read=read_recording,
+    find_sample=_find_sample,
+    read=_read_recording,
+)
+STREAM: Final = ResultForm(
+    name="MiniCPM-o-Demo stream",
+    missing="probabilities, updates and states of the steps",
+    matches=_is_stream,
+    find_sample=_find_sample,
+    read=_read_stream,
 )

@@ -29,7 +29,6 @@ from stepscope.eval.runs.imports.system_output import (
     Result,
     ResultForm,
     SystemOutput,
-    add_text,
     check_new_frame,
     file_name,
     find_by_file,
@@ -57,21 +56,19 @@ def _find_streamo(result: Result, split: Split) -> Sample:
 
 
 def _read_rounds(content: Fields, sample: Sample) -> SystemOutput:
-    texts: dict[int, str] = {}
-    states: dict[int, str] = {}
+    output = SystemOutput()
     answers = content.read_object("output")
     for name in answers.record:
         number = _ROUND.fullmatch(name)
         if number is None:
             raise answers.error(name, "must be named as a round, such as Round 4")
         frame = find_frame(float(number[1]), sample.fps)
-        _add_answer(answers, name, frame, texts, states, sample)
-    return _hold_states(texts, states, sample)
+        _add_answer(output, answers, name, frame, sample)
+    return _hold_states(output, sample)
 
 
 def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
-    texts: dict[int, str] = {}
-    states: dict[int, str] = {}
+    output = SystemOutput()
     frame: int | None = None
     for message in content.read_objects("messages"):
         role = message.read_choice("role", ("system", "user", "assistant"))
@@ -84,27 +81,25 @@ def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
             continue
         if frame is None:
             raise message.error("role", "must follow a user entry with a second, such as <3s-4s>")
-        _add_answer(message, "content", frame, texts, states, sample)
-    return _hold_states(texts, states, sample)
+        _add_answer(output, message, "content", frame, sample)
+    return _hold_states(output, sample)
 
 
-def _add_answer(
-    fields: Fields, name: str, frame: int, texts: dict[int, str], states: dict[int, str], sample: Sample
-) -> None:
+def _add_answer(output: SystemOutput, fields: Fields, name: str, frame: int, sample: Sample) -> None:
     """Add the state of an answer, and its message."""
     answer = fields.read_text(name, may_be_blank=True)
     token = _STATE.match(answer)
     if token is None:
         raise fields.error(name, "must begin with a state token, such as </Silence>")
-    check_new_frame(fields, name, frame, states, sample)
-    states[frame] = token[1].lower()
-    if states[frame] == _RESPONDING:
-        add_text(texts, frame, answer[token.end() :])
+    check_new_frame(fields, name, frame, output.states, sample)
+    output.states[frame] = token[1].lower()
+    if output.states[frame] == _RESPONDING:
+        output.add_text(frame, answer[token.end() :])
 
 
-def _hold_states(texts: Mapping[int, str], states: Mapping[int, str], sample: Sample) -> SystemOutput:
-    held = hold_within_second(states, sample)
-    return SystemOutput(num_frames=max(held, default=-1) + 1, texts=texts, states=held)
+def _hold_states(output: SystemOutput, sample: Sample) -> SystemOutput:
+    output.states = hold_within_second(output.states, sample)
+    return output
 
 
 def _has_rounds(fields: Fields) -> bool:
@@ -113,7 +108,7 @@ def _has_rounds(fields: Fields) -> bool:
 
 
 def _read_duplex(content: Fields, sample: Sample) -> SystemOutput:
-    texts: dict[int, str] = {}
+    output = SystemOutput(at_least=sample.num_frames)
     name = next(filter(content.has_list, SEGMENT_LISTS))
     for segment in content.read_objects(name):
         text, time = _find_field(segment, _TEXTS), _find_field(segment, _TIMES)
@@ -122,8 +117,8 @@ def _read_duplex(content: Fields, sample: Sample) -> SystemOutput:
         if time is not None:
             segment = _read_typed_number(segment, time)
         frame = 0 if time is None else read_frame(segment, time, sample)
-        add_text(texts, frame, segment.read_text(text))
-    return SystemOutput(num_frames=max([sample.num_frames - 1, *texts]) + 1, texts=texts)
+        output.add_text(frame, segment.read_text(text))
+    return output
 
 
 def is_segment(entry: Mapping[str, object]) -> bool:

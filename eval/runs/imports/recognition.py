@@ -1,6 +1,6 @@
 """Recognises the result files of other systems by their content.
 
-``FORMS`` lists the forms; each module of ``eval.runs.imports`` describes its own. A file holds one JSON value, JSON
+``FORMS`` lists the forms; the modules of ``eval.runs.imports`` describe them. A file holds one JSON value, JSON
 lines or WebVTT, with one record or several. A record of no known form is refused.
 """
 
@@ -11,35 +11,25 @@ from typing import Final
 from stepscope.engine.io.files import load_json, load_json_lines, read_text
 from stepscope.engine.io.json_records import short_repr
 from stepscope.eval.data.json_fields import Fields
-from stepscope.eval.runs.imports import (
-    egoproactive,
-    em_garde,
-    minicpm,
-    minicpm_stream,
-    mmduet,
-    per_second,
-    proassist,
-    timed_texts,
-    videollm_online,
-)
+from stepscope.eval.runs.imports import minicpm, per_frame, per_second, timed_texts
 from stepscope.eval.runs.imports.system_output import Result, ResultForm
 
 FORMS: Final = (
-    proassist.FORM,
+    per_frame.PROASSIST,
     timed_texts.OMNIPRO,
-    videollm_online.FORM,
-    mmduet.MMDUET,
-    mmduet.PREDICTIONS,
-    minicpm.FORM,
-    minicpm_stream.FORM,
+    per_frame.VIDEOLLM_ONLINE,
+    per_frame.MMDUET,
+    per_frame.PREDICTIONS,
+    minicpm.RECORDING,
+    minicpm.STREAM,
     per_second.STREAMO_ROUNDS,
     per_second.STREAMO,
     timed_texts.QUALCOMM,
     timed_texts.QEVD,
     timed_texts.SPOT,
     timed_texts.STREAMING_VLM,
-    egoproactive.FORM,
-    em_garde.FORM,
+    per_frame.EGOPROACTIVE,
+    per_frame.EM_GARDE,
     per_second.DUPLEX,
 )
 """In the order of recognition: the first that matches a record is its form."""
@@ -93,7 +83,7 @@ def _parse_values(path: Path, text: str, problems: dict[str, str]) -> Iterator[t
 def _group_events(values: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
     """Yield values, the lines of a recording, or the segments of one, as one record, at the place of the first line."""
     kinds: tuple[tuple[str, Callable[[object], bool]], ...] = (
-        (minicpm_stream.EVENTS, minicpm_stream.is_event),
+        (minicpm.EVENTS, minicpm.is_event),
         (timed_texts.SEGMENTS, timed_texts.is_segment),
     )
     grouped: dict[str, tuple[str, list[object]]] = {}

@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from stepscope.engine.decisions.signals import SignalPolicy, SignalSpec
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
@@ -16,28 +17,47 @@ _ROUNDING_S = 0.0005
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SystemOutput:
-    """The results of a system in one video, by frame index."""
+    """The results of a system in one video, by frame index; the reader of a form fills it."""
 
-    num_frames: int
-    texts: Mapping[int, str]
-    costs_s: Mapping[int, float] = field(default_factory=dict)
-    signals: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
+    costs_s: dict[int, float] = field(default_factory=dict)
+    signals: dict[int, dict[str, float]] = field(default_factory=dict)
     """Further values by frame and name."""
-    states: Mapping[int, str] = field(default_factory=dict)
+    states: dict[int, str] = field(default_factory=dict)
     """State labels of the assistant."""
-    cache_tokens: Mapping[int, int] = field(default_factory=dict)
-    audio: Sequence[Mapping[str, float | str]] = ()
+    cache_tokens: dict[int, int] = field(default_factory=dict)
+    audio: list[Mapping[str, float | str]] = field(default_factory=list)
     """Files of sound that the file names: ``time_s``, ``from`` (user or assistant) and ``path``, as it is written."""
     num_entries: int = 0
     """Entries of the file, if it has one for each frame, also for silent ones."""
+    at_least: int = 0
+    """Frames that it has at least: all of the sample in a form that does not name its last frame."""
+
+    @property
+    def num_named(self) -> int:
+        """The number of frames up to the last entry."""
+        return max((frame for part in self._parts for frame in part), default=-1) + 1
+
+    @property
+    def num_frames(self) -> int:
+        """The number of frames."""
+        return max(self.at_least, self.num_named)
 
     @property
     def num_without_entry(self) -> int:
         """The number of frames about which the file says nothing."""
-        known = (self.texts, self.costs_s, self.signals, self.states)
-        return self.num_frames - max(self.num_entries, *map(len, known))
+        return self.num_frames - max(self.num_entries, *map(len, self._parts))
+
+    @property
+    def _parts(self) -> tuple[Mapping[int, object], ...]:
+        return self.texts, self.costs_s, self.signals, self.states
+
+    def add_text(self, frame: int, text: str) -> None:
+        """Add a message at a frame; several messages at one frame are joined with a space."""
+        if text.strip():
+            self.texts[frame] = f"{self.texts[frame]} {text.strip()}" if frame in self.texts else text.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +130,16 @@ def read_names(fields: Fields, *names: str) -> list[str]:
     return texts
 
 
+def find_by(*fields: str, is_path: bool = False) -> Callable[[Result, Split], Sample]:
+    """Return a function that finds the sample of a record by the values of some fields, or by the files they name."""
+
+    def find(result: Result, split: Split) -> Sample:
+        names = read_names(result.fields, *fields)
+        return find_by_names(map(file_name, names) if is_path else names, split)
+
+    return find
+
+
 def find_by_file(names: Sequence[str], split: Split) -> Sample:
     """Return the sample of a file whose records name no video: by the names of the file, or the only one of a split.
 
@@ -144,12 +174,6 @@ def end_frame(time_s: float, sample: Sample) -> int:
     return min(math.ceil(time_s * sample.fps - _ROUNDING_S), sample.num_frames)
 
 
-def add_text(texts: dict[int, str], frame: int, text: str) -> None:
-    """Add a message at a frame; several messages at one frame are joined with a space."""
-    if text.strip():
-        texts[frame] = f"{texts[frame]} {text.strip()}" if frame in texts else text.strip()
-
-
 def check_new_frame(fields: Fields, name: str, frame: int, seen: Mapping[int, object], sample: Sample) -> None:
     """Raise ``ValueError`` if an earlier entry of the file has this frame."""
     if frame in seen:
@@ -173,3 +197,55 @@ def hold_within_second(values: Mapping[int, Value], sample: Sample) -> dict[int,
 def read_optional(fields: Fields, name: str) -> float:
     """Return a number; nan if the field is absent or null."""
     return fields.read_number(name) if fields.has(name) else math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalRule:
+    """The rule by which a signal decides to speak. Raises ``ValueError`` for a threshold that is not finite."""
+
+    threshold: float
+    """In the units of the signal, or of its sum or fall."""
+    policy: SignalPolicy = "above"
+    """How values become decisions; engine/decisions/policies.toml describes the choices."""
+    signal: str = ""
+    """Name of the signal; empty for the only one that decides."""
+
+    def __post_init__(self) -> None:
+        """Check the threshold."""
+        if not math.isfinite(self.threshold):
+            raise ValueError(f"the threshold must be a finite number; got {self.threshold:g}")
+
+
+def describe_signals(
+    systems: Sequence[tuple[SystemOutput, ResultForm]], rule: SignalRule | None = None
+) -> list[SignalSpec]:
+    """Return the signals of results, each with the range of its values, at least from 0 to 1.
+
+    Those that a form decides from have no threshold, unless a rule gives one. With a rule, its signal alone decides.
+    Raises ``ValueError`` if the results do not have that signal.
+    """
+    specs: dict[str, SignalSpec] = {}
+    for system_output, form in systems:
+        for values in system_output.signals.values():
+            for name, value in values.items():
+                spec = specs.setdefault(name, SignalSpec(name=name, decides="speak" if name in form.deciding else None))
+                if not math.isnan(value) and not spec.low <= value <= spec.high:
+                    specs[name] = replace(spec, low=min(spec.low, value), high=max(spec.high, value))
+    return list(specs.values()) if rule is None else _apply(rule, specs)
+
+
+def _apply(rule: SignalRule, specs: Mapping[str, SignalSpec]) -> list[SignalSpec]:
+    if not specs:
+        raise ValueError("the results hold no signals, so that no rule decides; import them without one")
+    deciding = [name for name, spec in specs.items() if spec.decides is not None]
+    if not rule.signal and len(deciding) != 1:
+        raise ValueError(f"the rule names no signal; choose one of {', '.join(deciding or specs)}")
+    chosen = rule.signal or deciding[0]
+    if chosen not in specs:
+        raise ValueError(f"the results hold no signal {chosen!r}; choose one of {', '.join(specs)}")
+    return [
+        replace(spec, decides="speak", policy=rule.policy, threshold=rule.threshold)
+        if name == chosen
+        else replace(spec, decides=None)
+        for name, spec in specs.items()
+    ]

@@ -18,22 +18,18 @@ is empty, or ``...``, for silence. The file is named like its video. **Source**:
 """
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 from stepscope.engine.dialogue import MAX_SECONDS
-from stepscope.eval.data.json_fields import Fields
-from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.data.json_fields import Fields, parse_clock
+from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.imports.system_output import (
-    Result,
     ResultForm,
     SystemOutput,
-    add_text,
     end_frame,
+    find_by,
     find_by_file,
-    find_by_names,
     read_frame,
-    read_names,
 )
 
 SPOT_VIDEO: Final = "spot_video"
@@ -72,36 +68,23 @@ def parse_webvtt(text: str) -> dict[str, Any]:
             found = _CUE.match(lines[place])
             assert found is not None
             words = " ".join(lines[place + 1 :])
-            segments.append({"start": _read_clock(found[1]), "end": _read_clock(found[2]), "text": words})
+            segments.append({"start": parse_clock(found[1]), "end": parse_clock(found[2]), "text": words})
     return {SEGMENTS: segments}
-
-
-def _read_clock(clock: str) -> float:
-    """Return the seconds of ``01:02:03.500`` or ``02:03.500``."""
-    seconds = 0.0
-    for part in clock.split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds
 
 
 def _is_event(event: object) -> bool:
     return isinstance(event, dict) and {"time", "type", "value"} <= event.keys()
 
 
-def _finish(texts: dict[int, str], sample: Sample, **parts: Any) -> SystemOutput:
-    """Return the messages of a form that does not name its last frame: the run is taken to reach the sample's end."""
-    return SystemOutput(num_frames=max([sample.num_frames - 1, *texts]) + 1, texts=texts, **parts)
-
-
 def _read_lists(content: Fields, texts_name: str, times_name: str, sample: Sample) -> SystemOutput:
     times, words = content.record[times_name], content.record[texts_name]
     if not isinstance(times, list) or not isinstance(words, list) or len(times) != len(words):
         raise content.error(times_name, f"must be a list with a time for each of {texts_name}")
-    texts: dict[int, str] = {}
+    output = SystemOutput(at_least=sample.num_frames)
     for number, (time_s, text) in enumerate(zip(times, words, strict=True)):
         one = Fields(record={"time": time_s, "text": text}, path_prefix=f"{texts_name}[{number}].")
-        add_text(texts, read_frame(one, "time", sample), one.read_text("text", may_be_blank=True))
-    return _finish(texts, sample)
+        output.add_text(read_frame(one, "time", sample), one.read_text("text", may_be_blank=True))
+    return output
 
 
 def _read_qevd(content: Fields, sample: Sample) -> SystemOutput:
@@ -122,69 +105,63 @@ def _is_unix_time(time_s: object) -> bool:
 
 
 def _read_omnipro(content: Fields, sample: Sample) -> SystemOutput:
-    texts: dict[int, str] = {}
+    output = SystemOutput(at_least=sample.num_frames)
     for one in content.read_objects("predictions"):
-        add_text(texts, read_frame(one, "t_sec", sample), one.read_text("raw", may_be_blank=True))
-    return _finish(texts, sample)
+        output.add_text(read_frame(one, "t_sec", sample), one.read_text("raw", may_be_blank=True))
+    return output
 
 
 def _read_spot(content: Fields, sample: Sample) -> SystemOutput:
-    texts: dict[int, str] = {}
-    signals: dict[int, dict[str, float]] = {}
+    output = SystemOutput(at_least=sample.num_frames)
     for event in content.read_objects("events"):
         if event.read_text("type") != "response":
             continue
         frame, text = read_frame(event, "time", sample), event.read_text("value", may_be_blank=True)
         if text.strip().strip(".,!?").lower() not in _SILENCE:
-            add_text(texts, frame, text)
+            output.add_text(frame, text)
         if event.has("latency"):
-            signals[frame] = {"latency_s": event.read_number("latency", minimum=0)}
-    return _finish(texts, sample, signals=signals)
+            output.signals[frame] = {"latency_s": event.read_number("latency", minimum=0)}
+    return output
 
 
 def _read_segments(content: Fields, sample: Sample) -> SystemOutput:
-    texts: dict[int, str] = {}
-    num_frames = 0
+    output = SystemOutput()
     for segment in content.read_objects(SEGMENTS):
         frame = read_frame(segment, "start", sample)
-        num_frames = max(num_frames, frame + 1, end_frame(segment.read_number("end", minimum=0), sample))
+        end = end_frame(segment.read_number("end", minimum=0), sample)
+        output.at_least = max(output.at_least, frame + 1, end)
         text = segment.read_text("text", may_be_blank=True).strip()
         if text.strip(". …"):
-            add_text(texts, frame, text)
-    return SystemOutput(num_frames=num_frames, texts=texts)
-
-
-def _find_by(*names: str) -> Callable[[Result, Split], Sample]:
-    """Return a function that finds the sample of a record by one of its fields."""
-    return lambda result, split: find_by_names(read_names(result.fields, *names), split)
+            output.add_text(frame, text)
+    return output
 
 
 QUALCOMM: Final = ResultForm(
     name="Qualcomm Interactive Cooking",
     missing=_MISSING,
     matches=lambda fields: fields.has("pred_texts") and fields.has("pred_timestamps"),
-    find_sample=_find_by("video_id"),
+    find_sample=find_by("video_id"),
     read=lambda content, sample: _read_lists(content, "pred_texts", "pred_timestamps", sample),
 )
 QEVD: Final = ResultForm(
     name="QEVD",
     missing=_MISSING,
     matches=lambda fields: fields.has("pred_feedbacks") and fields.has(_QEVD_TIMES),
-    find_sample=_find_by("mini_episode_id"),
+    find_sample=find_by("mini_episode_id"),
     read=_read_qevd,
 )
 OMNIPRO: Final = ResultForm(
     name="OmniPro",
     missing=_MISSING,
     matches=lambda fields: fields.has_list("predictions") and fields.has("task") and fields.has("id"),
-    find_sample=_find_by("id", "video_id"),
+    find_sample=find_by("id", "video_id"),
     read=_read_omnipro,
 )
 SPOT: Final = ResultForm(
     name="SPOT-Bench",
     missing=_MISSING,
     matches=lambda fields: fields.has(SPOT_VIDEO),
-    find_sample=_find_by(SPOT_VIDEO),
+    find_sample=find_by(SPOT_VIDEO),
     read=_read_spot,
 )
 STREAMING_VLM: Final = ResultForm(

@@ -76,12 +76,7 @@ class _RemoteActor:
 
 
 class _ActorPool:
-    """Back end with the actors that a joined cluster has room for: one per GPU, else one of one thread per CPU core.
-
-    Args:
-        ray: The module.
-        worker_config: Checkpoint and settings.
-    """
+    """Back end with the actors that a joined cluster has room for: one per GPU, else one of one thread per CPU core."""
 
     worker_kind = "Ray actor"
 

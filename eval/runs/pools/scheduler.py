@@ -17,14 +17,16 @@ from typing import Final, Protocol
 from stepscope.engine.errors import EngineError
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.folder import VideoRecord, digest_sample
-from stepscope.eval.runs.progress import VideoStatus, WorkerStatus, WorkerUsage
 from stepscope.eval.runs.worker_messages import (
     REPORT_INTERVAL_S,
     FramesDone,
     VideoResult,
+    VideoStatus,
     WorkerError,
     WorkerReady,
     WorkerSpec,
+    WorkerStatus,
+    WorkerUsage,
 )
 
 MAX_DEATHS: Final = 2

@@ -9,7 +9,7 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.errors import EngineError
-from stepscope.engine.inference.batch_size import choose_batch_size
+from stepscope.engine.inference.memory import choose_batch_size
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import count_cores
@@ -37,10 +37,7 @@ class Receive(Protocol):
 class Worker:
     """A worker in its own process. Errors are returned, not raised, so that only records are pickled.
 
-    Args:
-        worker_config: Checkpoint and settings.
-        spec: Device and threads.
-        host: Name of its machine; empty for this one.
+    ``host`` is the name of its machine; empty for this one.
     """
 
     def __init__(self, worker_config: WorkerConfig, spec: WorkerSpec, *, host: str = "") -> None:

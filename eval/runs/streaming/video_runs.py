@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from time import perf_counter as read_clock_s
 
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.errors import EngineError
-from stepscope.engine.inference.batch_size import token_bytes
 from stepscope.engine.inference.cuda_graphs import describe_graphs
-from stepscope.engine.inference.memory import device_memory_mb, peak_memory_mb, used_memory_mb
+from stepscope.engine.inference.memory import device_memory_mb, peak_memory_mb, token_bytes, used_memory_mb
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -25,9 +25,7 @@ from stepscope.eval.data.samples import Sample, build_task, describe_early_end
 from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.videollm_online import count_live
 from stepscope.eval.runs.folder import VideoRecord, digest_sample
-from stepscope.eval.runs.progress import WorkerUsage
 from stepscope.eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
-from stepscope.eval.runs.streaming.shared_clock import SharedClock
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
 from stepscope.eval.runs.worker_messages import (
     HEAD_START_FRAMES,
@@ -35,6 +33,7 @@ from stepscope.eval.runs.worker_messages import (
     FramesDone,
     VideoResult,
     WorkerConfig,
+    WorkerUsage,
 )
 
 
@@ -68,15 +67,8 @@ def run_samples(
 
     Up to ``batch_size`` videos share a forward pass, after a head start of the first one by ``HEAD_START_FRAMES``, so
     that a result exists early. The outputs of each are those of a run of its own. An invalid video or record becomes
-    the ``error`` of its own result; all other exceptions propagate.
-
-    Args:
-        checkpoint: Checkpoint from ``load_model``.
-        worker_config: Settings.
-        samples: The samples, requested as videos end. None: none is available yet, ask again after the next pass.
-        device: The device in the records.
-        batch_size: Videos per forward pass.
-        num_cores: Cores to decode with; see ``EncoderPool``.
+    the ``error`` of its own result; all other exceptions propagate. Samples are requested as videos end; None: none is
+    available yet, ask again after the next pass.
     """
     streamer = Streamer(checkpoint, worker_config.config)
     with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
@@ -239,3 +231,25 @@ class _VideoRuns:
         frames = embed_sample(self._checkpoint, sample, [], folder=folder, hardware=hardware)
         turns = read_live_turns(self._checkpoint, config, sample, frames)
         return count_live(turns, fps=sample.fps, threshold=0)
+
+
+class SharedClock:
+    """Divides wall time equally between the videos in flight, so that their times add up to the worker's.
+
+    Worked example: two videos start together. The first ends after 6 s, the second runs 2 s longer. The first read 3 s,
+    the second 5 s, 8 s in all.
+    """
+
+    def __init__(self) -> None:
+        self._shared_s, self._ticked_s = 0.0, read_clock_s()
+
+    def read(self, num_videos: int) -> float:
+        """Return the seconds so far per video, of which the latest were shared by ``num_videos``."""
+        now_s = read_clock_s()
+        self._shared_s += (now_s - self._ticked_s) / max(num_videos, 1)
+        self._ticked_s = now_s
+        return self._shared_s
+
+    def skip(self) -> None:
+        """Leave out the time since the last reading."""
+        self._ticked_s = read_clock_s()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.core.results import NOT_MEASURED, VIDEO_COLUMNS, draw_corpus, score_groups, video_table
-from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.table_files import read_results
 
 ROWS: list[dict[str, str | float]] = [
     {

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 from tests.support.data.scored_run import score
 
 

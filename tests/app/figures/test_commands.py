@@ -18,7 +18,7 @@ from stepscope.app.figures import chart_files
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.engine.cli.program import load_object
 from stepscope.eval.data.writers import write_samples
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from stepscope.eval.sweeps.folder import write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores

@@ -21,7 +21,7 @@ from stepscope.app.figures.template import template
 from stepscope.app.figures.text import text_width
 from stepscope.app.style.colours import Theme
 from stepscope.engine.errors import EngineError
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 from tests.support.pages.browser import CHROMIUM, NEEDS_CHROMIUM
 
 WIDTH = Width(number=85, unit="mm")

@@ -19,7 +19,7 @@ from stepscope.app.reviews.assignments import (
 from stepscope.app.reviews.history import read_review, undo
 from stepscope.app.reviews.review import review_disagreements
 from stepscope.app.reviews.store import ReviewStore, open_store
-from stepscope.eval.annotations.verdicts import Verdict
+from stepscope.eval.annotations.corrections import Verdict
 from tests.support.reviews.databases import new_database, serve_postgres
 from tests.support.reviews.desks import HOSTILE
 

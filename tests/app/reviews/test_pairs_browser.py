@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import ReviewStore
-from stepscope.eval.annotations.verdicts import Verdict
+from stepscope.eval.annotations.corrections import Verdict
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.reviewed import opinion
 from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press

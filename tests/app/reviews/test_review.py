@@ -16,8 +16,7 @@ from stepscope.app.reviews.review import (
     review_agreement,
     review_disagreements,
 )
-from stepscope.eval.annotations.corrections import Correction, TurnName
-from stepscope.eval.annotations.verdicts import VERDICTS, Verdict
+from stepscope.eval.annotations.corrections import VERDICTS, Correction, TurnName, Verdict
 from tests.support.data.strategies import few
 from tests.support.reviews.reviewed import opinion
 

@@ -9,7 +9,7 @@ from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.store import ReviewStore, open_store
 from stepscope.eval.annotations.corrected_samples import apply_corrections
-from stepscope.eval.annotations.verdicts import Verdict
+from stepscope.eval.annotations.corrections import Verdict
 from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player, wait_until_drawn
 from tests.support.reviews.played import HOSTILE, make_run
 from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, open_player, press, wait_until_saved

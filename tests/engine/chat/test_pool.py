@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stepscope.engine.chat.pool import QueueFullError, Ticket, WorkerPool
+from stepscope.engine.chat.pool import QueueFullError, Ticket, WorkerPool, WorkerState, route
 from stepscope.engine.chat.prefix_store import PrefixStore
-from stepscope.engine.chat.routing import WorkerState, route
 from tests.engine.chat.test_prefix_store import RecordingCache, make_store, serve
 
 

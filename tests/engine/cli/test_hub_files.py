@@ -237,7 +237,7 @@ def test_a_wrong_address_is_one_sentence(address: str, message: str) -> None:
 def test_commands_take_runs_and_splits_of_the_hub(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stepscope.eval.cli.protocols.import_encoder", lambda _: LETTERS)
+    monkeypatch.setattr("stepscope.eval.cli.run_tables.import_encoder", lambda _: LETTERS)
     command = ["protocols", "hf://datasets/own/demo/run", "--split=hf://datasets/own/demo/split.json"]
     assert main([*command, "--protocol", "qevd-tf"]) == 0
     shown = capfd.readouterr().out

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.inference.cuda_graphs import Capture, create_graph_pool
-from stepscope.engine.inference.graph_check import Step
+from stepscope.engine.inference.cuda_graphs import Capture, Step, create_graph_pool
 from stepscope.engine.inference.static import StaticStep
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint

@@ -10,8 +10,7 @@ import pytest
 from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.inference.cuda_graphs import Capture, CudaGraphPool, describe_graphs
-from stepscope.engine.inference.graph_check import Step
+from stepscope.engine.inference.cuda_graphs import Capture, CudaGraphPool, Step, describe_graphs
 from stepscope.engine.inference.static import StaticStep
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint

@@ -11,9 +11,9 @@ import torch
 
 import stepscope.engine.live.session as session_module
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.live.clock import Clock
 from stepscope.engine.live.output_log import OutputLog
 from stepscope.engine.live.session import LiveOptions, LiveSession
+from stepscope.engine.live.sources import Clock
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
 from tests.support.streams.live import LIMIT_S, PICTURE, FakeClock, ScriptedSource

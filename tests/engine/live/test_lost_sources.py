@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.clock import Clock
 from stepscope.engine.live.session import LiveOptions
+from stepscope.engine.live.sources import Clock
 from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.streams.live import LIMIT_S, PICTURE, FakeClock, begin, picture_at, run_to_end
 

@@ -9,9 +9,8 @@ import pytest
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.clock import SystemClock
 from stepscope.engine.live.session import LiveSession
-from stepscope.engine.live.sources import UrlSource
+from stepscope.engine.live.sources import SystemClock, UrlSource
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.cli.live import live
 from stepscope.eval.cli.options import LiveCommandOptions

@@ -14,8 +14,8 @@ import stepscope.engine.live.session as session_module
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import TextProgress
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.clock import Clock
 from stepscope.engine.live.session import LiveOptions
+from stepscope.engine.live.sources import Clock
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
 from stepscope.engine.records import FrameOutput

@@ -8,8 +8,8 @@ from threading import Event
 import numpy as np
 import pytest
 
-from stepscope.engine.live.clock import Clock
 from stepscope.engine.live.session import LiveOptions, LiveSession
+from stepscope.engine.live.sources import Clock
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
 from stepscope.engine.records import FrameOutput, UserTurn

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from stepscope.engine.loading import load_model
-from stepscope.engine.model import onednn
+from stepscope.engine.model import devices
 from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
+from stepscope.engine.model.devices import OneDnnLinear, use_onednn
 from stepscope.engine.model.features.frame_encoder import encode_images
-from stepscope.engine.model.onednn import OneDnnLinear, use_onednn
 from tests.support.streams.published import write_online
 
-pytestmark = pytest.mark.skipif(not onednn.is_available(), reason="this PyTorch has no oneDNN")
+pytestmark = pytest.mark.skipif(not devices.is_available(), reason="this PyTorch has no oneDNN")
 
 
 Calls = list[tuple[tuple[int, ...], str]]
@@ -24,7 +24,7 @@ Calls = list[tuple[tuple[int, ...], str]]
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """The shapes of the rows that oneDNN multiplied, and the functions that it applied."""
     seen: Calls = []
-    multiply = onednn._multiply
+    multiply = devices._multiply
 
     def spy(
         rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, activation: str = "none"
@@ -32,7 +32,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         seen.append((tuple(rows.shape), activation))
         return multiply(rows, weight, bias, activation=activation)
 
-    monkeypatch.setattr(onednn, "_multiply", spy)
+    monkeypatch.setattr(devices, "_multiply", spy)
     return seen
 
 
@@ -78,10 +78,10 @@ def test_few_rows_gradients_and_other_types_are_left_to_pytorch(calls: Calls) ->
 
 
 def test_rows_are_padded_to_few_numbers_which_changes_no_result() -> None:
-    assert [onednn.pad_rows(number) for number in (16, 17, 24, 25, 32, 33, 150, 2048, 2049)] == [
+    assert [devices.pad_rows(number) for number in (16, 17, 24, 25, 32, 33, 150, 2048, 2049)] == [
         16, 24, 24, 32, 32, 48, 192, 2048, 3072,
     ]  # fmt: skip
-    assert len({onednn.pad_rows(number) for number in range(16, 4097)}) == 17
+    assert len({devices.pad_rows(number) for number in range(16, 4097)}) == 17
     layer = nn.Linear(8, 4)
     use_onednn(layer)
     rows = torch.randn(2, 75, 8)
@@ -109,9 +109,9 @@ def test_nothing_changes_where_the_operator_is_missing_or_different(
             raise AttributeError("'_OpNamespace' 'mkldnn' object has no attribute '_linear_pointwise'")
         return torch.zeros(len(rows), len(weight))
 
-    onednn.is_available.cache_clear()
-    monkeypatch.setattr(onednn, "_multiply", multiply)
+    devices.is_available.cache_clear()
+    monkeypatch.setattr(devices, "_multiply", multiply)
     layer = nn.Linear(8, 4)
     use_onednn(layer)
-    onednn.is_available.cache_clear()
+    devices.is_available.cache_clear()
     assert type(layer) is nn.Linear

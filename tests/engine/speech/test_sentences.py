@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.engine.speech.sentences import SentenceBuffer
+from stepscope.engine.speech.espeak import SentenceBuffer
 
 
 def split(*parts: str) -> list[str]:

@@ -11,7 +11,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.questions import SPEAK_QUESTION
 from stepscope.engine.control.requests import Image
 from stepscope.engine.control.task import Task
-from stepscope.engine.decisions.states import parse_states
+from stepscope.engine.decisions.signals import parse_states
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
 from stepscope.engine.model.hub.model import HubModel

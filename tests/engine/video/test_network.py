@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.clock import SystemClock
-from stepscope.engine.live.sources import UrlSource
+from stepscope.engine.live.sources import SystemClock, UrlSource
 from stepscope.engine.video.network import check_url, mask_password, open_url
 from stepscope.engine.video.writer import write_h264
 

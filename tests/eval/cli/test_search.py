@@ -3,7 +3,7 @@
 import pytest
 
 from stepscope.eval.cli.options import SearchOptions
-from stepscope.eval.cli.search import search_runs
+from stepscope.eval.cli.run_tables import search_runs
 
 
 def test_search_without_a_run_is_one_sentence() -> None:

@@ -138,6 +138,7 @@ def test_a_sample_of_more_than_a_day_is_refused_because_each_frame_takes_memory(
     path.write_text(json.dumps([clip]))
     with pytest.raises(ValueError, match="end_frame_idx must give a video of at most a day"):
         read_samples(path)
-    path.write_text(json.dumps([{"question_id": "a", "video": "a", "duration": 86_401, "answer": []}]))
+    gold = {"question_id": "a", "video": "a", "duration": 86_401, "conversation": [], "answer": []}
+    path.write_text(json.dumps([gold]))
     with pytest.raises(ValueError, match="duration must give a video of at most a day"):
         read_samples(path)

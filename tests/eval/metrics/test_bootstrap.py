@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from stepscope.eval.metrics.bootstrap import bootstrap
-from stepscope.eval.metrics.counts import Counts, Pool, ratio
+from stepscope.eval.metrics.counts import Counts, Pool, bootstrap, ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,7 +136,7 @@ def test_the_command_prints_a_table_and_names_what_it_leaves_out(
     folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = TextEncoder(name="letters", encode=count_letters)
-    monkeypatch.setattr("stepscope.eval.cli.leaderboard.import_encoder", lambda _: encoder)
+    monkeypatch.setattr("stepscope.eval.cli.run_tables.import_encoder", lambda _: encoder)
     assert main(["leaderboard", str(folder / "twin"), str(folder / "silent"), "--metric", "F1"]) == 1
     shown = capfd.readouterr()
     assert "| twin | **1.000**" in shown.out

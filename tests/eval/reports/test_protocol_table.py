@@ -10,12 +10,11 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.text_encoder import TextEncoder
-from stepscope.eval.metrics.bootstrap import NO_INTERVAL
+from stepscope.eval.metrics.counts import NO_INTERVAL
 from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.recorder import RunRecorder
-from stepscope.eval.reports.baselines import list_baselines
-from stepscope.eval.reports.entries import open_entries
+from stepscope.eval.reports.entries import list_baselines, open_entries
 from stepscope.eval.reports.leaderboard import build_leaderboard, format_leaderboard
 from stepscope.eval.reports.protocol_table import (
     ProtocolRow,
@@ -55,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("protocols", "finished_runs", "leaderboard"):
+    for module in ("finished_runs", "run_tables"):
         monkeypatch.setattr(
             f"stepscope.eval.cli.{module}.import_encoder", lambda name: TextEncoder(name=name, encode=count_letters)
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.eval.metrics.bootstrap import Interval
+from stepscope.eval.metrics.counts import Interval
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video
 from stepscope.eval.metrics.text import undefined_texts

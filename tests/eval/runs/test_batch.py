@@ -18,8 +18,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs import batch
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.pools.local_pool import _ProcessPool
-from stepscope.eval.runs.progress import Progress
-from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerSpec
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig, WorkerSpec
 from tests.support.data.batches import (
     copies,
     like_tables,

@@ -20,8 +20,7 @@ from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import InvalidSample
 from stepscope.eval.runs.batch import parse_devices, run_batch
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.progress import Progress, WorkerStatus
-from stepscope.eval.runs.worker_messages import WorkerSpec
+from stepscope.eval.runs.worker_messages import Progress, WorkerSpec, WorkerStatus
 from tests.conftest import Uploads
 from tests.support.data.batches import (
     copies,

@@ -9,8 +9,7 @@ from stepscope.eval.runs import estimate
 from stepscope.eval.runs.batch import FinishedVideo
 from stepscope.eval.runs.estimate import estimate_run
 from stepscope.eval.runs.folder import VideoRecord
-from stepscope.eval.runs.progress import Progress, WorkerStatus
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig, WorkerStatus
 
 
 def test_a_split_that_ends_before_the_time_is_measured_whole(

@@ -19,8 +19,8 @@ from stepscope.app.reviews.review import fold_actions
 from stepscope.app.tabs.reviews.summary import summarize
 from stepscope.app.web.chart import pack_chart
 from stepscope.eval.reports.compare_runs import compare_runs
-from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import write_tables
+from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.folder import RunFolder, explain_missing
 from stepscope.eval.sweeps.grid import Grid
 from stepscope.eval.sweeps.preview import preview

@@ -10,7 +10,7 @@ import pytest
 
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.eval.recorder import RunRecorder
-from stepscope.eval.runs.schema import FILES, build_schema
+from stepscope.eval.runs.folder import FILES, build_schema
 from tests.support.paths import ROOT
 
 DEMO = ROOT / "assets" / "demo" / "run"

@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.eval.cli.finished_runs import score
 from stepscope.eval.cli.options import ProtocolsOptions, RescoreOptions
-from stepscope.eval.cli.protocols import protocols
+from stepscope.eval.cli.run_tables import protocols
 from stepscope.eval.matching.grading import Reply
 from stepscope.eval.recorder import RunRecorder, Turn
 from stepscope.eval.runs.folder import RunFolder

@@ -6,9 +6,15 @@ from dataclasses import replace
 from stepscope.eval.metrics.failures import FailureCounts
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoCounts
-from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, find_best
+from stepscope.eval.sweeps.best_point import (
+    BestPoint,
+    PresentPoint,
+    compute_gain,
+    explain_best,
+    find_best,
+    find_present,
+)
 from stepscope.eval.sweeps.folder import SweptVideo
-from stepscope.eval.sweeps.gain import compute_gain, explain_best, find_present
 from stepscope.eval.sweeps.grid import Grid, GridScores
 
 GRID = Grid(speak=(0.3, 0.5), update=(0.5,))

@@ -8,9 +8,8 @@ import pytest
 from stepscope.eval.__main__ import main
 from stepscope.eval.cli import sweep_command as command_line
 from stepscope.eval.matching.text_encoder import TextEncoder
-from stepscope.eval.sweeps.best_point import find_best
+from stepscope.eval.sweeps.best_point import explain_best, find_best, find_present
 from stepscope.eval.sweeps.folder import read_sweep
-from stepscope.eval.sweeps.gain import explain_best, find_present
 from stepscope.eval.sweeps.preview import PREVIEW_METRICS
 from tests.support.data.batches import write_split
 from tests.support.streams.fakes import count_letters

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from stepscope.engine.records import FrameOutput, Step
 from stepscope.eval.data.samples import Split, Turn
-from stepscope.eval.reports.results import Results, read_results
 from stepscope.eval.reports.scoring import score_run, write_tables
+from stepscope.eval.reports.table_files import Results, read_results
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, no_java
 from tests.support.data.records import make_output, make_sample

@@ -14,7 +14,7 @@ from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.new_run import start as new_run
 from stepscope.app.tabs.batch.runs.handlers import BatchView
 from stepscope.eval.data.samples import Split
-from stepscope.eval.runs.progress import Progress
+from stepscope.eval.runs.worker_messages import Progress
 from tests.support.data.batches import SCORING, make_worker_config, no_java
 from tests.support.streams.fakes import count_letters
 

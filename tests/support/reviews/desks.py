@@ -13,8 +13,7 @@ from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.reviews.handlers import ReviewView
 from stepscope.app.tabs.reviews.query import ReviewQuery
 from stepscope.engine.records import FrameOutput
-from stepscope.eval.annotations.corrections import Correction, name_turns
-from stepscope.eval.annotations.verdicts import Verdict
+from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from tests.support.data.batches import copies

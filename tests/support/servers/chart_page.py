@@ -11,7 +11,7 @@ import gradio as gr
 
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.web.chart import make_chart, pack_chart
-from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.table_files import read_results
 from tests.support.servers.small_page import launch
 
 

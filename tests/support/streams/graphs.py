@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from stepscope.engine.inference.cuda_graphs import Capture, CudaGraphPool
-from stepscope.engine.inference.graph_check import Step
+from stepscope.engine.inference.cuda_graphs import Capture, CudaGraphPool, Step
 from stepscope.engine.inference.static import StaticStep
 from stepscope.engine.model.checkpoint import Checkpoint
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
-from stepscope.engine.live.clock import Clock
 from stepscope.engine.live.session import LiveOptions, LiveSession
+from stepscope.engine.live.sources import Clock
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
 from tests.support.streams.fakes import STEPS

@@ -16,7 +16,7 @@ from stepscope.app.tabs.batch.new_run.start import check_name
 from stepscope.app.tabs.batch.runs.handlers import UNCHANGED, BatchView, show
 from stepscope.app.web.views import status_line
 from stepscope.eval.runs.imports.import_results import FoundResults, find_results
-from stepscope.eval.runs.imports.signals import SignalRule
+from stepscope.eval.runs.imports.system_output import SignalRule
 
 
 def import_files(

@@ -16,7 +16,7 @@ from stepscope.app.style.colours import Theme
 from stepscope.app.tabs.batch.figure_row import FigureRow, NamedFigure, make_figure_row, wire_figure_row
 from stepscope.app.web.chart import make_chart, pack_chart
 from stepscope.eval.metrics.definitions import find_metric
-from stepscope.eval.reports.results import Results, read_results
+from stepscope.eval.reports.table_files import Results, read_results
 
 _HINTS: Final = {"failures": "Click a bar for its videos"}
 

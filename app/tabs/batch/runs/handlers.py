@@ -17,7 +17,7 @@ from stepscope.app.tabs.batch.runs.downloads import TABLES, draw_provenance, has
 from stepscope.app.tabs.batch.runs.scoring import make_score_job
 from stepscope.app.tabs.batch.runs.status import describe_status, draw_job, draw_mark
 from stepscope.app.web.views import status_line
-from stepscope.eval.reports.results import Results, read_results
+from stepscope.eval.reports.table_files import Results, read_results
 
 
 class ShownRun(NamedTuple):

@@ -9,10 +9,10 @@ from stepscope.app.formatting import as_sentence, format_clock, format_rate
 from stepscope.app.tabs.batch.runs.scoring import make_score_job
 from stepscope.app.templates import render
 from stepscope.engine.plurals import format_count
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 from stepscope.eval.runs.folder import UNSCORED
 from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
-from stepscope.eval.runs.progress import Progress, WorkerStatus, WorkerUsage
+from stepscope.eval.runs.worker_messages import Progress, WorkerStatus, WorkerUsage
 
 
 def draw_job(name: str, job: Job | None) -> str:

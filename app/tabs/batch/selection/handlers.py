@@ -27,10 +27,9 @@ from stepscope.eval.data.samples import Split
 from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
-from stepscope.eval.reports.results import read_results
 from stepscope.eval.reports.scoring import describe_scoring, score_run
 from stepscope.eval.reports.search import Marks
-from stepscope.eval.reports.table_files import Row
+from stepscope.eval.reports.table_files import Row, read_results
 
 ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60

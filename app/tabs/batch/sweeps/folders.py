@@ -23,17 +23,16 @@ from stepscope.app.formatting import as_sentence
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.eval.data.samples import Split
-from stepscope.eval.metrics.bootstrap import Interval
+from stepscope.eval.metrics.counts import Interval
 from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import IDENTITY, RunFolder
 from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
 from stepscope.eval.runs.traces import read_provenance
 from stepscope.eval.runs.worker_messages import WorkerConfig
-from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint
+from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, compute_gain, find_present, score_present
 from stepscope.eval.sweeps.exact import build_sweep_settings, read_swept_videos
 from stepscope.eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
-from stepscope.eval.sweeps.gain import compute_gain, find_present, score_present
 from stepscope.eval.sweeps.grid import GRID_SIZES, Grid, GridScores, make_axis, make_grid
 from stepscope.eval.sweeps.traces import Choice, describe_choice, read_traces
 

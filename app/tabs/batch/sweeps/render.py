@@ -7,8 +7,7 @@ from stepscope.app.formatting import format_score
 from stepscope.app.tabs.batch.sweeps.folders import FoundSweep, find_gain
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
-from stepscope.eval.sweeps.best_point import BestPoint
-from stepscope.eval.sweeps.gain import explain_best
+from stepscope.eval.sweeps.best_point import BestPoint, explain_best
 from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
 
 RECOMMENDED: Final = "recommended"

@@ -17,9 +17,8 @@ from stepscope.app.web.chart import pack_chart
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.training.curves import TrainingProgress
-from stepscope.eval.training.clip_checks import check_split
-from stepscope.eval.training.clip_table import ClipRow, summarize
-from stepscope.eval.training.results import TrainingResults, is_training_folder, read_results
+from stepscope.eval.training.data import check_split
+from stepscope.eval.training.results import ClipRow, TrainingResults, is_training_folder, read_results, summarize
 
 _FOLDER: Final = "folder "
 _SPLIT: Final = "split "

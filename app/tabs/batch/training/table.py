@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from stepscope.eval.training.clip_table import ClipRow
+from stepscope.eval.training.results import ClipRow
 
 HEADERS: Final = (
     "Clip",

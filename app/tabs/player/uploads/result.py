@@ -25,7 +25,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Sample, Turn, build_task
 from stepscope.eval.runs.folder import read_signal_specs, versions
 from stepscope.eval.runs.imports.import_results import list_missing, read_result
-from stepscope.eval.runs.imports.signals import SignalRule
+from stepscope.eval.runs.imports.system_output import SignalRule
 
 _NO_TASK: Final = Task()
 

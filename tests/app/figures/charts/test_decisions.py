@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.style.colours import Theme
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 
 
 def test_the_roc_chart_has_the_area_of_the_score_and_passes_through_the_corners(results: Results) -> None:

@@ -8,7 +8,7 @@ import pytest
 from stepscope.app.figures.charts.layout import MAX_NAME_CHARS
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.figures.charts.videos import VIDEO_SCORES, scatter, score_distributions
-from stepscope.eval.reports.results import Results
+from stepscope.eval.reports.table_files import Results
 
 ROWS: list[dict[str, str | float]] = [
     {"video_id": "a", "error": "", "F1": 0.5, "dst_f1": 1.0},

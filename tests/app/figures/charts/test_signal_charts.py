@@ -7,8 +7,8 @@ import pytest
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.style.colours import Theme
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.reports.results import Results, read_results
 from stepscope.eval.reports.scoring import score_run, write_tables
+from stepscope.eval.reports.table_files import Results, read_results
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import SCORING, no_java
 from tests.support.data.recorded import record_toy

@@ -25,8 +25,7 @@ from stepscope.app.tabs.batch.sweeps.folders import FoundSweep
 from stepscope.app.tabs.batch.sweeps.panel import make_sweep_panel
 from stepscope.eval.data.samples import Split
 from stepscope.eval.reports.compare_runs import ComparedVideo
-from stepscope.eval.reports.results import Results
-from stepscope.eval.reports.table_files import Row
+from stepscope.eval.reports.table_files import Results, Row
 from stepscope.eval.sweeps.grid import Grid, GridScores
 from tests.support.data.batches import SCORING
 

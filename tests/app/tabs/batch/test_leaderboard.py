@@ -15,8 +15,8 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.leaderboard import handlers as boards
 from stepscope.app.tabs.batch.table_row import ENDINGS, save_table
-from stepscope.eval.cli.leaderboard import leaderboard
 from stepscope.eval.cli.options import LeaderboardOptions
+from stepscope.eval.cli.run_tables import leaderboard
 from stepscope.eval.matching.text_encoder import TextEncoder
 from stepscope.eval.recorder import RunRecorder
 from stepscope.eval.runs.imports.import_results import import_into
@@ -163,7 +163,7 @@ def test_the_downloads_are_those_of_the_command(
     page: BatchContext, view: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = TextEncoder(name="letters", encode=count_letters)
-    monkeypatch.setattr("stepscope.eval.cli.leaderboard.import_encoder", lambda _: encoder)
+    monkeypatch.setattr("stepscope.eval.cli.run_tables.import_encoder", lambda _: encoder)
     kept: dict[str, Path] = {}
     for table_format, ending in ENDINGS.items():
         for path in save_table(boards.write_board, table_format, view.board, "missing_rate"):

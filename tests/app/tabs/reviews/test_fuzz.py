@@ -25,8 +25,7 @@ from stepscope.app.reviews.schema import ACTIONS
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.reviews.api import answer
 from stepscope.engine.io.files import replace_surrogates
-from stepscope.eval.annotations.corrections import CORRECTION_KINDS, name_turns
-from stepscope.eval.annotations.verdicts import VERDICTS
+from stepscope.eval.annotations.corrections import CORRECTION_KINDS, VERDICTS, name_turns
 from stepscope.eval.data.samples import Split
 from stepscope.eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, write_samples
 from tests.support.reviews import reviewed

@@ -18,8 +18,7 @@ from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.tabs.reviews import handlers
 from stepscope.app.tabs.reviews.import_export import REVIEW_EXPORTS, SPLIT_EXPORTS
 from stepscope.app.tabs.reviews.query import UNSPLIT
-from stepscope.eval.annotations.corrections import Correction, name_turns
-from stepscope.eval.annotations.verdicts import Verdict
+from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from stepscope.eval.data.loading import read_samples
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
 

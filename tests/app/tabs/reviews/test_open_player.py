@@ -12,7 +12,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening import saved_runs as saved
 from stepscope.app.reviews.actions import Action, Event, Moment
 from stepscope.app.tabs.reviews import handlers
-from stepscope.eval.annotations.verdicts import Verdict
+from stepscope.eval.annotations.corrections import Verdict
 from tests.support.pages.benches import views
 from tests.support.reviews.desks import HOSTILE, clicked, make_query
 

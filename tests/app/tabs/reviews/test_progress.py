@@ -9,8 +9,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.events import match_events, name_events, reference_event
 from stepscope.app.tabs.reviews import handlers
-from stepscope.eval.annotations.corrections import Correction, TurnName, name_turns
-from stepscope.eval.annotations.verdicts import Verdict
+from stepscope.eval.annotations.corrections import Correction, TurnName, Verdict, name_turns
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.runs.folder import RunFolder

@@ -15,8 +15,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_without_split
 from stepscope.eval.runs.imports.recognition import FORMS
-from stepscope.eval.runs.imports.signals import SignalRule
-from stepscope.eval.runs.imports.system_output import ResultForm
+from stepscope.eval.runs.imports.system_output import ResultForm, SignalRule
 from tests.support.data.batches import no_java
 from tests.support.paths import ROOT
 

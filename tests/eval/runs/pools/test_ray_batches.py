@@ -12,8 +12,7 @@ import pytest
 
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.batch import run_batch
-from stepscope.eval.runs.progress import Progress
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 from tests.support.data.batches import like_tables, tables, write_scores
 
 

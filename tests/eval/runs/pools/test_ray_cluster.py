@@ -18,8 +18,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.pools.ray_pool import join_cluster
 from stepscope.eval.runs.pools.scheduler import run_scheduler
-from stepscope.eval.runs.progress import Progress
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 from tests.support.data.batches import like_tables, run_to_end, tables, write_scores
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import tiny_checkpoint

@@ -11,8 +11,15 @@ from stepscope.engine.errors import EngineError
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.folder import VideoRecord
 from stepscope.eval.runs.pools.scheduler import WorkerEvent, WorkerExited, run_scheduler
-from stepscope.eval.runs.progress import WorkerStatus, WorkerUsage
-from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerError, WorkerReady, WorkerSpec
+from stepscope.eval.runs.worker_messages import (
+    FramesDone,
+    VideoResult,
+    WorkerError,
+    WorkerReady,
+    WorkerSpec,
+    WorkerStatus,
+    WorkerUsage,
+)
 
 SAMPLE = Sample(
     video_id="v", video_path=None, fps=2.0, num_frames=10, goal="build", steps=(), turns=(), initial_state={}

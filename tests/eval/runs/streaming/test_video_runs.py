@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.inference.batch_size import token_bytes
+from stepscope.engine.inference.memory import token_bytes
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.runs.streaming import sample_features, shared_clock, video_runs
+from stepscope.eval.runs.streaming import sample_features, video_runs
 from stepscope.eval.runs.streaming.sample_features import embed_sample
 from stepscope.eval.runs.streaming.video_runs import run_samples
 from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
@@ -197,8 +197,8 @@ def test_a_video_that_becomes_available_later_joins_the_pass(
 
 def test_the_times_of_videos_in_flight_add_up_to_the_time_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = iter((0.0, 0.0, 6.0, 6.5, 8.5))
-    monkeypatch.setattr(shared_clock, "read_clock_s", lambda: next(times_s))
-    clock = shared_clock.SharedClock()
+    monkeypatch.setattr(video_runs, "read_clock_s", lambda: next(times_s))
+    clock = video_runs.SharedClock()
     began_s = clock.read(2)
     assert clock.read(2) - began_s == 3.0  # the first of two ends after 6 s
     clock.skip()  # half a second that belongs to neither

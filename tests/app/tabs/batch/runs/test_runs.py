@@ -21,9 +21,9 @@ from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.render import RECOMMENDED
 from stepscope.app.web.views import status_line
 from stepscope.eval.metrics.definitions import find_metric
-from stepscope.eval.reports.results import read_results
+from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.output_folder import lock_folder
-from stepscope.eval.runs.progress import Progress, VideoStatus, WorkerStatus, WorkerUsage
+from stepscope.eval.runs.worker_messages import Progress, VideoStatus, WorkerStatus, WorkerUsage
 from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
 
 

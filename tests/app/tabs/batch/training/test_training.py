@@ -13,8 +13,7 @@ from stepscope.app.tabs.batch.training import handlers
 from stepscope.app.tabs.batch.training.table import HEADERS, clip_table
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.training.curves import LossCurve, TrainingProgress, write_curves
-from stepscope.eval.training.clip_table import ClipRow
-from stepscope.eval.training.results import VALIDATION_BASIS, TrainingResults, read_results, write_clips
+from stepscope.eval.training.results import VALIDATION_BASIS, ClipRow, TrainingResults, read_results, write_clips
 
 HOSTILE = '<img src=x onerror="hacked=1">'
 CLIPS = (

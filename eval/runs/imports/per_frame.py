@@ -1,0 +1,244 @@
+"""Forms with an entry per frame, step or interval: ProAssist, VideoLLM-online, MMDuet, Em-Garde and EgoProactive.
+
+ProAssist, ``results/{idx}.json``: ``metadata`` (``video_uid``, ``sample_idx``, ``fps``, ...) and ``predictions``, one
+object per frame with ``gen`` (``""`` or ``"."`` is silence), ``frame_idx_in_original_video`` and
+``frame_idx_in_stream``; matches and references in it are ignored and computed again. The frame index is the first of
+those two fields that all objects have, minus that of the first object, which is the clip's first frame.
+``timestamp_in_stream`` is ignored: it is the *end* of the frame. The sample is the one whose id is ``video_uid`` or
+starts with it; if several match (clips of one video), it is entry ``sample_idx`` of the split. **Source**:
+``StreamInferenceRunner.run_inference_on_video``.
+
+VideoLLM-online's ``demo.cli``: ``video_path``, ``frame_fps`` and ``conversation``, an object per frame with ``time``
+and ``cost`` (seconds), two for a frame at which a query was answered. ``content`` begins with ``(Video Time = 1.0s)
+Assistant:``, which is removed. The program stops after 100 frames. **Source**: ``demo/cli.py`` and
+``demo/inference.py``.
+
+MMDuet and the predictions of ProactiveVideoQA: JSON lines, an object per question, with ``question_id`` and
+``model_response_list`` (``time``, ``content``, ``role``); MMDuet adds ``video_duration`` and ``debug_data`` (``time``,
+``informative_score``, ``relevance_score``), an object per frame, and rounds times to milliseconds. The sample is the
+one with the question's id, or with the file name ``video``. Predictions without ``debug_data`` do not name their
+frames: those of the sample are taken, silent where no response is. MMDuet2's ``time`` is the end of the frames that
+were shown, so that the last one may lie after the end of the video by less than a poll, and its ``NO REPLY`` is
+silence. **Source**: MMDuet (33be138), ``test/inference.py``; MMDuet2, ``proactive_eval/inference.py``.
+
+Em-Garde's online evaluation: JSON lines, an object per question, with ``id``, ``video_path``, ``similarities``
+(``curr_time``, ``similarities`` of the proposals, ``processing_time`` in seconds), ``detections`` (times at which the
+signal rose) and ``checked_detections`` (``time``, ``response``). The signal of a step is the largest similarity of its
+proposals; a detection is a state. The policy ``surge`` is its rule for one proposal. **Source**: Em-Garde (7d6922e),
+``ovo_bench_eval_online.py`` and ``trigger_detection.py``.
+
+EgoProactive: JSON lines, an object per video, with ``video_path``, ``video_intervals`` (start and end in seconds) and
+``answers``, each ``$silent$`` or ``$interrupt$`` and the words. A message is at the start of its interval, and the
+decision is the state of the assistant in all frames of the interval. Lists of unequal length are read up to the
+shorter one, as the published scorer does. **Source**: the data set facebook/wearable-ai (EgoProactive, arXiv
+2606.04970), ``README.md``.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from stepscope.eval.data.benchmarks import is_egoproactive, list_decisions, read_decision, read_question_id
+from stepscope.eval.data.json_fields import Fields, check_number
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs.imports.system_output import (
+    Result,
+    ResultForm,
+    SystemOutput,
+    check_fit,
+    check_new_frame,
+    end_frame,
+    find_by,
+    find_by_names,
+    find_frame,
+    read_frame,
+    read_optional,
+)
+
+_PREFIX: Final = re.compile(r"\(Video Time = [^()]*s\) ?Assistant: ?")
+_NO_REPLY: Final = "NO REPLY"
+_MAX_POLL_S: Final = 4.0
+"""Two frames of MMDuet2, each of at most two seconds."""
+_SCORES: Final = ("informative_score", "relevance_score")
+_SIMILARITY: Final = "similarity"
+
+
+def _find_clip(result: Result, split: Split) -> Sample:
+    metadata = result.fields.read_object("metadata")
+    name = metadata.read_text("video_uid")
+    fits = [sample for sample in split.samples if _is_of(sample, name)]
+    if len(fits) > 1:
+        place = metadata.read_index("sample_idx")
+        at_place = split.entries[place : place + 1]
+        fits = [sample for sample in fits if sample in at_place]
+    return check_fit(fits, [name], split)
+
+
+def _is_of(sample: Sample, name: str) -> bool:
+    has_id = sample.video_id == name or sample.video_id.startswith(f"{name}_")
+    return has_id or (sample.video_path is not None and sample.video_path.stem == name)
+
+
+def _read_proassist(content: Fields, sample: Sample) -> SystemOutput:
+    _check_rate(content.read_object("metadata"), "fps", sample)
+    frames = content.read_objects("predictions")
+    places = ("frame_idx_in_original_video", "frame_idx_in_stream")
+    place = next((name for name in places if frames and all(frame.has(name) for frame in frames)), None)
+    numbers = range(len(frames)) if place is None else [frame.read_index(place) for frame in frames]
+    output = SystemOutput(num_entries=len(frames))
+    for frame, number in zip(frames, numbers, strict=True):
+        if number - numbers[0] < output.at_least:
+            raise frame.error(place or "gen", "must be larger than that of the frame before")
+        output.at_least = number - numbers[0] + 1
+        text = frame.record.get("gen")
+        if not isinstance(text, str):
+            raise frame.error("gen", "must be text")
+        if text.strip() != ".":
+            output.add_text(number - numbers[0], text)
+    return output
+
+
+def _check_rate(fields: Fields, name: str, sample: Sample) -> None:
+    """Raise ``ValueError`` unless a field is the frame rate of the split."""
+    fps = fields.read_number(name, minimum=0.001, maximum=1000)
+    if not math.isclose(fps, sample.fps):
+        raise fields.error(name, f"must be the rate of the split, {sample.fps:g}")
+
+
+def _read_videollm_online(content: Fields, sample: Sample) -> SystemOutput:
+    _check_rate(content, "frame_fps", sample)
+    output = SystemOutput()
+    for step in content.read_objects("conversation"):
+        frame = find_frame(step.read_number("time", minimum=0), sample.fps)
+        output.costs_s[frame] = step.read_number("cost", minimum=0)
+        if step.has("role") and step.read_choice("role", ("user", "assistant")) == "assistant":
+            if frame in output.texts:
+                raise step.error("time", "must differ from that of the answer before")
+            output.add_text(frame, _PREFIX.sub("", step.read_text("content"), count=1))
+    return output
+
+
+def _find_question(result: Result, split: Split) -> Sample:
+    names = [read_question_id(result.fields)]
+    return find_by_names([*names, *([result.fields.read_text("video")] if result.fields.has("video") else [])], split)
+
+
+def _read_predictions(content: Fields, sample: Sample) -> SystemOutput:
+    output = SystemOutput(at_least=sample.num_frames)
+    _add_responses(output, content, sample)
+    return output
+
+
+def _read_mmduet(content: Fields, sample: Sample) -> SystemOutput:
+    output = SystemOutput()
+    _add_responses(output, content, sample)
+    for entry in content.read_objects("debug_data"):
+        frame = find_frame(entry.read_number("time", minimum=0), sample.fps)
+        check_new_frame(entry, "time", frame, output.signals, sample)
+        output.signals[frame] = {name: read_optional(entry, name) for name in _SCORES}
+    return output
+
+
+def _add_responses(output: SystemOutput, content: Fields, sample: Sample) -> None:
+    turns = content.read_objects("model_response_list")
+    replies = [turn for turn in turns if not turn.has("role") or turn.read_text("role") == "assistant"]
+    late_s = _find_poll(replies)
+    for response in replies:
+        text = response.read_text("content", may_be_blank=True)
+        if text.strip().rstrip(".").upper() != _NO_REPLY:
+            output.add_text(read_frame(response, "time", sample, late_s=late_s), text)
+
+
+def _find_poll(replies: Sequence[Fields]) -> float:
+    """Return the longest possible time between two polls, at most ``_MAX_POLL_S``: all times are multiples of it."""
+    times = sorted({0.0, *(reply.read_number("time", minimum=0) for reply in replies)})
+    return min([_MAX_POLL_S, *(later - earlier for earlier, later in pairwise(times))])
+
+
+def _read_em_garde(content: Fields, sample: Sample) -> SystemOutput:
+    output = SystemOutput()
+    for step in content.read_objects("similarities"):
+        frame = read_frame(step, "curr_time", sample)
+        if frame < sample.num_frames - 1:  # the last step may be at the end of the video
+            check_new_frame(step, "curr_time", frame, output.signals, sample)
+        values = list(_flatten(f"{step.path_prefix}similarities", step.record.get("similarities")))
+        output.signals[frame] = {_SIMILARITY: max(values, default=math.nan)}
+        cost_s = read_optional(step, "processing_time")
+        if cost_s >= 0:
+            output.costs_s[frame] = cost_s
+    for reply in content.read_objects("checked_detections"):
+        output.add_text(read_frame(reply, "time", sample), reply.read_text("response", may_be_blank=True))
+    times = content.record.get("detections")
+    if not isinstance(times, list):
+        raise content.error("detections", "must be a list of times")
+    for time_s in times:
+        output.states[read_frame(Fields(record={"detections": time_s}), "detections", sample)] = "detected"
+    return output
+
+
+def _flatten(name: str, value: object, depth: int = 0) -> Iterator[float]:
+    """Yield the numbers of a list that may hold lists of numbers."""
+    if isinstance(value, list) and depth < 3:
+        for number, one in enumerate(value):
+            yield from _flatten(f"{name}[{number}]", one, depth + 1)
+    else:
+        yield check_number(name, value)
+
+
+def _read_egoproactive(content: Fields, sample: Sample) -> SystemOutput:
+    output = SystemOutput()
+    for one in list_decisions(content):
+        decision, words = read_decision(one, "answer")
+        frame, end = read_frame(one, "start", sample), end_frame(one.read_number("end"), sample)
+        if decision == "interrupt":
+            output.add_text(frame, words)
+        output.states |= dict.fromkeys(range(frame, max(end, frame + 1)), decision)
+    return output
+
+
+PROASSIST: Final = ResultForm(
+    name="ProAssist",
+    missing="probabilities, states of the steps, latencies, cache lengths",
+    matches=lambda fields: fields.has("predictions") and fields.has("metadata"),
+    find_sample=_find_clip,
+    read=_read_proassist,
+)
+VIDEOLLM_ONLINE: Final = ResultForm(
+    name="VideoLLM-online",
+    missing="probabilities, states of the steps, cache lengths",
+    matches=lambda fields: fields.has("conversation") and not fields.has("answer"),  # gold answers of ProactiveVideoQA
+    find_sample=find_by("video_path", is_path=True),
+    read=_read_videollm_online,
+)
+MMDUET: Final = ResultForm(
+    name="MMDuet",
+    missing="thresholds, updates and states of the steps, latencies, cache lengths",
+    matches=lambda fields: fields.has_list("model_response_list") and fields.has_list("debug_data"),
+    find_sample=_find_question,
+    read=_read_mmduet,
+    deciding=_SCORES,
+)
+PREDICTIONS: Final = ResultForm(
+    name="ProactiveVideoQA",
+    missing="probabilities, states of the steps, latencies, cache lengths, the last frame that was run",
+    matches=lambda fields: fields.has_list("model_response_list"),
+    find_sample=_find_question,
+    read=_read_predictions,
+)
+EM_GARDE: Final = ResultForm(
+    name="Em-Garde",
+    missing="thresholds, states of the steps, cache lengths",
+    matches=lambda fields: fields.has_list("similarities") and fields.has_list("checked_detections"),
+    find_sample=find_by("id", "video_path", is_path=True),
+    read=_read_em_garde,
+    deciding=(_SIMILARITY,),
+)
+EGOPROACTIVE: Final = ResultForm(
+    name="EgoProactive",
+    missing="probabilities, states of the steps, latencies, cache lengths",
+    matches=is_egoproactive,
+    find_sample=find_by("video_path", is_path=True),
+    read=_read_egoproactive,
+)

@@ -112,7 +112,7 @@ def _write_markdown(story: Story, pictures: Sequence[str | None]) -> str:
     lines = [f"# {escape_markdown(story.title) or 'Story'}"]
     for number, (moment, picture) in enumerate(zip(story.moments, pictures, strict=True), start=1):
         lines.append(f"## {number}. {escape_markdown(moment.video)}, {format_clock(moment.time_s, digits=1)}")
-        lines += [f"![Picture of moment {number}]({picture})"] if picture else []
+        lines.append(f"![Picture of moment {number}]({picture})" if picture else "No picture")
         lines += [escape_markdown(moment.caption)] if moment.caption.strip() else []
         lines.append(f"Run {escape_markdown(moment.run)}")
     return "\n\n".join(lines) + "\n"

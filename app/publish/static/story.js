@@ -29,7 +29,7 @@ export function showStory(main, story) {
       const picture = createNode("img");
       Object.assign(picture, { src: moment.picture, alt: "", loading: "lazy" });
       link.append(picture);
-    }
+    } else link.append(createNode("span", "dim", "No picture"));
     link.append(createNode("b", "", moment.caption || placeOf(story, moment)));
     item.append(link);
     if (moment.caption) item.append(createNode("span", "dim", placeOf(story, moment)));

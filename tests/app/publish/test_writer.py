@@ -149,8 +149,10 @@ def test_failed_videos_are_rows_with_a_reason(demo_manifest: Path, tmp_path: Pat
 def test_a_video_that_cannot_be_read_has_a_run_without_a_picture(uploads: Any, tmp_path: Path) -> None:
     video = {"fps": 2.0, "num_frames": 4, "goal": "", "steps": STEPS, "turns": []}
     split = write_split(tmp_path, {"video_id": "noise", "video_path": str(uploads.noise), **video})
-    problems = publish(save_run(tmp_path / "run", split), tmp_path / "site")
+    story = tell({"run": "run", "video": "noise", "time_s": 1})
+    problems = publish(save_run(tmp_path / "run", split), tmp_path / "site", story=story)
     assert list(problems) == ["noise"]
+    assert "\n\nNo picture\n\n" in (tmp_path / "site" / "story.md").read_text()
     (row,) = read(tmp_path / "site/data/run.json")["videos"]
     assert (row["video"], row["remark"]) == (None, problems["noise"])
     assert read(tmp_path / "site" / row["data"])["is_finished"]

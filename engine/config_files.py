@@ -17,7 +17,7 @@ PRESETS: Final[Mapping[str, Path]] = {
 """The presets by name: files of settings, whose comments say where each fact comes from."""
 FRAME_PIXELS: Final = "frame_pixels"
 """The one key of a preset that is an option of the model, not of the stream."""
-_PASTED = re.compile(rf"^[{INVISIBLE}\xa0]+|[{INVISIBLE}\xa0]+$", re.MULTILINE)
+_BLANK: Final = rf"[\s{INVISIBLE}]"
 
 
 class _NoAliasLoader(yaml.SafeLoader):
@@ -54,13 +54,16 @@ def read_preset(preset: str) -> dict[str, Any]:
 
 def _read_settings(path: Path, *more: str) -> dict[str, Any]:
     """Return a YAML or JSON mapping of ``StreamConfig`` fields, or of ``more`` keys."""
+    known = {field.name for field in fields(StreamConfig)} | {*more}
+    # YAML takes only a space and a tab for blanks; a text, such as a French prompt, keeps its own
+    colon = re.compile(rf"^([ \t]*[\"']?(?:{'|'.join(known)})[\"']?){_BLANK}*:{_BLANK}+")
     try:
-        values = yaml.load(_PASTED.sub("", read_text(path)), Loader=_NoAliasLoader) or {}
+        lines = [line.strip(f"{INVISIBLE}\xa0") for line in read_text(path).split("\n")]
+        values = yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader) or {}
     except RecursionError:
         raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
-    known = {field.name for field in fields(StreamConfig)} | {*more}
     if not isinstance(values, dict) or not set(values) <= known:
         unknown = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
         raise ValueError(f"{path} must map settings of StreamConfig to values; found {unknown}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import gradio as gr
 
@@ -23,6 +23,16 @@ from stepscope.engine.errors import EngineError
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.runs.folder import RunFolder
+
+FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
+"""What N opens next, by ``of`` of a hit."""
+
+
+class OpenedHit(NamedTuple):
+    """The player at a moment, and the place of that moment in its list."""
+
+    player: Any
+    at: Any
 
 
 def open_video(
@@ -56,7 +66,7 @@ def open_moment(
     """Show a moment of a video in one run, or in two, A and B, in the player.
 
     ``open_event`` is the key of the event to select, or ``open_turn`` the reference turn. With ``is_b_above``, A is
-    below B. ``hit`` is the place of the moment in a search, whose next moment N opens.
+    below B. ``hit`` is the place of the moment in a list, as in ``pack_run``, whose next moment N opens.
     """
     try:
         runs = [read_saved(context, batches, name or "", video_id) for name in names]
@@ -69,7 +79,7 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     below = saved.describe_lower_run(rest[0] if rest else None)
-    further = "moment of the search" if hit else "failure"
+    further = FURTHER[hit["of"]] if hit else "failure"
     where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next {further}"
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
@@ -151,7 +161,13 @@ def _read_moment(link: Mapping[str, str]) -> float:
 
 
 def open_reference(
-    context: AppContext, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
+    context: AppContext,
+    live: LiveRun | None,
+    sample: Sample | None,
+    *,
+    open_at: float,
+    open_event: str | None = None,
+    hit: Mapping[str, Any] | None = None,
 ) -> PlayerView:
     """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
     try:
@@ -165,7 +181,7 @@ def open_reference(
     length = format_clock(run.clip.duration_s)
     opened = format_clock(open_at, digits=1)
     status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
-    run_view = show_run(run, status, encode=context.encode, open_at=open_at, open_event=open_event)
+    run_view = show_run(run, status, encode=context.encode, open_at=open_at, open_event=open_event, hit=hit)
     return _show(live, run, video, run_view, now=None)
 
 

@@ -62,7 +62,8 @@ def pack_run(
         other: A second run of the video with its verdicts, whose lanes are shown below.
         answers: Number of the threshold request that this run answers; None without one.
         is_opening: Whether the player goes to the first failure if it is still at the start.
-        hit: Query, number and total of the search whose moment it is; None without one.
+        hit: Place in a list of moments: ``of`` (``search`` or ``settle``), ``number`` and ``total``, and ``query`` of a
+            search; None without one.
     """
     packed = _pack(run, judged, other=other[0] if other is not None else None) | {
         "events": _events(events) if events else [],

@@ -150,7 +150,7 @@ def show_run(
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
         is_opening: Whether the player goes to the first failure if it is still at the start.
-        hit: Query, number and total of the search whose moment it is.
+        hit: Place in a list of moments, as in ``pack_run``.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
@@ -161,7 +161,7 @@ def show_run(
     below = analyze_run(replace(other, scoring=run.scoring), encode) if other is not None else None
     judged, beside = (found.judged if found is not None else None for found in (analysis, below))
     events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
-    opens_review = open_event is not None and hit is None
+    opens_review = open_event is not None and (hit is None or hit["of"] == "settle")
     if open_at == "worst":
         worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
         status += f" {worst.words if judged is not None else NO_REFERENCE}"

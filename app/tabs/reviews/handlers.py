@@ -15,6 +15,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.formatting import as_sentence
 from stepscope.app.opening import saved_runs as saved
+from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.review import Review
 from stepscope.app.security.identity import reviewer_of, signed_in
 from stepscope.app.tabs.reviews.import_export import Export, import_document, write_zip
@@ -31,6 +32,7 @@ from stepscope.app.tabs.reviews.query import (
 )
 from stepscope.app.tabs.reviews.summary import (
     Progress,
+    Unsettled,
     draw_agreement,
     draw_progress,
     list_unsettled,
@@ -62,6 +64,7 @@ class ReviewView(NamedTuple):
     videos: Any
     agreement: Any
     to_settle: Any
+    unsettled: Any
     prefer: Any
 
 
@@ -88,11 +91,11 @@ def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> R
         )
     except (EngineError, ValueError) as error:
         problem = status_line(as_sentence(error), is_problem=True)
-        return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
-    to_settle = [unsettled.row for unsettled in list_unsettled(found)]
+        return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[], unsettled=())
+    unsettled = list_unsettled(found)
     correctors = sorted({found.reviewer for listed in found.review.corrections.values() for found in listed})
     progress = measure_split(found)
-    status = _progress_words(query, progress, num_videos=len(found.events), num_to_settle=len(to_settle))
+    status = _progress_words(query, progress, num_videos=len(found.events), num_to_settle=len(unsettled))
     if is_blind:
         included = f"only the reviews of {review.only} are shown" if review.only else f"nothing is shown: {NO_NAME}"
         status = f"{status} Blind mode: {included}."
@@ -105,7 +108,8 @@ def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> R
         progress=draw_progress(progress),
         videos=video_rows(found),
         agreement=HIDDEN_AGREEMENT if is_blind else draw_agreement(found),
-        to_settle=to_settle,
+        to_settle=[each.row for each in unsettled],
+        unsettled=unsettled,
         prefer=gr.Dropdown(choices=correctors),
     )
 
@@ -131,15 +135,30 @@ def open_event(
     reviews: ReviewContext,
     live: LiveRun | None,
     query: ReviewQuery,
-    event: gr.SelectData,
-) -> PlayerView:
-    """Show the event of a row in the player, in the chosen run or else in the run that was judged."""
-    video_id, time_s = str(event.row_value[0]), float(event.row_value[1])
-    key = _clicked_event(reviews, query, [video_id, time_s, *map(str, event.row_value[2:])])
-    name = query.run or _judged_run(context, batches, reviews, query, video_id, time_s, key=key)
+    unsettled: Sequence[Unsettled],
+    number: int,
+) -> saved.OpenedHit:
+    """Show an event of the list to settle in the player, in the chosen run or else in the run that was judged."""
+    if not 0 <= number < len(unsettled):
+        return saved.OpenedHit(player=saved.refuse(ValueError("there is nothing further to settle")), at=gr.skip())
+    event = unsettled[number].event
+    opening: Any = {
+        "open_at": event.time_s,
+        "open_event": event.key,
+        "hit": {"of": "settle", "number": number + 1, "total": len(unsettled)},
+    }
+    name = query.run or _judged_run(context, batches, reviews, query, event)
     if name:
-        return saved.open_moment(context, batches, live, video_id, names=(name,), open_at=time_s, open_event=key)
-    return saved.open_reference(context, live, reviews.sample(video_id), open_at=time_s, open_event=key)
+        player = saved.open_moment(context, batches, live, event.video_id, names=(name,), **opening)
+    else:
+        player = saved.open_reference(context, live, reviews.sample(event.video_id), **opening)
+    return saved.OpenedHit(player=player, at=number)  # also if it cannot be opened: N then tries the next one
+
+
+def find_row(unsettled: Sequence[Unsettled], event: gr.SelectData) -> int:
+    """Return the place of a clicked row in the list, which its table may show in another order; -1 without it."""
+    cells = [str(event.row_value[0]), float(event.row_value[1]), *map(str, event.row_value[2:])]
+    return next((number for number, each in enumerate(unsettled) if each.row == cells), -1)
 
 
 def export(
@@ -251,32 +270,16 @@ def _run_choices(batches: BatchContext, query: ReviewQuery) -> Any:
     return gr.Dropdown(choices=choices, value=query.run if query.run in names else NO_RUN)
 
 
-def _clicked_event(reviews: ReviewContext, query: ReviewQuery, cells: list[str | float]) -> str | None:
-    """Return the key of the event of a row; None if it has been settled since the row was shown."""
-    try:
-        found = summarize_query(reviews, query, read_visible_review(reviews, query)[1])
-    except (EngineError, ValueError):
-        return None
-    return next((each.event.key for each in list_unsettled(found) if each.row == cells), None)
-
-
 def _judged_run(
-    context: AppContext,
-    batches: BatchContext,
-    reviews: ReviewContext,
-    query: ReviewQuery,
-    video_id: str,
-    time_s: float,
-    *,
-    key: str | None,
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, event: Event
 ) -> str | None:
     """Return the run that was in the player when this event, or one at the same time, was judged, if it exists."""
     _, review = read_visible_review(reviews, query)
-    opinions = [opinion for found in reviews_at(review, video_id, time_s, key=key) for opinion in found.opinions]
+    opinions = [opinion for found in reviews_at(review, event) for opinion in found.opinions]
     digests = {opinion.action.moment.run_digest for opinion in opinions if opinion.action is not None} - {""}
     for name in batches.run_names() if digests else ():
         try:
-            run = saved.read_saved(context, batches, name, video_id)
+            run = saved.read_saved(context, batches, name, event.video_id)
         except (EngineError, ValueError, OSError):
             continue
         if run.digest in digests:

@@ -37,6 +37,12 @@ class Tables(NamedTuple):
     videos: Any
     agreement: Any
     to_settle: Any
+    unsettled: Any
+    """State: what the table lists."""
+    at: Any
+    """State: the place of the event that the player shows."""
+    previous: Any
+    next: Any
 
 
 class QueuePanel(NamedTuple):
@@ -136,11 +142,21 @@ def make_agreement_panel(videos: Any) -> Tables:
             interactive=False,
             max_height=420,
             wrap=True,
-            label="To settle: click a row to open it in the player",
+            label="To settle: click a row to open it in the player, which goes on to the next one",
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )
-    return Tables(videos=videos, agreement=agreement, to_settle=to_settle)
+        previous = gr.Button("Previous to settle", elem_id="settle_previous", visible="hidden")
+        following = gr.Button("Next to settle", elem_id="settle_next", visible="hidden")
+    return Tables(
+        videos=videos,
+        agreement=agreement,
+        to_settle=to_settle,
+        unsettled=gr.State(()),
+        at=gr.State(0),
+        previous=previous,
+        next=following,
+    )
 
 
 def make_queue_panel() -> QueuePanel:

@@ -242,14 +242,14 @@ def draw_agreement(found: SplitReview) -> str:
     return render("agreement", help=AGREEMENT_HELP, rows=rows)
 
 
-def reviews_at(review: Review, video_id: str, time_s: float, *, key: str | None = None) -> tuple[EventReview, ...]:
-    """Return the reviews of the events of a video at a time; only that of ``key``, if it has one."""
+def reviews_at(review: Review, event: Event) -> tuple[EventReview, ...]:
+    """Return the review of an event, or else those of the events of its video at its time."""
     at_time = tuple(
         found
         for found in review.events
-        if found.event.video_id == video_id and math.isclose(found.event.time_s, time_s, abs_tol=0.0005)
+        if found.event.video_id == event.video_id and math.isclose(found.event.time_s, event.time_s, abs_tol=0.0005)
     )
-    return tuple(found for found in at_time if found.event.key == key) or at_time
+    return tuple(found for found in at_time if found.event.key == event.key) or at_time
 
 
 def _count_judged(found: SplitReview) -> dict[str, Counter[str]]:

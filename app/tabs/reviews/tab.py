@@ -9,6 +9,7 @@ import gradio as gr
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.opening.saved_runs import OpenedHit
 from stepscope.app.security.identity import typed_name
 from stepscope.app.tabs.reviews import assigning, handlers
 from stepscope.app.tabs.reviews.handlers import UNCHANGED, ReviewView
@@ -88,6 +89,7 @@ def make_review_tab(
         videos=tables.videos,
         agreement=tables.agreement,
         to_settle=tables.to_settle,
+        unsettled=tables.unsettled,
         prefer=exporting.prefer,
     )
     show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
@@ -169,15 +171,41 @@ def _wire_player(
         query = _make_query(split, run, typed, is_blind, request)
         return handlers.open_video(context, batches, reviews, live, query, event)
 
-    def open_event(
-        live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
+    def open_row(
+        live: Any,
+        unsettled: Any,
+        split: Any,
+        run: Any,
+        typed: Any,
+        is_blind: Any,
+        event: gr.SelectData,
+        request: gr.Request,
     ) -> Any:
         query = _make_query(split, run, typed, is_blind, request)
-        return handlers.open_event(context, batches, reviews, live, query, event)
+        place = handlers.find_row(unsettled, event)
+        return handlers.open_event(context, batches, reviews, live, query, unsettled, place)
+
+    def step(
+        by: int,
+        live: Any,
+        unsettled: Any,
+        at: int,
+        split: Any,
+        run: Any,
+        typed: Any,
+        is_blind: Any,
+        request: gr.Request,
+    ) -> Any:
+        query = _make_query(split, run, typed, is_blind, request)
+        return handlers.open_event(context, batches, reviews, live, query, unsettled, at + by)
 
     for videos in (tables.videos, queue.view.videos):
         wire(videos.select, open_video, [live, *setup.inputs], player, **ends)
-    wire(tables.to_settle.select, open_event, [live, *setup.inputs], player, **ends)
+    opened = OpenedHit(player=player, at=tables.at)
+    wire(tables.to_settle.select, open_row, [live, tables.unsettled, *setup.inputs], opened, **ends)
+    for button, by in ((tables.previous, -1), (tables.next, 1)):
+        inputs = [gr.State(by), live, tables.unsettled, tables.at, *setup.inputs]
+        wire(button.click, step, inputs, opened, **ends)
 
 
 def _wire_queue(

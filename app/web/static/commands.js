@@ -33,7 +33,7 @@ const KEYS = [
   [
     "P N 8",
     "previousFailure nextFailure onlyThisKind",
-    "previous, next failure of the chosen kinds, or moment of a search; choose only this kind, or the others again",
+    "previous, next failure of the chosen kinds, or moment of a search or to settle; choose only this kind, or the others again",
   ],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
@@ -63,7 +63,7 @@ const REVIEW_KEYS = [
     "editText deleteTurn addTurn",
     "correct the reference: its text, delete or bring back, add at the playhead",
   ],
-  ["'", "finishVideo", "done with this video of your queue: open the next one"],
+  ["!", "finishVideo", "done with this video of your queue: open the next one"],
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame, or one onset of the sound, earlier, later"],
 ];

@@ -54,13 +54,6 @@ class SearchView(NamedTuple):
     table: Any
 
 
-class OpenedHit(NamedTuple):
-    """The player at a moment, and the place of that moment among the hits."""
-
-    player: Any
-    at: Any
-
-
 def run_search(batches: BatchContext, name: str | None, scope: str, query: str | None) -> SearchView:
     """Search in the shown run, or in all scored runs of its split."""
     query = (query or "").strip()
@@ -175,11 +168,11 @@ def _event_key(sample: Sample | None, hit: Any) -> str | None:
 
 def open_hit(
     context: AppContext, batches: BatchContext, live: LiveRun | None, hits: Hits | None, number: int
-) -> OpenedHit:
+) -> saved.OpenedHit:
     """Show the moment at a place of the hits in the player."""
     if hits is None or not 0 <= number < len(hits.moments):
         words = "there is no search; type one in Batch, Search" if hits is None else "there is no further moment"
-        return OpenedHit(player=saved.refuse(ValueError(words)), at=gr.skip())
+        return saved.OpenedHit(player=saved.refuse(ValueError(words)), at=gr.skip())
     hit: Any = hits.moments.iloc[number]
     player = saved.open_moment(
         context,
@@ -189,9 +182,9 @@ def open_hit(
         names=(str(hit.run),),
         open_at=float(hit.time_s),
         open_event=_event_key(_find_sample(batches, hit), hit),
-        hit={"number": number + 1, "total": len(hits.moments), "query": hits.query},
+        hit={"of": "search", "number": number + 1, "total": len(hits.moments), "query": hits.query},
     )
-    return OpenedHit(player=player, at=gr.skip() if player == PlayerView() else number)
+    return saved.OpenedHit(player=player, at=gr.skip() if player == PlayerView() else number)
 
 
 def save_hits(batches: BatchContext, name: str | None, hits: Hits | None, called: str | None) -> SavedSlice:

@@ -10,8 +10,9 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.downloads import SAVE_JS, make_download
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.opening.saved_runs import OpenedHit
 from stepscope.app.tabs.batch.search import handlers as searching
-from stepscope.app.tabs.batch.search.handlers import OpenedHit, SearchView
+from stepscope.app.tabs.batch.search.handlers import SearchView
 from stepscope.app.tabs.batch.selection.handlers import SavedSlice
 from stepscope.app.web.views import PlayerView
 

@@ -1,6 +1,8 @@
-// The search that the shown moment belongs to: N and P then go on to its next and previous moments, in any video.
+// The list that the shown moment belongs to, of a search or of what is to settle: N and P then go on to its next and
+// previous moments, in any video.
 
 import { createNode } from "../dom/dom.js";
+import { setStatus } from "../dom/status.js";
 import { stepFailure } from "./failure_stops.js";
 
 // Shows the place of the moment in its search above the failure keys; hides it for a run that no search opened.
@@ -9,7 +11,8 @@ export function drawHit(player) {
     line = player.find("hit");
   line.hidden = !hit;
   if (!hit) return;
-  const leave = createNode("button", "", "leave the search");
+  const isSearch = hit.of === "search",
+    leave = createNode("button", "", isSearch ? "leave the search" : "leave the list");
   leave.type = "button";
   leave.title = "Let N and P go to the failures of this video again";
   leave.addEventListener("click", () => {
@@ -17,16 +20,29 @@ export function drawHit(player) {
     drawHit(player);
   });
   line.replaceChildren(
-    createNode("span", "", `Moment ${hit.number} of ${hit.total} of the search “`),
-    createNode("b", "", hit.query),
-    createNode("span", "", "” · N next · P previous "),
+    createNode(
+      "span",
+      "",
+      `${isSearch ? "Moment " : ""}${hit.number} of ${hit.total} ${isSearch ? "of the search " : "to settle"}`,
+    ),
+    createNode("b", "", isSearch ? `“${hit.query}”` : ""),
+    createNode("span", "", " · N next · P previous "),
     leave,
   );
 }
 
-// Opens the next (1) or previous (-1) moment of the search, through a button of the page; else goes to a failure.
+// Opens the next (1) or previous (-1) moment of the list, through a button of the page; else goes to a failure.
 export function stepStop(player, by) {
-  const button = player.data.hit && document.querySelector(by > 0 ? "#search_next" : "#search_previous");
+  const { hit } = player.data,
+    button = hit && document.querySelector(`#${hit.of}_${by > 0 ? "next" : "previous"}`);
   if (button) button.click();
   else stepFailure(player, by);
+}
+
+// Goes on after a verdict settled the shown moment; P returns to it.
+export function goOnSettling(player) {
+  const { hit } = player.data;
+  if (hit?.of !== "settle") return;
+  if (hit.number < hit.total) stepStop(player, 1);
+  else setStatus(player, `Settled. This was the last of ${hit.total} to settle.`);
 }

@@ -55,7 +55,7 @@ export function openingText(player, number) {
   const failure = `${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}`;
   return (
     `Failure ${number + 1} of ${player.data.stops.length}: ${failure}, at ${clockText(time)}. N: next ` +
-    `${player.data.hit ? "moment of the search" : "failure"} · Space: play · ?: all keys`
+    `${{ search: "moment of the search", settle: "one to settle" }[player.data.hit?.of] ?? "failure"} · Space: play · ?: all keys`
   );
 }
 

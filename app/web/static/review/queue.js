@@ -32,7 +32,7 @@ export function drawQueue(player) {
   if (!found) return;
   const where = found.run ? ` in the run ${found.run}` : "",
     others = found.others.length ? `, also to ${found.others.join(", ")}` : "";
-  const next = createNode("button", "ss-finish", found.is_done ? "next video (')" : "done, next (')");
+  const next = createNode("button", "ss-finish", found.is_done ? "next video (!)" : "done, next (!)");
   next.type = "button";
   next.dataset.do = "finishVideo";
   line.replaceChildren(

@@ -23,6 +23,7 @@ import {
   PARTS,
 } from "./opinions.js";
 import { drawQueue } from "./queue.js";
+import { goOnSettling } from "../playback/hits.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
 import { readSetting } from "../state/settings.js";
@@ -149,7 +150,9 @@ function settleRows(player, event) {
   for (const verdict of final ? [null] : given) {
     const button = createNode("button", "", verdict ?? "open it again");
     button.type = "button";
-    button.addEventListener("click", () => submitForEvent(player, "settle", { verdict }, () => {}));
+    button.addEventListener("click", () =>
+      submitForEvent(player, "settle", { verdict }, () => verdict && goOnSettling(player)),
+    );
     row.append(button);
   }
   return [row];

@@ -20,7 +20,7 @@ from stepscope.app.tabs.reviews.import_export import REVIEW_EXPORTS, SPLIT_EXPOR
 from stepscope.app.tabs.reviews.query import UNSPLIT
 from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from stepscope.eval.data.loading import read_samples
-from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
+from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked_by, figures, make_query, words
 
 GOLD = "corrected split, as proactive-videoqa"
 
@@ -157,7 +157,8 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     assert HOSTILE not in words(view)
     assert figures(view.agreement, "all verdicts").startswith("1 0.000 ")
     with pytest.warns(UserWarning, match="has no video in its split"):  # it is gone with its window
-        handlers.open_event(context, batches, reviews, None, query, clicked(*view.to_settle[0]))
+        opened = handlers.open_event(context, batches, reviews, None, query, view.unsettled, 0)
+    assert opened.at == 0, "N goes past it"
     for content in REVIEW_EXPORTS:
         if not content.endswith("dataset"):
             said, button = write(batches, reviews, query, content, [], [])

@@ -1,7 +1,7 @@
 """Counts of one video, and their sums over many videos.
 
 Scores over a split are micro averages: counts are added over videos and divided once. A bootstrap resample is the same
-sum with different weights. A ratio or mean without data is nan, never 0.
+sum with different weights. A ratio, mean or count without data is nan, never 0.
 """
 
 import math
@@ -87,6 +87,11 @@ def _stack(
 def ratio(part: float, whole: float) -> float:
     """Return ``part / whole``; nan if ``whole`` is 0."""
     return part / whole if whole else math.nan
+
+
+def count_among(number: float, total: float) -> float:
+    """Return ``number``; nan if ``total``, of which it could be a part, is 0."""
+    return float(number) if total else math.nan
 
 
 def mean(values: Sequence[float]) -> float:

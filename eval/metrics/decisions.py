@@ -16,7 +16,7 @@ import numpy as np
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.assignment import assign
-from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.counts import Counts, count_among, ratio
 from stepscope.eval.metrics.matched_video import MatchedVideo
 from stepscope.eval.metrics.measures import Measure
 from stepscope.eval.metrics.values import Values
@@ -140,9 +140,9 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
         "brier": ratio(counts.squared_error_sum, num_known),
         "ece": ratio(error, num_known),
         "talk_ratio": ratio(counts.num_decided, counts.num_expected),
-        "num_hits": float(counts.num_hits),
-        "num_false_alarms": float(counts.num_false_alarms),
-        "num_misses": float(counts.num_misses),
+        "num_hits": count_among(counts.num_hits, counts.num_frames),
+        "num_false_alarms": count_among(counts.num_false_alarms, counts.num_frames),
+        "num_misses": count_among(counts.num_misses, counts.num_frames),
         **_event_scores(counts),
     }
 

@@ -13,7 +13,7 @@ from stepscope.engine.dialogue import STATES, apply_update, fill_legality, initi
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.updates import TimedUpdate, UpdateMatch, pair_updates, reference_updates
-from stepscope.eval.metrics.counts import Counts, ratio
+from stepscope.eval.metrics.counts import Counts, count_among, ratio
 from stepscope.eval.metrics.matched_video import MatchedVideo
 from stepscope.eval.metrics.measures import Measure
 
@@ -90,6 +90,7 @@ def summarize_dst(counts: DstCounts) -> dict[str, float]:
 
     **Source**: DSTContentMetrics of the ProAssist fork; ``legacy_*`` are its own figures.
     """
+    of = counts.num_frames + counts.num_gens  # 0 of a system without states, and of tasks without steps
     return {
         "dst_step_accuracy": ratio(counts.num_step_right, counts.num_refs),
         "dst_transition_accuracy": ratio(counts.num_transition_right, counts.num_refs),
@@ -99,11 +100,11 @@ def summarize_dst(counts: DstCounts) -> dict[str, float]:
         "dst_f1": ratio(2 * counts.num_exact, counts.num_refs + counts.num_gens),
         "dst_delay_s": ratio(counts.delay_sum_s, counts.num_exact),
         "dst_abs_delay_s": ratio(counts.abs_delay_sum_s, counts.num_exact),
-        "dst_num_references": float(counts.num_refs),
-        "dst_num_predictions": float(counts.num_gens),
-        "dst_num_exact": float(counts.num_exact),
-        "dst_malformed": float(counts.num_malformed),
-        "dst_illegal": float(counts.num_illegal),
+        "dst_num_references": count_among(counts.num_refs, of),
+        "dst_num_predictions": count_among(counts.num_gens, of),
+        "dst_num_exact": count_among(counts.num_exact, of),
+        "dst_malformed": count_among(counts.num_malformed, of),
+        "dst_illegal": count_among(counts.num_illegal, of),
         "dst_joint_goal_accuracy": ratio(counts.num_frames_right, counts.num_frames),
         "dst_timeline_score": ratio(counts.num_cells_right, counts.num_cells),
         "dst_start_delay_s": ratio(counts.start_delay_sum_s, counts.num_starts),

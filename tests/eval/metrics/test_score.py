@@ -67,10 +67,17 @@ def test_a_split_pools_counts_instead_of_averaging_scores() -> None:
     assert [scores[name] for name in ("recall", "precision", "F1")] == pytest.approx([0.5, 1.0, 2 / 3])
 
 
-def test_nothing_is_undefined_everywhere_but_in_the_counts() -> None:
+def test_nothing_is_undefined_everywhere_but_in_the_counts_of_turns() -> None:
     scores = score_counts(VideoCounts())
-    assert {name for name, value in scores.items() if not math.isnan(value)} == {m.name for m in METRICS if m.is_count}
+    counts = {m.name for m in METRICS if m.is_count and not m.name.startswith(("dst_", "speaking_"))}
+    assert {name for name, value in scores.items() if not math.isnan(value)} == counts
     assert score_counts(VideoCounts() + VideoCounts()).keys() == scores.keys()
+
+
+def test_without_states_every_score_of_updates_is_undefined() -> None:
+    spoken = outputs({0: "Go."}, {})
+    scores = score_counts(analyze_video(SAMPLE, spoken, encode=count_letters, has_states=False).counts)
+    assert {name: value for name, value in scores.items() if "dst_" in name and not math.isnan(value)} == {}
 
 
 def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> None:

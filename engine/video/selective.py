@@ -158,7 +158,8 @@ class _SampledDecoder:
             raise DecodeError("PyAV: the file begins with pictures that refer to missing ones")
         own = gop.pictures(is_leading=False)
         leading = [] if following is None else following.pictures(is_leading=True)
-        self._list([*own, *leading], end=None if following is None else following.ticks[0])
+        after = [] if following is None else following.pictures(is_leading=False)  # none if an edit list cuts them
+        self._list([*own, *leading], end=after[0].pts if after else None)
         num_packets = len(gop.packets)
         if not any(packet.pts in self._needed for packet in leading):
             positions = (number for number, ticks in enumerate(gop.ticks, start=1) if ticks in self._needed)

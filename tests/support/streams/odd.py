@@ -130,12 +130,14 @@ def write_hdr(path: Path, colours: Sequence[tuple[int, int, int]], *, transfer: 
     return path
 
 
-def delay_and_cut(path: Path, *, delay_s: int, length_s: int) -> None:
+def delay_and_cut(path: Path, *, delay_s: int, length_s: float) -> None:
     """Replace the edit list of an mp4: nothing for ``delay_s``, then the first ``length_s`` of the pictures."""
     content = bytearray(path.read_bytes())
     clock = int.from_bytes(content[content.index(b"mvhd") + 16 :][:4], "big")
-    edits = struct.pack(">4sIIIiIIiI", b"elst", 0, 2, delay_s * clock, -1, 1 << 16, length_s * clock, 0, 1 << 16)
     at = content.index(b"elst") - 4
+    (begin,) = struct.unpack_from(">i", content, at + 20)  # of the first picture
+    entries = (delay_s * clock, -1, 1 << 16, round(length_s * clock), begin, 1 << 16)
+    edits = struct.pack(">4sIIIiIIiI", b"elst", 0, 2, *entries)
     old_size = int.from_bytes(content[at : at + 4], "big")
     new = struct.pack(">I", 4 + len(edits)) + edits
     content[at : at + old_size] = new

@@ -18,6 +18,7 @@ from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
 
+MP4: Final = "mov,mp4,m4a,3gp,3g2,mj2"
 MATROSKA: Final = "matroska,webm"
 """FFmpeg's name of the container, in which it gives no time to pictures of H.264 before time 0."""
 AVI: Final = "avi"
@@ -85,6 +86,7 @@ class PacketReader:
         can_jump = Flags.ts_discont in Flags(container.format.flags)
         self._max_gap = _ticks_of(_MAX_GAP_S, stream) if can_jump else math.inf
         self._is_avi = container.format.name == AVI
+        self._is_indexed = container.format.name == MP4 and stream.frames > 0  # only edit lists make its times jump
         self.num_recordings = 1
         self.has_hidden = False
         self.shift = 0
@@ -96,7 +98,7 @@ class PacketReader:
         for packet in self._container.demux(self._stream):
             if self._is_avi and packet.dts is not None:
                 packet.pts = packet.dts  # FFmpeg's guess is a picture late, and wrong with B-frames
-            if packet.size and packet.pts is not None:
+            if packet.size and packet.pts is not None and not self._is_indexed:
                 order = packet.pts if packet.dts is None else packet.dts
                 if resumed is not None and resumed <= order and not resumed < decoded <= order:
                     self.shift, self.num_recordings = former_shift, self.num_recordings - 1

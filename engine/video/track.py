@@ -21,6 +21,7 @@ from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_ori
 from stepscope.engine.video.packets import (
     DEFAULT_STEP_S,
     MATROSKA,
+    MP4,
     PacketList,
     list_pictures,
     rate_of,
@@ -28,8 +29,7 @@ from stepscope.engine.video.packets import (
     step_of,
 )
 
-_MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
-_BROWSER_TIMED = frozenset({_MP4, MATROSKA})
+_BROWSER_TIMED = frozenset({MP4, MATROSKA})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
 _MAX_DELAY_S = 2.0
 """Delay of the first picture behind the sound that even the shortest video may have, in seconds."""
@@ -40,7 +40,7 @@ _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
 _FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
 """Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
 _LAST_TICK = 2**60
-STORES_DURATION = frozenset({_MP4, MATROSKA, "avi"})
+STORES_DURATION = frozenset({MP4, MATROSKA, "avi"})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
 
@@ -192,7 +192,7 @@ def find_track(path: Path) -> Track:
         start_s = seconds_of(stream.start_time, stream)
         end_s = _stored_end(container, stream, start_s=start_s)
         segment_end = _find_segment_end(path) if name == MATROSKA else None
-        is_indexed = stream.frames > 0 if name == _MP4 else segment_end is not None
+        is_indexed = stream.frames > 0 if name == MP4 else segment_end is not None
         if segment_end is not None and end_s is not None:
             last_s = _find_last_end(container, stream)
             end_s = last_s if last_s and _is_complete(path, segment_end) else max(end_s, last_s)
@@ -286,7 +286,7 @@ def _has_unreadable_rest(path: Path, container: str, stream: VideoStream) -> boo
     if container == "flv":
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return _FLV_START.search(content, 1) is not None
-    if container != _MP4:
+    if container != MP4:
         return False
     settings = [find_settings(header) for header in read_boxes(path, b"moov")]
     return any(stream.frames or other != settings[0] for other in settings[1:])
@@ -295,7 +295,7 @@ def _has_unreadable_rest(path: Path, container: str, stream: VideoStream) -> boo
 def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> bool:
     """Return whether Chromium plays a file whose first video stream is ``stream``."""
     is_webm = path.suffix.lower() == ".webm"
-    if not (is_webm or container == _MP4):
+    if not (is_webm or container == MP4):
         return False
     codec = stream.codec_context.codec.canonical_name
     if codec == "h264":
@@ -349,9 +349,9 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
         return None
     if stream.duration:
         duration_s = seconds_of(stream.duration, stream)
-        if container.format.name == _MP4 and not stream.frames:
+        if container.format.name == MP4 and not stream.frames:
             return duration_s  # of fragments FFmpeg gives the end of the last one, which includes the delay
-        if container.format.name == _MP4 and start_s > 0:
+        if container.format.name == MP4 and start_s > 0:
             num_shown = sum(not entry.is_discard for entry in stream.index_entries)
             if num_shown < stream.frames:  # an edit list delays and cuts the stream: FFmpeg's length includes the delay
                 return None

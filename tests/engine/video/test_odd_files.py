@@ -4,7 +4,7 @@ import http.server
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,9 +27,9 @@ from tests.support.streams.odd import (
     MATRICES,
     add_sound,
     append,
-    delay_and_cut,
     delay_fragments,
     store_duration,
+    write_edits,
     write_hdr,
     write_interlaced,
     write_matrix,
@@ -293,16 +293,23 @@ def test_late_fragments_end_with_their_last_picture(
     assert frames[-1].image.mean() == pytest.approx(20 + 35 * 5, abs=2)
 
 
-@pytest.mark.parametrize("length_s", [2, 1.3])  # to a key picture, and to another one
-@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav])
-def test_an_edit_list_that_delays_and_cuts_is_no_damage(tmp_path: Path, decode: Decode, length_s: float) -> None:
-    path = write_recording(tmp_path / "a.mp4", levels=range(20, 60))
-    delay_and_cut(path, delay_s=2, length_s=length_s)
-    num_frames = round(10 * (2 + length_s))
-    assert [frame.image.mean() for frame in read(path, decode, fps=10)] == pytest.approx(
-        [20] * 20 + list(range(20, num_frames)), abs=1
-    )
-    assert probe(path).duration_s == pytest.approx(2 + length_s)
+@pytest.mark.parametrize(
+    ("edits", "numbers"),
+    [
+        ([(2, None), (2, 0)], [*[0] * 20, *range(20)]),  # cut at a key picture
+        ([(2, None), (1.3, 0)], [*[0] * 20, *range(13)]),
+        ([(1.3, 0.5)], range(5, 18)),
+        ([(0.8, 0.5), (0.7, 2.5)], [*range(5, 13), *range(25, 32)]),
+    ],
+)
+def test_an_edit_list_delays_and_cuts(
+    tmp_path: Path, edits: list[tuple[float, float | None]], numbers: Iterable[int]
+) -> None:
+    path = write_recording(tmp_path / "a.mp4", levels=range(20, 220, 5))
+    write_edits(path, edits)
+    levels = [frame.image.mean() for frame in read_frames(path, fps=10, on_damage=pytest.fail)]
+    assert levels == pytest.approx([20 + 5 * number for number in numbers], abs=2)
+    assert probe(path).duration_s == pytest.approx(len(levels) / 10)
 
 
 def test_opencv_refuses_interlaced_pictures_which_it_leaves_empty(tmp_path: Path) -> None:

@@ -130,16 +130,18 @@ def write_hdr(path: Path, colours: Sequence[tuple[int, int, int]], *, transfer: 
     return path
 
 
-def delay_and_cut(path: Path, *, delay_s: int, length_s: float) -> None:
-    """Replace the edit list of an mp4: nothing for ``delay_s``, then the first ``length_s`` of the pictures."""
+def write_edits(path: Path, edits: Sequence[tuple[float, float | None]]) -> None:
+    """Replace the edit list of an mp4; each edit has a length and the begin of its pictures, or None, in seconds."""
     content = bytearray(path.read_bytes())
-    clock = int.from_bytes(content[content.index(b"mvhd") + 16 :][:4], "big")
+    clock, media_clock = (int.from_bytes(content[content.index(name) + 16 :][:4], "big") for name in (b"mvhd", b"mdhd"))
     at = content.index(b"elst") - 4
-    (begin,) = struct.unpack_from(">i", content, at + 20)  # of the first picture
-    entries = (delay_s * clock, -1, 1 << 16, round(length_s * clock), begin, 1 << 16)
-    edits = struct.pack(">4sIIIiIIiI", b"elst", 0, 2, *entries)
+    (first,) = struct.unpack_from(">i", content, at + 20)  # time of the first picture
+    table = struct.pack(">4sII", b"elst", 0, len(edits))
+    for length_s, begin_s in edits:
+        begin = -1 if begin_s is None else first + round(begin_s * media_clock)
+        table += struct.pack(">IiI", round(length_s * clock), begin, 1 << 16)
     old_size = int.from_bytes(content[at : at + 4], "big")
-    new = struct.pack(">I", 4 + len(edits)) + edits
+    new = struct.pack(">I", 4 + len(table)) + table
     content[at : at + old_size] = new
     for name in (b"edts", b"trak", b"moov"):
         box = content.rindex(name, 0, at) - 4

@@ -149,6 +149,8 @@ def probe(path: str | Path) -> VideoInfo:
         fps = listed.average_fps or fps or math.nan
         if listed.num_recordings > 1 and not copy_reason:
             copy_reason = f"it holds {listed.num_recordings} recordings whose times begin again"
+    if not copy_reason and track.plays_beyond(duration_s):
+        copy_reason = "browsers play on after its last picture"
     return VideoInfo(
         duration_s=duration_s,
         native_fps=fps,

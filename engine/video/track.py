@@ -103,6 +103,8 @@ class Track:
     """Whether a further recording is appended that FFmpeg does not read, or decodes with the settings of the first."""
     is_browser_playable: bool = False
     """Whether Chromium plays the file, perhaps with another one of its video streams."""
+    playback_s: float = 0.0
+    """At least so long Chromium plays, from ``zero_s``, in seconds: also sound, and pictures that an edit list cuts."""
     begin_s: float = 0.0
     """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
     sampling: Sampling | None = None
@@ -128,8 +130,16 @@ class Track:
         return next((reason for reason, applies in reasons.items() if applies), "")
 
     def lasts_beyond(self, time_s: float) -> bool:
-        """Whether the header declares an end after ``time_s`` by more than rounding: 0.25 s and 2.5 pictures."""
-        return self.duration_s is not None and time_s < self.duration_s - max(0.25, 2.5 * self.step_s)
+        """Whether the header declares an end after ``time_s`` by more than rounding."""
+        return self.duration_s is not None and time_s < self.duration_s - self._rounding_s
+
+    def plays_beyond(self, time_s: float) -> bool:
+        """Whether Chromium plays on after ``time_s`` by more than rounding."""
+        return time_s < self.playback_s - self._rounding_s
+
+    @property
+    def _rounding_s(self) -> float:
+        return max(0.25, 2.5 * self.step_s)
 
 
 def open_container(path: Path) -> InputContainer:
@@ -218,6 +228,7 @@ def find_track(path: Path) -> Track:
             is_indexed=is_indexed,
             has_unreadable_rest=_has_unreadable_rest(path, name, stream),
             is_browser_playable=_is_browser_playable(path, name, container.streams.video[0]),
+            playback_s=_playback_end(container, stream) - zero_s,
         )
 
 
@@ -301,6 +312,14 @@ def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> boo
     if codec == "h264":
         return not is_webm and stream.codec_context.pix_fmt in ("yuv420p", "yuvj420p")
     return codec in ("vp8", "vp9", "av1")
+
+
+def _playback_end(container: InputContainer, stream: VideoStream) -> float:
+    """Return the time up to which Chromium plays at least, on the file's clock in seconds."""
+    num_entries = len(stream.index_entries)
+    last = stream.index_entries[num_entries - 1] if num_entries else None
+    cut_s = seconds_of(last.timestamp, stream) if last is not None and last.is_discard else 0.0
+    return max((container.duration or 0) / av.time_base, cut_s)
 
 
 def _find_segment_end(path: Path) -> int | None:

@@ -38,6 +38,7 @@ from tests.support.streams.odd import (
 from tests.support.streams.videos import write_at
 
 Decode = Callable[[Track], Iterator[Picture]]
+PLAYS_ON = "browsers play on after its last picture"
 needs_decord = pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")
 DECODERS = [decode_sampled, decode_with_pyav, pytest.param(decode_with_decord, marks=needs_decord), decode_with_opencv]
 
@@ -310,6 +311,13 @@ def test_an_edit_list_delays_and_cuts(
     levels = [frame.image.mean() for frame in read_frames(path, fps=10, on_damage=pytest.fail)]
     assert levels == pytest.approx([20 + 5 * number for number in numbers], abs=2)
     assert probe(path).duration_s == pytest.approx(len(levels) / 10)
+    assert probe(path).copy_reason == PLAYS_ON
+
+
+@pytest.mark.parametrize(("length_s", "reason"), [(4, ""), (8, PLAYS_ON)])
+def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(tmp_path: Path, length_s: int, reason: str) -> None:
+    source = write_recording(tmp_path / "a.mp4", levels=range(20, 60))
+    assert probe(add_sound(tmp_path / "b.mp4", source, length_s=length_s)).copy_reason == reason
 
 
 def test_opencv_refuses_interlaced_pictures_which_it_leaves_empty(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.eval.record
 	$(BIN)/python -m benchmarks.engine.chat
 	$(BIN)/python -m benchmarks.eval.score
+	$(BIN)/python -m benchmarks.eval.search
 	$(BIN)/python -m benchmarks.eval.end_to_end
 	$(BIN)/python -m benchmarks.eval.batch
 	$(BIN)/python -m benchmarks.app.open

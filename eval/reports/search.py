@@ -68,10 +68,12 @@ def _read(path: Path, _changed_ns: int, _size: int) -> pd.DataFrame:
         table = pd.read_csv(file, dtype=types, keep_default_na=False, na_values={name: [""] for name in _NUMBERS})
         if missing := [name for name in types if name not in table]:
             raise ValueError(f"the column {missing[0]} is missing")
+    labels = dict.fromkeys(_LABELS, "category")
+    table = table.astype(labels)  # each is unescaped once
     for name in _TEXTS:
         table[name] = table[name].map(unescape_formula)
     table["words"] = (table["text"] + "\n" + table["reference"]).str.casefold()
-    return table.astype(dict.fromkeys(_LABELS, "category"))
+    return table.astype(labels)  # also where two labels have become equal
 
 
 def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None = None) -> pd.DataFrame:
@@ -79,10 +81,7 @@ def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None 
 
     Raises ``ValueError`` as ``search`` and ``read_moments``.
     """
-    found = [
-        search(read_moments(folder), query, marks=marks).drop(columns="words").astype(dict.fromkeys(_LABELS, "str"))
-        for folder in runs.values()
-    ]
+    found = [search(read_moments(folder), query, marks=marks).drop(columns="words") for folder in runs.values()]
     return pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)
 
 
@@ -106,8 +105,7 @@ def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> 
 
 
 def _contain(moments: pd.DataFrame, words: str) -> "pd.Series[bool]":
-    wanted = words.strip('"').casefold()
-    return pd.Series([wanted in text for text in moments["words"].to_numpy(object)], index=moments.index, dtype=bool)
+    return moments["words"].str.contains(words.strip('"').casefold(), regex=False)
 
 
 def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Marks | None) -> "pd.Series[bool]":
@@ -166,7 +164,11 @@ def _have_mark(moments: pd.DataFrame, mark: str, marks: Marks) -> "pd.Series[boo
         for (video_id, millis, text), found in marks.items()
         if any(one.casefold() == mark.casefold() for one in found)
     }
-    texts = moments["text"].where(moments["text"] != "", moments["reference"])
-    texts = texts.where(moments["what"] != "state", moments["step"].astype("str").str.replace(" ", ", "))
-    names = zip(moments["video_id"], (moments["time_s"] * 1000).round().astype(int), texts, strict=True)
-    return pd.Series([name in wanted for name in names], index=moments.index, dtype=bool)
+    millis = (moments["time_s"] * 1000).round()
+    is_near = moments["video_id"].isin({name[0] for name in wanted}) & millis.isin({name[1] for name in wanted})
+    near = moments[is_near]  # few rows, compared one by one
+    texts = near["text"].where(near["text"] != "", near["reference"])
+    texts = texts.where(near["what"] != "state", near["step"].astype("str").str.replace(" ", ", "))
+    names = zip(near["video_id"], millis[is_near], texts, strict=True)
+    found = [at for at, name in zip(near.index, names, strict=True) if name in wanted]
+    return pd.Series(moments.index.isin(found), index=moments.index)

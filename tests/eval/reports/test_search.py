@@ -142,6 +142,15 @@ def test_the_bundled_run_is_searched_and_agrees_with_its_scores() -> None:
         assert row.reference in [turn.text for turn in split[str(row.video_id)].turns]
 
 
+def test_labels_that_are_numbers_or_equal_when_unescaped_stay_texts(tmp_path: Path) -> None:
+    lines = [
+        ",".join(VideoMoment.__dataclass_fields__),
+        *(f"{name},1,message,,,,,7,,,," for name in ("01", "=1", "'=1")),
+    ]
+    (tmp_path / "moments.csv").write_text("\n".join(lines))
+    assert list(search_folders({"a": tmp_path}, "cause:7")["video_id"]) == ["01", "=1", "=1"]
+
+
 def test_a_run_without_moments_and_a_damaged_table_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no table of moments"):
         read_moments(tmp_path)

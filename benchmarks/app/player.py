@@ -1,12 +1,15 @@
 """Speed of the player in the browser: with a run of 2 hours (14,400 frames, 1,500 turns), and with named signals.
 
-Measures opening, playing, scrolling, zooming and reviewing; with 2,000 frames of eight named signals the first four. A
-rate comes with the processor time of the page per frame, which another load on the machine changes less. Prints the
-figures and, as the last line, JSON. Needs Chromium and the development packages.
+Measures opening, playing, scrolling, zooming and reviewing, and zooming with the waveform of an hour of sound; with
+2,000 frames of eight named signals the first four. A rate comes with the processor time of the page per frame, which
+another load on the machine changes less. Prints the figures and, as the last line, JSON. Needs Chromium and the
+development packages.
 """
 
+import base64
 import json
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,16 +19,19 @@ from playwright.sync_api import CDPSession, Page
 
 from stepscope.app.core.run import Run
 from stepscope.app.web.payload import pack_run
+from stepscope.engine.video.sound import measure_peaks
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from tests.support.pages.browser import inspect, open_browser, serve_page
 from tests.support.pages.long_run import FPS, make_long_run, with_signals
 from tests.support.reviews.played import write_reviewed
+from tests.support.streams.odd import add_sound
 
 NUM_FRAMES, NUM_TURNS = 14_400, 1_500
 SIGNAL_FRAMES, SIGNAL_TURNS, NUM_SIGNALS = 2_000, 200, 8
 SECONDS = 4.0
+SOUND_S = 3600
 NUM_VERDICTS = 30
 MOVES = {
     "plays, whole video in view": "",
@@ -34,6 +40,12 @@ MOVES = {
     "plays, in review": "",
     "zooms": "canvas.dispatchEvent(wheel(frame % 60 < 30 ? -40 : 40))",
 }
+SHOW_SOUND = """(coded) => {
+    const run = document.querySelector('.ss').unpacked();
+    const peaks = Uint8Array.from(atob(coded), (byte) => byte.charCodeAt(0)), per_s = peaks.length / run.duration_s;
+    run.sound = {per_s, peaks, times: Float64Array.from(peaks, (_, n) => n / per_s)};
+}"""
+HEIGHT = "document.querySelector('.ss-canvas').clientHeight"
 MEASURE = """([seconds, moves]) => new Promise((done) => {
     const canvas = document.querySelector('.ss-canvas'), map = document.querySelector('.ss-map');
     const box = canvas.getBoundingClientRect();
@@ -66,6 +78,7 @@ def main() -> None:
         folder = Path(name)
         write_h264(folder / "long.mp4", draw_pictures(int(NUM_FRAMES / FPS)), fps=1)
         (folder / "a-empty.json").write_text("", encoding="utf-8")
+        peaks, figures = _hear(folder)
         run = make_long_run(folder / "long.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS)
         _write(folder / "long.json", run, write=write_reviewed)
         run = make_long_run(folder / "long.mp4", num_frames=SIGNAL_FRAMES, num_turns=SIGNAL_TURNS)
@@ -73,7 +86,12 @@ def main() -> None:
         with serve_page("player_page", str(folder)) as address, open_browser() as browser:
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             _load(page, address)
-            figures = _open(page, "long", end_s=NUM_FRAMES / FPS) | _measure(page, MOVES) | _review(page)
+            figures |= _open(page, "long", end_s=NUM_FRAMES / FPS) | _measure(page, MOVES)
+            height = page.evaluate(HEIGHT)
+            page.evaluate(SHOW_SOUND, base64.b64encode(peaks).decode())
+            figures |= _measure(page, {"zooms, with a waveform": MOVES["zooms"]})
+            assert page.evaluate(HEIGHT) > height, "the lane of the waveform"
+            figures |= _review(page)
             moves = {name: move for name, move in MOVES.items() if "review" not in name}
             _load(page, address)  # both runs are of one video, whose view would stay
             opened = _open(page, "signals", end_s=SIGNAL_FRAMES / FPS)
@@ -87,6 +105,17 @@ def draw_pictures(num_pictures: int) -> Iterator[NDArray[np.uint8]]:
         image = np.full((90, 120, 3), 60 + index % 120, np.uint8)
         image[30:60, index % 90 : index % 90 + 30] = (220, 80, 60)
         yield image
+
+
+def _hear(folder: Path) -> tuple[bytes, dict[str, float]]:
+    """Return the peaks of a sound of ``SOUND_S`` seconds, and the processor time of measuring them."""
+    write_h264(folder / "silent.mkv", draw_pictures(SOUND_S), fps=1)
+    video = add_sound(folder / "loud.mkv", folder / "silent.mkv", length_s=SOUND_S, loud_s=(0, SOUND_S))
+    began_s = time.process_time()
+    _, peaks = measure_peaks(video)
+    waveform_s = time.process_time() - began_s
+    print(f"{f'waveform of {SOUND_S} s':30} {waveform_s:8.2f} s, {len(peaks):,} peaks")
+    return peaks.tobytes(), {"waveform_s": round(waveform_s, 2)}
 
 
 def _write(path: Path, run: Run, *, write: Callable[[Path, Run, JudgedVideo], object]) -> None:

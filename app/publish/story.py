@@ -5,15 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
 from stepscope.app.core.videos import read_moment
 from stepscope.app.formatting import format_clock
 from stepscope.engine.io.files import atomic_write, read_text, replace_surrogates, show_turns
 from stepscope.engine.io.json_records import parse_record, reading
+from stepscope.engine.video.stills import encode_jpeg
 from stepscope.eval.data.samples import Sample
 
 MAX_MOMENTS: Final = 10
@@ -23,7 +21,7 @@ MAX_STORY_BYTES: Final = 64 * 2**10
 PICTURES: Final = "story"
 """Folder of the pictures."""
 MARKDOWN: Final = "story.md"
-_PICTURE_WIDTH: Final = 960
+_PICTURE_SIDE: Final = 960
 _Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -94,18 +92,12 @@ def write_story(
         image = read_moment(sample, moment.time_s) if sample is not None and has_pictures else None
         pictures.append(None if image is None else f"{PICTURES}/{number}.jpg")
         if image is not None:
-            _write_picture(folder / PICTURES / f"{number}.jpg", image)
+            (folder / PICTURES).mkdir(exist_ok=True)
+            with atomic_write(folder / PICTURES / f"{number}.jpg", binary=True) as picture:
+                picture.write(encode_jpeg(image, max_side=_PICTURE_SIDE))
     with atomic_write(folder / MARKDOWN) as file:
         file.write(replace_surrogates(_write_markdown(story, pictures)))
     return pictures
-
-
-def _write_picture(path: Path, image: NDArray[np.uint8]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    picture = Image.fromarray(image)
-    picture.thumbnail((_PICTURE_WIDTH, 4 * _PICTURE_WIDTH))
-    with atomic_write(path, binary=True) as file:
-        picture.save(file, format="JPEG", quality=88)
 
 
 def _write_markdown(story: Story, pictures: Sequence[str | None]) -> str:

@@ -15,7 +15,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.live.session import LiveSession
 from stepscope.engine.live.sources import LiveSource, PushedSource
-from stepscope.engine.video.pictures import encode_jpeg
+from stepscope.engine.video.stills import encode_jpeg
 
 MAX_BYTES: Final = 4 * 2**20
 """Maximum length of a pushed picture in base64."""
@@ -68,7 +68,7 @@ class LiveWindows:
         picture = session.picture if session is not None and not isinstance(window.source, PushedSource) else None
         progress = session.text_progress if session is not None else None
         return {
-            "picture": None if picture is None else base64.b64encode(encode_jpeg(picture)).decode(),
+            "picture": None if picture is None else base64.b64encode(encode_jpeg(picture, max_side=640)).decode(),
             "text": "" if progress is None else progress.text,
             "recording": window.folder_name if session is not None and session.status.num_decided else "",
             "wait": "" if window.is_started else self._model_use.describe_wait(window.browser),

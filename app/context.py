@@ -1,6 +1,6 @@
 """State that all windows of the page share: the model, the bundled videos, caches and the text encoder; and reviews."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -156,9 +156,13 @@ class ReviewContext:
     is_blind: bool = False
     """Whether the opinions of others are hidden from everyone; otherwise each reviewer chooses."""
 
+    def splits_of(self, video_id: str) -> Iterator[str]:
+        """Yield the names of the splits that hold a video."""
+        return (name for name, split in self.splits.items() if _find(split, video_id))
+
     def split_of(self, video_id: str) -> str | None:
         """Return the name of the first split that holds a video."""
-        return next((name for name, split in self.splits.items() if _find(split, video_id)), None)
+        return next(self.splits_of(video_id), None)
 
     def sample(self, video_id: str, *, reference: str | None = None) -> Sample | None:
         """Return the source's reference of a video; of an upload the one that it was given, None without one.

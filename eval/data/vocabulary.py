@@ -9,6 +9,7 @@ from stepscope.engine.io.json_records import read_record, short_repr
 
 CAUSE_PREFIX: Final = "cause:"
 """Beginning of a tag with which a reviewer names a cause, such as ``cause:decoy``."""
+ENDING: Final = ".vocabulary.json"
 _MAX_NAMES: Final = 60
 _MAX_NAME_CHARS: Final = 40
 _MAX_MEANING_CHARS: Final = 200
@@ -45,7 +46,7 @@ def read_vocabulary(split: Path) -> Vocabulary:
 
     Raises ``ValueError`` with one sentence for a file that cannot be used.
     """
-    path = split.with_suffix(".vocabulary.json")
+    path = split.with_suffix(ENDING)
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise ValueError(f"{path} is larger than {_MAX_FILE_BYTES // 1024} KiB; shorten it")

@@ -172,10 +172,10 @@ def _list_queue(reviews: ReviewContext, video_id: str, reviewer: str | None) -> 
 
 
 def _list_vocabulary(reviews: ReviewContext, video_id: str) -> Answer:
-    """Return names with meanings of the split of a video, in order; with ``problem`` if its file cannot be used."""
-    name = reviews.split_of(video_id)
+    """Return names with meanings of the first split of a video that has some; ``problem`` if a file cannot be used."""
+    known = (read_vocabulary(reviews.splits[name].path) for name in reviews.splits_of(video_id))
     try:
-        found = read_vocabulary(reviews.splits[name].path) if name else Vocabulary()
+        found = next((one for one in known if one.traits), Vocabulary())
     except ValueError as error:
         return {"tags": [], "causes": [], "problem": str(error)}
     return {"tags": list(found.tags.items()), "causes": list(found.causes.items()), "problem": ""}

@@ -2,10 +2,11 @@
 
 An uploaded split must not access files of the server. Its videos are looked up in the splits of the page, by file name
 or id; records with unknown videos are reported as unusable. The split is stored as a manifest beside the run folders,
-so that its runs can be opened after a restart.
+so that its runs can be opened after a restart; its vocabulary, uploaded after it, stays beside it.
 """
 
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from stepscope.engine.io.files import strip_text
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.loading import digest_split, read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.data.vocabulary import ENDING, read_vocabulary
 from stepscope.eval.data.writers import write_samples
 
 MAX_ADDED: Final = 50
@@ -54,7 +56,7 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
     """
     check_size(upload)
     kept = folder / f"{upload.stem}.json"
-    if not kept.exists() and len(list(folder.glob("*.json"))) >= MAX_ADDED:
+    if not kept.exists() and len(_list_kept(folder)) >= MAX_ADDED:
         raise ValueError(f"{upload}: {MAX_ADDED} uploads are stored already; remove some from {folder.name}")
     entries = tuple(_with_known_videos(_read(upload).entries, splits))
     if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
@@ -68,10 +70,24 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
     return upload.stem
 
 
+def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:
+    """Keep an uploaded vocabulary beside the uploaded split of its name, in place of an older one; return that name.
+
+    Raises ``ValueError`` for an invalid file, and without such a split.
+    """
+    name = upload.name.removesuffix(ENDING)
+    kept = folder / f"{name}.json"
+    if name not in splits or splits[name].path.resolve() != kept.resolve():
+        raise ValueError(f"{upload}: no split called {name} was uploaded; upload {name}.json first")
+    read_vocabulary(upload.with_name(kept.name))
+    shutil.copyfile(upload, folder / upload.name)
+    return name
+
+
 def read_kept_splits(splits: MutableMapping[str, Split], folder: Path) -> list[str]:
     """Add the stored uploads of a folder; return one sentence per unreadable split."""
     problems = []
-    for path in sorted(folder.glob("*.json")):
+    for path in _list_kept(folder):
         try:
             if path.stem not in splits:
                 splits[path.stem] = _read(path)
@@ -88,6 +104,10 @@ def describe_split(name: str, split: Split) -> tuple[str, bool]:
     if not bad:
         return description, False
     return f"{description} Unusable records: {len(bad)}; the first: {bad[0].reason}.", True
+
+
+def _list_kept(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.json") if not path.name.endswith(ENDING))
 
 
 def _read(path: Path) -> Split:
@@ -158,11 +178,15 @@ def add_path(batches: BatchContext, path: str | None) -> AddedSplit:
 
 
 def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
-    """Add an uploaded split."""
+    """Add an uploaded split, or the vocabulary of one."""
     if upload is None:
         return AddedSplit(status=gr.skip(), split=gr.skip())
     try:
-        return _show(batches, add_upload(batches.splits, Path(upload), folder=batches.runs / SPLITS_FOLDER))
+        folder = batches.runs / SPLITS_FOLDER
+        if upload.endswith(ENDING):
+            name = add_vocabulary(batches.splits, Path(upload), folder=folder)
+            return AddedSplit(status=status_line(f"The split “{name}” has this vocabulary now."), split=gr.skip())
+        return _show(batches, add_upload(batches.splits, Path(upload), folder=folder))
     except (ValueError, OSError) as error:
         return _refuse(error)
 

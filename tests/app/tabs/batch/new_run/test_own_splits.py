@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.app.tabs.batch.new_run.own_splits import add_file, add_path, read_kept_splits
+from stepscope.app.tabs.reviews.api import answer
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples
 from tests.support.data.batches import SCORING, copies, make_worker_config, write_split
-from tests.support.streams.fakes import count_letters
+from tests.support.streams.fakes import anybody, count_letters
 
 
 @pytest.fixture
@@ -87,6 +90,25 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
         ("v1", "mine"),
     ]
     assert kept["own"].path == batches.splits["own"].path, "its runs can be opened after a restart"
+
+
+def test_a_vocabulary_is_uploaded_after_its_split(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "uploads" / "own.vocabulary.json"
+    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    file.write_text('{"tags": {"blurry": ""}}')
+    assert add_file(batches, str(file))[0].value == "The split “own” has this vocabulary now."
+    file.write_text('{"tags": ["dark"]}')
+    assert "own.vocabulary.json cannot be read: tags: " in add_file(batches, str(file))[0].value
+    reviews = ReviewContext(store=open_store(tmp_path / "reviews.sqlite"), splits=batches.splits)
+    asked = {"video_id": samples[0].video_id, "reviewer": "", "is_blind": False, "has_layer": None, "actions": []}
+    assert answer(reviews, asked, request=anybody())["state"]["vocabulary"]["tags"] == [["blurry", ""]], (
+        "the first split has none"
+    )
+    assert read_kept_splits({}, batches.runs / SPLITS_FOLDER) == [], "it is no split"
+    of_page = file.rename(file.with_name("split.vocabulary.json"))
+    assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page))[0].value
 
 
 def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(

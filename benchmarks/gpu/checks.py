@@ -110,7 +110,7 @@ def compare_modes(settings: Settings) -> Figures:
     Raises ``AssertionError`` at the end if a mode differs in float32.
     """
     wrong: list[str] = []
-    num_frames = 24 if settings.is_tiny else 60
+    num_frames = 8 if settings.is_tiny else 60
     for dtype in ("float32", "bfloat16"):
         for family, shape in _FAMILIES.items():
             checkpoint = settings.load(shape, dtype=dtype)

@@ -29,7 +29,7 @@ _GOALS: Final = {
 
 def run(settings: Settings, *, shape: str, num_videos: int) -> Figures:
     """Yield the speeds of a shape, the most important first; of many videos at once if ``num_videos`` is above 1."""
-    num_frames, num_videos = (60, min(num_videos, 4)) if settings.is_tiny else (1000, num_videos)
+    num_frames, num_videos = (12, min(num_videos, 4)) if settings.is_tiny else (1000, num_videos)
     checkpoint = settings.load(shape)
     workload = build_random_workload(checkpoint, num_videos=num_videos, num_frames=num_frames)
     goals = {} if settings.is_tiny else _GOALS.get(shape, {})

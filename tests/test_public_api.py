@@ -2,11 +2,16 @@
 
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tests.support.paths import ROOT
 
 PUBLIC = {
     "stepscope": [
@@ -146,3 +151,63 @@ def test_a_program_beside_files_named_like_our_folders_records_a_run(tmp_path: P
     done = subprocess.run([sys.executable, "record.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Set down the hull." in (tmp_path / "run" / "boat.jsonl").read_text()
+
+
+LIGHT = (
+    "stepscope.engine.records",
+    "stepscope.engine.dialogue",
+    "stepscope.engine.config",
+    "stepscope.engine.control.controller",
+    "stepscope.eval.data.samples",
+    "stepscope.eval.reports.scoring",
+    "stepscope.eval.runs.folder",
+    "stepscope.eval.cli.run_tables",
+    "stepscope.app.exports.commands",
+)
+
+
+def test_records_and_control_load_without_torch() -> None:
+    program = f"import sys, {', '.join(LIGHT)}; print(*({{'torch', 'transformers', 'gradio'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "\n"
+
+
+def test_the_engine_loads_without_the_page_and_libraries_of_adapters_and_scores() -> None:
+    page = "{'gradio', 'stepscope.app', 'stepscope.eval', 'peft', 'sentence_transformers'}"
+    imported = "sys, stepscope.engine.cli.commands, stepscope.engine.training.dataset"
+    program = f"import {imported}; sys.exit(bool({page} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_leading_process_of_a_run_loads_without_the_libraries_of_its_workers() -> None:
+    heavy = "{'gradio', 'transformers', 'sentence_transformers', 'sklearn'}"
+    program = f"import sys, stepscope.eval.cli.run_command; sys.exit(bool({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+NOT_PINNED = {"ray", "trackio"}  # a cluster has its own version; a tracker is installed beside
+
+
+def read_versions(name: str) -> dict[str, str]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return {package: version for package, _, version in (line.partition("==") for line in lines if line[0] != "#")}
+
+
+def test_the_lowest_versions_are_the_lower_ends_of_the_ranges() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ranges = {wanted.name: wanted.specifier for wanted in map(Requirement, project["dependencies"])}
+    for package, version in read_versions("lowest.txt").items():
+        (lower,) = [bound.version for bound in ranges[package] if bound.operator == ">="]
+        assert Version(version).release[:2] == Version(lower).release[:2], package
+
+
+def test_every_dependency_is_pinned_within_its_range() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [name for names in project["optional-dependencies"].values() for name in names]
+    pinned = read_versions("constraints.txt")
+    wrong = [
+        str(wanted)
+        for wanted in map(Requirement, [*project["dependencies"], *extras])
+        if wanted.name.lower() not in NOT_PINNED and not wanted.specifier.contains(pinned.get(wanted.name.lower(), "0"))
+    ]
+    assert wrong == []
+    assert pinned["torch"] == "2.13.0"

@@ -10,6 +10,7 @@ import stepscope.engine.__main__
 import stepscope.eval.__main__
 from stepscope.engine.config import StreamConfig, format_threshold, read_threshold
 from stepscope.engine.decisions.policies import convert_theta
+from stepscope.engine.plurals import format_count
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,17 @@ def test_the_thresholds_of_a_rule_with_theta_are_written_as_theta(speak: float, 
         config = StreamConfig(decision_policy=name, speak_threshold=speak, update_threshold=0.5)
         assert config.thresholds_text == f"theta {format_threshold(theta)}"
     assert StreamConfig(speak_threshold=speak).thresholds_text == f"speak {format_threshold(speak)}, update 0.5"
+
+
+@pytest.mark.parametrize(
+    ("number", "nouns", "text"),
+    [
+        (0, ("video",), "0 videos"),
+        (1, ("video",), "1 video"),
+        (2, ("video",), "2 videos"),
+        (1, ("reply is", "replies are"), "1 reply is"),
+        (11, ("reply is", "replies are"), "11 replies are"),
+    ],
+)
+def test_a_noun_agrees_with_its_number(number: int, nouns: tuple[str, ...], text: str) -> None:
+    assert format_count(number, *nouns) == text

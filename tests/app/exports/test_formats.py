@@ -1,19 +1,35 @@
 """Every export format: its files, its place in the documents."""
 
+import html
+import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
+from stepscope.app.exports.rows import Tables
 from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.exports.writers.webvtt import write_webvtt
 from stepscope.app.reviews.review import fold_actions
-from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.annotations.corrections import Correction
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import RunFolder, VideoRecord
+from stepscope.eval.runs.imports.import_results import import_into
+from tests.support.data.strategies import TEXTS, few
 from tests.support.paths import ROOT
 from tests.support.reviews.exported import read_json_tables
-from tests.support.reviews.reviewed import SAMPLES
+from tests.support.reviews.reviewed import EVIL, NAMES, SAMPLE, SAMPLES, output, reviewed_video
 
 
 def test_an_export_into_a_run_folder_is_refused_since_a_video_may_have_the_name_of_its_files(run: RunFolder) -> None:
@@ -53,3 +69,110 @@ def test_the_documents_list_every_export_format() -> None:
     listed = text.partition("## Exports")[2].partition("## ")[0]
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (.+) \|$", listed, re.MULTILINE))
     assert rows == {form: described.label for form, described in EXPORT_FORMATS.items()}
+
+
+MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
+
+
+PLAIN_EVIL = EVIL.replace("\ud83d", "?")
+
+
+def parse_webvtt(text: str) -> list[tuple[str, str, str]]:
+    """Return times, voice and text of each cue, by the rules of the format: a blank line ends a cue."""
+    header, *blocks = text.rstrip("\n").split("\n\n")
+    assert header == "WEBVTT"
+    cues = []
+    for block in blocks:
+        _, times, payload = block.split("\n")
+        voice, _, words = payload.removeprefix("<v ").partition(">")
+        assert "<" not in words
+        assert "-->" not in payload
+        cues.append((times, html.unescape(voice), html.unescape(words)))
+    return cues
+
+
+def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) -> None:
+    write_webvtt(tmp_path / "boat.vtt", build_tables([reviewed_video(MOVED)]))
+    cues = parse_webvtt((tmp_path / "boat.vtt").read_text())
+    assert ("00:00:01.500 --> 00:00:03.500", "model: assistant", PLAIN_EVIL.replace("\0", "\ufffd")) in cues
+    assert ("00:00:03.500 --> 00:00:05.500", "corrected: update", "S2->start") in cues
+    assert ("00:00:01.000 --> 00:00:06.000", "model state: S1", "in_progress") in cues
+    assert ("00:00:01.500 --> 00:00:03.500", "verdicts: <script>", "unclear (generated)") in cues
+    note = next(words for _, voice, words in cues if voice == "verdicts: =cmd()")
+    assert note == f"unclear [+1, {PLAIN_EVIL}]: {PLAIN_EVIL} (generated)".replace("\0", "\ufffd")
+
+
+def test_a_reply_span_is_shown_for_its_length_in_captions_and_in_elan(tmp_path: Path) -> None:
+    turn = Turn(time_s=1.0, role="assistant", text="Hang it.", end_s=4.25)
+    video = reviewed_video(sample=replace(SAMPLE, turns=(turn,)))
+    write_webvtt(tmp_path / "boat.vtt", build_tables([video]))
+    assert ("00:00:01.000 --> 00:00:04.250", "reference: assistant", "Hang it.") in parse_webvtt(
+        (tmp_path / "boat.vtt").read_text()
+    )
+    write_eaf(tmp_path / "boat.eaf", video)
+    root = ElementTree.parse(tmp_path / "boat.eaf").getroot()
+    slots = {slot.get("TIME_SLOT_ID"): slot.get("TIME_VALUE") for slot in root.iter("TIME_SLOT")}
+    found = root.find("TIER[@TIER_ID='corrected: assistant']/ANNOTATION/ALIGNABLE_ANNOTATION")
+    assert found is not None
+    assert [slots[found.get(f"TIME_SLOT_REF{end}")] for end in (1, 2)] == ["1000", "4250"]
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
+@few
+def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
+    row = build_tables([reviewed_video()]).predictions[0]
+    rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "a.vtt")
+        write_webvtt(path, Tables(predictions=rows))
+        cues = parse_webvtt(path.read_bytes().decode())
+    assert [words for _, _, words in cues] == [text.replace("\0", "\ufffd") for text in texts]
+    hours, rest = divmod(start_ms, 3_600_000)
+    minutes, ms = divmod(rest, 60_000)
+    assert cues[0][0].startswith(f"{hours:02}:{minutes:02}:{ms / 1000:06.3f} --> ")
+
+
+ANSWERS = {3: "Attach the cabin.", 7: "Good: 1 < 2."}
+COSTS_MS = {0: 20.0, 3: 480.0, 5: math.nan}
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    sample = replace(SAMPLE, turns=(Turn(time_s=1.5, role="user", text="What is next?"),))
+    write_samples(tmp_path / "split.json", [sample], file_format="manifest")
+    (sample,) = read_split(tmp_path / "split.json").samples
+    run = RunFolder(tmp_path / "run")
+    outputs = [
+        replace(
+            output(index), response=ANSWERS.get(index), updates=(), legality=(), latency_ms=COSTS_MS.get(index, 0.0)
+        )
+        for index in range(sample.num_frames)
+    ]
+    run.save_video(VideoRecord(video_id=sample.video_id, source="s", num_frames=len(outputs)), outputs)
+    run.write_settings({"split": str(tmp_path / "split.json")})
+    videos = gather_videos([sample], review=fold_actions([]), run=run)
+    write_export(tmp_path / "out", videos, file_format="videollm-online")
+    (path,) = (tmp_path / "out").iterdir()
+    return path
+
+
+def test_each_frame_has_its_cost_and_a_question_is_before_its_answer(exported: Path) -> None:
+    content = json.loads(exported.read_text("utf-8"))
+    assert content["frame_fps"] == 2.0
+    steps = content["conversation"]
+    assert steps[0] == {"time": 0.0, "fps": 50.0, "cost": 0.02}
+    assert steps[1] == {"time": 0.5, "fps": 100.0, "cost": 0.0}
+    assert steps[3:5] == [  # 4 frames in 0.02 + 0.48 s
+        {"role": role, "content": f"(Video Time = 1.5s) {words}", "time": 1.5, "fps": 8.0, "cost": 0.48}
+        for role, words in (("user", "User: What is next?"), ("assistant", "Assistant: Attach the cabin."))
+    ]
+    assert steps[6] == {"time": 2.5, "fps": 12.0, "cost": 0.0}, "an unknown cost"
+
+
+def test_the_written_file_is_imported_with_the_same_texts(exported: Path, tmp_path: Path) -> None:
+    split = read_split(tmp_path / "split.json")
+    assert import_into(tmp_path / "again", [exported], split, {}) == {}
+    outputs = RunFolder(tmp_path / "again").outputs(split.samples[0])
+    assert {one.frame_index: one.response for one in outputs if one.response} == ANSWERS
+    assert outputs[3].latency_ms == 480.0
+    assert len(outputs) == split.samples[0].num_frames

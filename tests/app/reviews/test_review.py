@@ -1,13 +1,18 @@
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.app.reviews.actions import Action, Event
-from stepscope.app.reviews.events import reference_event
+from stepscope.app.reviews import history
+from stepscope.app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer
+from stepscope.app.reviews.events import VideoEvents, name_events, reference_event
+from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.review import (
     Review,
     count_once,
@@ -16,9 +21,14 @@ from stepscope.app.reviews.review import (
     review_agreement,
     review_disagreements,
 )
-from stepscope.eval.annotations.corrections import VERDICTS, Correction, TurnName, Verdict
-from tests.support.data.strategies import few
-from tests.support.reviews.reviewed import opinion
+from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.annotations.corrections import VERDICTS, Correction, TurnName, Verdict, name_turns
+from stepscope.eval.data.samples import Turn
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
+from tests.support.data.records import make_output
+from tests.support.data.strategies import BOAT, few
+from tests.support.reviews.reviewed import MOMENT, NAMES, opinion
 
 HULL, SAIL, FLAG = (
     Event(video_id="boat", kind="generated", role="assistant", time_s=time_s, text=text)
@@ -189,3 +199,126 @@ def test_a_disagreement_on_a_pair_is_listed_once() -> None:
 def test_what_is_no_pair_is_refused(event: Event, paired: Event, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         act(kind="verdict", event=event, paired=paired, verdict="correct")
+
+
+@pytest.mark.parametrize("name", ["ann", "Ann O'Neil", "=cmd()", "<script>", "\u05d0\u05d1", " ann "])
+def test_a_printable_name_is_a_reviewers_name(name: str) -> None:
+    assert check_reviewer(name) == name.strip()
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "\u202eevil", "\ud83d", "x" * (MAX_REVIEWER_CHARS + 1)])
+def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="1 to 80 printable characters"):
+        check_reviewer(name)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"kind": "guess"}, "must be one of verdict, tags"),
+        ({"kind": "verdict", "verdict": "correct"}, "kind verdict needs its event"),
+        ({"kind": "correction"}, "kind correction needs its correction"),
+        ({"kind": "undo"}, "kind undo needs its target"),
+        ({"kind": "verdict", "event": HULL, "verdict": "fine"}, "must be one of correct, false alarm"),
+        (
+            {"kind": "verdict", "event": replace(HULL, video_id="car")},
+            "the event is of video car, the action of video boat",
+        ),
+        (
+            {"kind": "correction", "correction": Correction(reviewer="bob", kind="delete", turn=NAME)},
+            "ann cannot correct on behalf of bob",
+        ),
+        ({"kind": "undo", "target": "x", "reviewer": " ann"}, "has no leading or trailing blanks"),
+        ({"kind": "undo", "target": "x", "video_id": "a\0"}, "has characters that a database cannot store"),
+        ({"kind": "undo", "target": "x", "at": datetime(2026, 1, 1)}, "must have a UTC offset"),
+    ],
+)
+def test_an_action_that_contradicts_itself_is_refused(content: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Action(**{"reviewer": "ann", "video_id": "boat", **content})
+
+
+def frame(
+    index: int, response: str | None = None, updates: tuple[str, ...] = (), *, late_s: float = 0.0
+) -> FrameOutput:
+    return make_output(index, fps=2 + late_s, speak_prob=0.9, response=response, updates=updates)
+
+
+def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_run() -> None:
+    outputs = [frame(0, "Go."), frame(1), frame(2, "Go on.", ("S1->start", "S1->start"))]
+    failures = (
+        Failure(kind="missed", frame_index=1, end_frame=2, reference=0),
+        Failure(kind="wrong state", frame_index=1, end_frame=3, step_ids=("S1", "S2")),
+    )
+    judged = JudgedVideo(turns=(), failures=failures)
+    sample = replace(BOAT, turns=(Turn(time_s=1.0, role="user", text="Next?"),) * 2)
+    events = name_events("boat", outputs=outputs, references=name_turns(sample.turns), judged=judged)
+    assert [(event.kind, event.time_s, event.text, event.number) for event in events.written] == [
+        ("generated", 0.0, "Go.", 0),
+        ("update", 1.0, "S1->start", 0),
+        ("update", 1.0, "S1->start", 1),
+        ("generated", 1.0, "Go on.", 0),
+    ]
+    assert [(event.kind, event.role, event.number) for event in events.references] == [
+        ("reference", "user", 0),
+        ("reference", "user", 1),
+    ]
+    assert [(event.kind, event.time_s, event.text) for event in events.states] == [("state", 0.5, "S1, S2")]
+    kinds = ["generated", "state", "update", "update", "reference", "reference", "generated"]
+    assert [event.kind for event in events.ordered] == kinds
+    assert len({event.key for event in events.ordered}) == 7
+    again = [frame(0), frame(1, "New."), frame(2, "Go on.", late_s=0.0001)]
+    assert name_events("boat", outputs=again).written[-1].key == events.written[-1].key
+    assert name_events("boat") == VideoEvents(written=(), references=(), states=())
+
+
+def test_a_reference_event_has_all_that_its_turn_is_known_by() -> None:
+    event = reference_event("boat", NAME)
+    assert (event.role, event.time_s, event.text, event.number) == (NAME.role, NAME.time_s, NAME.text, NAME.number)
+
+
+EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ReviewStore]:
+    with open_store(tmp_path / "reviews.sqlite") as opened:
+        yield opened
+
+
+def test_what_a_reviewer_gives_is_there_and_undone_and_redone_one_by_one(store: ReviewStore) -> None:
+    delete = Correction(reviewer="ann", kind="delete", turn=NAMES[0])
+    given = [
+        store.append(action)
+        for action in (
+            Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict="unclear", moment=MOMENT),
+            Action(kind="tags", reviewer="ann", video_id="boat", event=EVENT, tags=("odd",), moment=MOMENT),
+            Action(kind="note", reviewer="ann", video_id="boat", event=EVENT, note="dark", moment=MOMENT),
+            Action(kind="correction", reviewer="ann", video_id="boat", correction=delete, moment=MOMENT),
+        )
+    ]
+    assert [action.number for action in given] == [1, 2, 3, 4]
+    assert all(action.moment == MOMENT for action in store.read())
+    review = read_review(store, video_id="boat")
+    said = opinion(review, EVENT, "ann")
+    assert (said.verdict, said.tags, said.note) == ("unclear", ("odd",), "dark")
+    assert review.corrections["boat"] == (delete,)
+    assert [history.undo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given[::-1], None]
+    assert (read_review(store).events, read_review(store).corrections) == ((), {})
+    assert [history.redo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given, None]
+    assert read_review(store) == review
+
+
+def test_an_undo_that_is_asked_for_twice_takes_back_one(store: ReviewStore) -> None:
+    for verdict in ("correct", "missed"):
+        store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict=verdict))
+    taken = [history.undo(store, reviewer="ann", video_id="boat", action_id="again") for _ in range(2)]
+    assert [action.verdict for action in taken if action] == ["missed", "missed"]
+    assert opinion(read_review(store), EVENT, "ann").verdict == "correct"
+
+
+def test_a_blind_reviewer_sees_and_undoes_nothing_of_the_others(store: ReviewStore) -> None:
+    store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict="correct"))
+    assert read_review(store, only="bob").events == ()
+    assert history.undo(store, reviewer="bob", video_id="boat") is None
+    assert opinion(read_review(store), EVENT, "ann").verdict == "correct"

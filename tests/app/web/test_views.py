@@ -1,22 +1,28 @@
 import base64
+import io
 import json
+import wave
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock, format_rate, shorten_ids
 from stepscope.app.templates import render_note
 from stepscope.app.web.payload import pack_run
+from stepscope.app.web.speech import ANSWER_URL, SPEECH_URL, speech_routes, to_wav
 from stepscope.app.web.views import status_line
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import fill_legality, initial_state
 from stepscope.engine.records import FrameOutput, Step, UserTurn
+from stepscope.engine.speech.espeak import SAMPLE_RATE
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.score import analyze_video
 from tests.support.data.records import make_output, make_sample
@@ -207,3 +213,53 @@ def test_a_name_turns_nothing_beside_it() -> None:
     name = "rtl\u202egnp\u2066 مرحبا"
     assert status_line(f"{name}: done").value == "rtl\\u202egnp\\u2066 مرحبا: done"
     assert "rtl\\u202egnp" in render_note(name)
+
+
+def make_client(*, auth: Any = None, answer: Path | None = None) -> TestClient:
+    app = Starlette(routes=speech_routes(lambda *asked: answer if asked == ("first", "kettle", 2) else None))
+    for name, value in {
+        "auth": auth,
+        "tokens": {"secret": "ann"},
+        "cookie_id": "x",
+    }.items():  # as Gradio's app has them
+        setattr(app, name, value)
+    return TestClient(app)
+
+
+def test_a_text_is_served_as_wav() -> None:
+    response = make_client().get(f"/{SPEECH_URL}", params={"text": "Good. Now mount the block."})
+    assert response.headers["content-type"] == "audio/wav"
+    with wave.open(io.BytesIO(response.content)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, SAMPLE_RATE)
+        assert 1 < file.getnframes() / SAMPLE_RATE < 3
+
+
+@pytest.mark.parametrize(("text", "status"), [("", 200), ("\x00", 200), ("x" * 1001, 400)])
+def test_odd_texts_get_silence_or_a_sentence(text: str, status: int) -> None:
+    response = make_client().get(f"/{SPEECH_URL}", params={"text": text})
+    assert response.status_code == status
+    assert status == 200 or response.text == "a spoken text has at most 1000 characters; got 1001."
+
+
+def test_a_recorded_answer_is_served_as_wav_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "2.wav").write_bytes(to_wav(bytes(20)))
+    client, asked = make_client(answer=tmp_path / "2.wav"), {"run": "first", "video": "kettle", "number": "2"}
+    response = client.get(f"/{ANSWER_URL}", params=asked)
+    assert (response.headers["content-type"], response.content) == ("audio/wav", to_wav(bytes(20)))
+    for wrong in (
+        {"number": "3"},
+        {"number": "-1"},
+        {"number": "\u00b2"},
+        {"number": "9" * 9},
+        {"run": ""},
+        {"video": "x"},
+    ):
+        assert client.get(f"/{ANSWER_URL}", params=asked | wrong).status_code == 404
+    assert make_client(auth=[("ann", "secret")]).get(f"/{ANSWER_URL}", params=asked).status_code == 401
+
+
+def test_a_client_without_login_is_refused() -> None:
+    client = make_client(auth=[("ann", "secret")])
+    assert client.get(f"/{SPEECH_URL}", params={"text": "Hello"}).status_code == 401
+    client.cookies.set("access-token-x", "secret")
+    assert client.get(f"/{SPEECH_URL}", params={"text": "Hello"}).status_code == 200

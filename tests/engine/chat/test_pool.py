@@ -1,14 +1,12 @@
 """The queue, its leases, and routing, with workers whose stores hold no tensors."""
 
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stepscope.engine.chat.pool import QueueFullError, Ticket, WorkerPool, WorkerState, route
+from stepscope.engine.chat.pool import QueueFullError, WorkerPool, WorkerState, route
 from stepscope.engine.chat.prefix_store import PrefixStore
 from tests.engine.chat.test_prefix_store import RecordingCache, make_store, serve
 
@@ -124,55 +122,3 @@ def test_fifty_clients_share_two_workers() -> None:
     assert status.num_queued == 0
     assert all(worker.is_idle for worker in status.workers)
     assert sum(worker.num_answers for worker in status.workers) == 50
-
-
-@settings(max_examples=200, stateful_step_count=15)
-class PoolMachine(RuleBasedStateMachine):
-    """Clients enter, end and leave in any order; a list that is served in order is the model."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pool = make_pool(2)
-        self.waiting: deque[Ticket[StoreWorker]] = deque()
-        self.running: list[Ticket[StoreWorker]] = []
-
-    def move(self) -> None:
-        while self.waiting and len(self.running) < 2:
-            self.running.append(self.waiting.popleft())
-
-    @rule(prompt=st.lists(st.integers(1, 3), min_size=1, max_size=6).map(tuple))
-    def enter(self, prompt: tuple[int, ...]) -> None:
-        self.waiting.append(self.pool.enqueue(prompt))
-        self.move()
-
-    @precondition(lambda self: self.running)
-    @rule(number=st.integers(0, 1), is_answered=st.booleans())
-    def end(self, number: int, is_answered: bool) -> None:
-        ticket = self.running.pop(number % len(self.running))
-        assert ticket.worker is not None
-        with ticket, ticket.worker.store.acquire(ticket.prompt) as lease:
-            lease.cache.feed(ticket.prompt[lease.num_pieces :])
-            if is_answered:
-                lease.commit(ticket.prompt)
-        self.move()
-
-    @precondition(lambda self: self.waiting)
-    @rule(number=st.integers(0, 9))
-    def leave(self, number: int) -> None:
-        ticket = self.waiting[number % len(self.waiting)]
-        self.waiting.remove(ticket)
-        ticket.close()
-
-    @invariant()
-    def is_first_in_first_out(self) -> None:
-        assert [ticket.position for ticket in self.waiting] == list(range(len(self.waiting)))
-        assert all(ticket.worker is None for ticket in self.waiting)
-        leased = [ticket.worker_index for ticket in self.running]
-        assert len(set(leased)) == len(leased)
-        assert None not in leased
-        for worker in self.pool.workers:
-            worker.store.check()
-        assert sum(not worker.is_idle for worker in self.pool.status.workers) == len(self.running)
-
-
-TestPool = PoolMachine.TestCase

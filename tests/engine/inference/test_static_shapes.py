@@ -1,5 +1,6 @@
 """Static shapes give the outputs of eager streaming. Without a GPU the static steps run eagerly."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,18 +8,20 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.inference.kv_pool import KVCachePool
+from stepscope.engine.inference.readout import ReadoutSpec
+from stepscope.engine.inference.static import BucketShape, StaticStep
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
-from stepscope.engine.replay import Recording
+from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
-from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.fakes import random_frames, tiny_checkpoint, tiny_model
 from tests.support.streams.graphs import CountingBackend, with_graphs
-from tests.support.streams.replays import run_with_drafts, sweep
+from tests.support.streams.replays import sweep
 from tests.support.streams.streams import SHORT, TASK, assert_equal, decided, probs
 
 
@@ -50,37 +53,6 @@ def test_refreshes_user_turns_texts_and_growing_contexts_are_among_the_cases(che
     assert backend.runs > len(shapes)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    moves=st.lists(st.tuples(*[st.sampled_from([0.0, 0.03, 0.1, 0.3])] * 2), min_size=2, max_size=4),
-    max_seq_len=st.sampled_from([180, 900]),
-)
-@pytest.mark.slow
-def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
-    checkpoint: Checkpoint, moves: list[tuple[float, float]], max_seq_len: int
-) -> None:
-    frames = list(random_frames(checkpoint, 60))
-    limits: dict[str, Any] = {**SHORT, "max_seq_len": max_seq_len}
-    one = StreamRequest(video_id="", features=frames, task=TASK)
-    points = [
-        {
-            "speak_threshold": pick_thresholds(checkpoint, [one], speak, **limits)["speak_threshold"],
-            "update_threshold": pick_thresholds(checkpoint, [one], update, **limits)["update_threshold"],
-        }
-        for speak, update in moves
-    ]
-    graphed = with_graphs(checkpoint)
-    recording = Recording(graphed, iter(frames), task=TASK, config=StreamConfig(**limits, **points[0]))
-    list(recording.run())
-    for point in points[1:]:
-        config = StreamConfig(**limits, **point)
-        wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(frames, TASK))
-        drafted = run_with_drafts(graphed, recording.outputs, frames, task=TASK, config=config)
-        recording = recording.at(**point)
-        assert_equal(list(recording.run()), wanted)
-        assert_equal(list(drafted), wanted)
-
-
 def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
     frames = list(random_frames(checkpoint, 40))
     limits = pick_thresholds(checkpoint, [StreamRequest(video_id="", features=frames, task=TASK)], 0.1, **SHORT)
@@ -98,13 +70,6 @@ def test_a_silent_token_decides_as_without_graphs(checkpoint: Checkpoint, policy
     assert_equal(list(Streamer(with_graphs(plain), config).run(random_frames(checkpoint, 20), TASK)), wanted)
     with pytest.raises(ValueError, match="names its silent token"):
         list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 2), TASK))
-
-
-def test_a_frame_has_several_tokens_without_pooling(tmp_path: Path) -> None:
-    checkpoint = tiny_checkpoint(tmp_path, pooling="none")
-    config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.15, **SHORT))
-    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
-    assert_equal(list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 40), TASK)), wanted)
 
 
 def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,3 +104,28 @@ def test_a_compiled_step_gives_the_same(tmp_path: Path) -> None:
     wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 10), TASK))
     assert_equal(list(Streamer(graphed, config).run(random_frames(checkpoint, 10), TASK)), wanted)
     assert [step.shape.needs_tokens for step in backend.captured] == [True, False]  # each takes seconds to trace
+
+
+@pytest.mark.parametrize("silent_id", [None, 7])
+def test_a_step_never_reads_a_value_on_the_host(silent_id: int | None) -> None:
+    """Tensors on the device "meta" have no values: a Python branch on one, which a capture forbids, raises."""
+    model = tiny_model().to("meta")
+    pool = KVCachePool(model, num_slots=2, capacity=64)
+    shape = BucketShape(num_tokens=4, num_slots=2, query_len=4, context_len=32, needs_tokens=True)
+    step = StaticStep(model, pool, shape=shape, readout_spec=ReadoutSpec(silent_id=silent_id, suppress_tokens=(1,)))
+    with torch.inference_mode():
+        assert step().shape == (3, 4)
+
+
+def test_a_model_without_caches_attends_as_transformers_does_by_default() -> None:
+    model = tiny_model()
+    plain = copy.deepcopy(model)
+    plain.vlm.model.text_model.set_attn_implementation("sdpa")
+    inputs = torch.randn(2, 9, model.hidden_size, generator=torch.Generator().manual_seed(0))
+
+    def logits(model: StreamingModel) -> torch.Tensor:
+        with torch.inference_mode():
+            return model.token_logits(model(inputs))
+
+    assert model.vlm.model.text_model.config._attn_implementation == "stepscope"
+    assert torch.equal(logits(model), logits(plain))

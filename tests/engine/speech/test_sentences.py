@@ -1,10 +1,13 @@
 """Sentences of a text that arrives in parts."""
 
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.engine.speech.espeak import SentenceBuffer
+from stepscope.engine.speech.espeak import MAX_CHARS, SAMPLE_RATE, SentenceBuffer, synthesize
 
 
 def split(*parts: str) -> list[str]:
@@ -42,3 +45,38 @@ def test_a_text_without_ends_is_cut_at_a_space() -> None:
 @given(st.lists(st.text(alphabet="ab.! \n", max_size=30), max_size=30))
 def test_no_word_is_lost(parts: list[str]) -> None:
     assert "".join(" ".join(split(*parts)).split()) == "".join("".join(parts).split())
+
+
+def duration_s(text: str) -> float:
+    return len(synthesize(text)) / 2 / SAMPLE_RATE
+
+
+def test_a_sentence_is_sound_of_its_length() -> None:
+    samples = np.frombuffer(synthesize("Good. Now mount the block."), np.int16)
+    assert 1 < len(samples) / SAMPLE_RATE < 3
+    assert np.abs(samples.astype(int)).max() > 3000
+    assert duration_s("Good. Now mount the block. Then put on the head.") > len(samples) / SAMPLE_RATE + 0.5
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\x00", "\x01\n"])
+def test_a_blank_text_is_silent(text: str) -> None:
+    assert synthesize(text) == b""
+
+
+def test_commands_in_a_text_have_no_effect() -> None:
+    plain_s = duration_s("10S slow words here please")
+    assert duration_s("\x0110S slow words here \x01 please") == pytest.approx(plain_s, rel=0.1)
+    assert synthesize("\ud800 words")
+    assert duration_s('<audio src="/etc/passwd"/><break time="20s"/>') < 10
+
+
+def test_a_long_text_is_refused() -> None:
+    with pytest.raises(ValueError, match="at most 1000 characters; got 1001"):
+        synthesize("x" * (MAX_CHARS + 1))
+
+
+def test_threads_get_their_own_words() -> None:
+    texts = ["One.", "Finish the axle, then screw in the bulb.", "Five steps are left."] * 4
+    lengths = [len(synthesize(text)) for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        assert [len(pcm) for pcm in threads.map(synthesize, texts)] == pytest.approx(lengths, rel=0.05)

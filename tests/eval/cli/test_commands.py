@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from stepscope.app.cli.stepscope import main
+from stepscope.engine.video.writer import write_h264
+from stepscope.eval.cli.options import SearchOptions
+from stepscope.eval.cli.run_tables import search_runs
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
+from tests.conftest import moving_square
 from tests.support.data.batches import SHORT, copies, load_letters, no_java, write_split
 from tests.support.streams.hub import write_hub
 from tests.support.streams.published import write_online
@@ -145,3 +149,29 @@ def test_an_absent_device_for_decoding_is_refused_before_anything_is_written(
     assert main([command, str(split), "--out", str(out), *options, "--hardware-decoding", "cuda"]) == 2
     assert capfd.readouterr().err.splitlines()[-1].startswith("error: --hardware-decoding cuda needs a build of PyAV")
     assert not out.exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
+def test_a_published_assistant_streams_live_with_its_own_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", iter(()))
+    write_h264(tmp_path / "a.mp4", moving_square(10, shade=90), fps=10)
+    options = [str(tmp_path / "a.mp4"), "--checkpoint", str(write_online(tmp_path / "online")), "--device", "cpu"]
+    assert main(["live", *options, "--out", str(tmp_path / "no"), "--quantize", "4bit"]) == 2
+    assert "--quantize 4bit needs bitsandbytes; install it with" in capsys.readouterr().err
+    assert main(["live", *options, "--out", str(tmp_path / "live"), "--max-new-tokens", "4"]) == 0
+    settings = json.loads((tmp_path / "live" / "run.json").read_text("utf-8"))
+    assert settings["config"]["decision_policy"] == "streaming-eos"
+    assert "is_untrained" not in settings
+    options[2] = str(write_hub(tmp_path / "qwen", "qwen2_vl"))
+    options += ["--out", str(tmp_path / "hub"), "--max-new-tokens", "4", "--frame-pixels", "9408"]
+    assert main(["live", *options]) == 0
+    settings = json.loads((tmp_path / "hub" / "run.json").read_text("utf-8"))
+    assert settings["config"]["decision_policy"] == "answer"
+    assert (settings["frame_pixels"], settings["is_untrained"]) == (9408, True)
+
+
+def test_search_without_a_run_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match="name at least one run folder after the query"):
+        search_runs(SearchOptions(query="missed", runs=()))

@@ -1,12 +1,16 @@
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepscope.engine.records import Step
 from stepscope.eval.data.loading import SampleWarning, read_samples
+from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 from tests.support.data.published import CLIP, DIALOGUE, MANIFEST, changed, frames_of, write
+from tests.support.data.shared_data import shared
 
 OTHER = {**CLIP, "clip_idx": 4}
 
@@ -142,3 +146,66 @@ def test_a_sample_of_more_than_a_day_is_refused_because_each_frame_takes_memory(
     path.write_text(json.dumps([gold]))
     with pytest.raises(ValueError, match="duration must give a video of at most a day"):
         read_samples(path)
+
+
+def test_the_real_proassist_dialogues_keep_every_reference_on_the_last_frame_before_it() -> None:
+    path = shared("data/proassist_dialogues.jsonl")
+    samples = read_samples(path)
+    assert [len(frames_of(sample, "assistant")) for sample in samples] == [20, 20, 22, 37, 36, 41]
+    assert len({sample.video_id for sample in samples}) == 6
+    for sample, line in zip(samples, path.read_text().splitlines(), strict=True):
+        stored, start = json.loads(line)["conversation"], json.loads(line)["start_frame_idx"]
+        pairs = list(pairwise(stored))
+        ends = [frames["end"] for frames, turn in pairs if turn["role"] == "assistant"]
+        assert frames_of(sample, "assistant") == [end - 1 - start for end in ends]
+        users = [turn["time"] for turn in stored if turn["role"] == "user"]
+        assert frames_of(sample, "user") == [math.floor(time * 2) - start for time in users]
+        words = [turn["content"] for turn in stored if turn["role"] in ("user", "assistant")]
+        assert [turn.text for turn in sample.turns] == words
+        assert [step.id for step in sample.steps] == ["S1", "S2", "S3", "S4", "S5", "S6", "S7"]
+    assert samples[0].steps[6] == Step(id="S7", name="Inspect the chassis")
+
+
+def test_proassist_turns_stand_where_the_published_model_reads_them(tmp_path: Path) -> None:
+    (sample,) = read_samples(write(tmp_path, DIALOGUE))
+    # [11, 15) Hello [15, 16) Boil: both on frame 15 - 11 = 4. [16, 21) Done? Done.: both on the last frame, 20 - 11 = 9
+    assert [(turn.time_s, turn.role, turn.text) for turn in sample.turns] == [
+        (2.0, "user", "Hello"),
+        (2.0, "assistant", "Boil water."),
+        (4.5, "user", "Done?"),
+        (4.5, "assistant", "Done."),
+    ]
+    assert sample.steps == (Step(id="S1", name="Boil water"), Step(id="S2", name="Pour it in"))
+    assert (sample.video_id, sample.goal, sample.num_frames) == ("v_clip0_talk_1", "make tea", 10)
+
+
+def test_names_keep_their_order_and_without_a_file_there_are_none(tmp_path: Path) -> None:
+    assert read_vocabulary(tmp_path / "test.json") == Vocabulary()
+    (tmp_path / "test.vocabulary.json").write_text('{"causes": {"decoy": "a wrong part"}, "tags": {"b": "", "a": ""}}')
+    found = read_vocabulary(tmp_path / "test.json")
+    assert found.traits == ("tag: b", "tag: a", "cause: decoy")
+    assert found.causes["decoy"] == "a wrong part"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[", "cannot be read"),
+        ("[" * 5000, "cannot be read"),
+        ('{"tags": ["dark"]}', "tags: "),
+        ('{"labels": {}}', "labels"),
+        ('{"tags": {"dark": 1}}', "tags.dark"),
+        (json.dumps({"tags": dict.fromkeys(map(str, range(61)), "")}), "tags has more than 60 names"),
+        (json.dumps({"causes": {"x" * 41: ""}}), "causes: a name has 1 to 40 printable characters"),
+        (json.dumps({"tags": {"dark, blurry": ""}}), "without comma"),
+        (json.dumps({"tags": {"\ud800": ""}}), "printable"),
+        (json.dumps({"tags": {"dark": "x" * 201}}), "tags.dark has at most 200 characters; got 201"),
+        (" " * 2**18, "is larger than 128 KiB"),
+    ],
+)
+def test_an_invalid_file_is_refused_in_one_sentence(tmp_path: Path, content: str, reason: str) -> None:
+    (tmp_path / "test.vocabulary.json").write_text(content)
+    with pytest.raises(ValueError, match=r"test\.vocabulary\.json") as refused:
+        read_vocabulary(tmp_path / "test.json")
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)

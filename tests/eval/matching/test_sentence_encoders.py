@@ -1,8 +1,11 @@
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stepscope.engine.loading import load_model
 from stepscope.eval.matching import sentence_encoders as encoders
 from stepscope.eval.matching.sentence_encoders import load_encoder
 
@@ -33,3 +36,13 @@ def test_several_threads_may_encode_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_encoder_that_is_not_to_be_had_is_named() -> None:
     with pytest.raises(ValueError, match="the text encoder /nowhere/x cannot be loaded"):
         load_encoder("/nowhere/x")
+
+
+def test_a_checkpoint_is_whole_when_an_encoder_is_loaded_beside_it(tiny_folder: Path) -> None:
+    for _ in range(6):
+        thread = threading.Thread(target=load_encoder)
+        thread.start()
+        try:
+            load_model(tiny_folder, device="cpu")
+        finally:
+            thread.join()

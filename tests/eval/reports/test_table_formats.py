@@ -1,12 +1,15 @@
 """Tables in LaTeX, read again by a strict parser: there is no TeX on this machine."""
 
 import re
+from pathlib import Path
 from string import printable
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stepscope.engine.io.files import write_csv
+from stepscope.eval.reports.table_files import read_video_rows
 from stepscope.eval.reports.table_formats import escape_latex, format_notes, format_table
 
 HOSTILE = r"_%&$#{}~^\|<>"
@@ -73,3 +76,8 @@ def test_a_footnote_is_one_paragraph() -> None:
 def test_the_reader_of_this_test_refuses_what_latex_would_not_print(latex: str) -> None:
     with pytest.raises(AssertionError):
         read_cells(latex + r" \\")
+
+
+def test_a_video_whose_name_is_like_a_formula_keeps_its_name(tmp_path: Path) -> None:
+    write_csv(tmp_path / "videos.csv", [{"video_id": name, "error": ""} for name in ("=a", "'b", "c")])
+    assert [row["video_id"] for row in read_video_rows(tmp_path)] == ["=a", "'b", "c"]

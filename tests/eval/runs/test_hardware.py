@@ -1,18 +1,22 @@
 """Hardware decoding reaches the videos of a run, its folder and its kept features; without it, nothing changes."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepscope.engine.errors import VideoError
+from stepscope.engine.inference.cuda_graphs import CudaGraphPool
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.video import hardware
 from stepscope.engine.video.reader import Frame, read_frames
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import Split
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.runs import batch
 from stepscope.eval.runs.batch import build_run_settings, parse_devices, run_batch
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.output_folder import FolderRefusedError
@@ -20,9 +24,12 @@ from stepscope.eval.runs.pools.worker import Worker
 from stepscope.eval.runs.provenance import Provenance
 from stepscope.eval.runs.streaming import sample_features
 from stepscope.eval.runs.streaming.sample_features import find_features
-from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
+from stepscope.eval.runs.streaming.video_runs import run_samples
+from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerError, WorkerSpec
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample
+from tests.support.streams.graphs import with_graphs
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +116,27 @@ def test_a_worker_of_a_cluster_reports_that_its_node_lacks_the_device(work: Work
     assert isinstance(event, WorkerError)
     assert event.is_final
     assert event.reason.startswith("node7: --hardware-decoding cuda needs a build of PyAV")
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted"), [("", "checked"), ("a replay differs", "off: a replay differs")], ids=["checked", "off"]
+)
+def test_the_provenance_of_a_run_says_whether_graphs_were_checked(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, wanted: str
+) -> None:
+    monkeypatch.setattr(CudaGraphPool, "fault", fault)
+    graphed, config = with_graphs(load_model(tiny_folder, device="cpu")), make_worker_config(tiny_folder)
+
+    def run_here(samples: list[Sample], _: object) -> Iterator[VideoResult]:
+        for event in run_samples(graphed, config, samples, device="cpu", batch_size=1):
+            if isinstance(event, VideoResult):
+                yield event
+
+    monkeypatch.setattr(batch, "run_scheduler", run_here)
+    split, out = read_split(write_split(tmp_path, *copies(demo_manifest, tmp_path, 2))), tmp_path / "run"
+    list(run_batch(replace(split, entries=split.entries[:1]), config, out=out, devices="cpu:1"))
+    assert json.loads((out / "run.json").read_text(encoding="utf-8"))["graphs"] == wanted
+    list(run_batch(split, config, out=out, devices="cpu:1", resume=True))
+    provenance = read_provenance(RunFolder(out))
+    assert provenance.graphs == wanted
+    assert ("graphs", wanted) in provenance.rows()

@@ -1,9 +1,12 @@
 """The handlers of conversations: of the panel *Ask*, on a run of random frames."""
 
+import json
+import os
 import re
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import gradio as gr
 import pytest
@@ -11,7 +14,9 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.tabs.chat import handlers
+from stepscope.app.tabs.chat.conversation.prompts import _read_file
 from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.app.tabs.chat.promotion import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
 from stepscope.app.tabs.chat.views import AnswerDisplay
 from stepscope.engine.chat.answering import AnswerEnd, Prefilled
 from stepscope.engine.chat.service import Leased
@@ -217,3 +222,27 @@ def test_another_video_begins_a_new_conversation(context: AppContext, live: Live
     live.run = replace(live.run, clip=replace(live.run.clip, name="other"))
     window, _ = ask(context, window, live, "And here?")
     assert questions(window) == ["And here?"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_in_place_of_a_picture_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "picture.png")
+    with pytest.raises(ValueError, match="an attached picture"):
+        _read_file(str(tmp_path / "picture.png"))
+
+
+def test_the_last_turn_is_proposed_to_the_reference(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    spoken = " ".join((window.answered[-1].answer or "").split())
+    for kind, text in {QUESTION: "What is next?", ANSWER: spoken, CORRECTION: spoken}.items():
+        assert json.loads(propose_turn(kind, window, live)) == {"as": kind, "text": text, "time_s": 2.5}
+    assert propose_turn(QUESTION, None, live) == ""
+
+
+def test_the_last_question_is_added_to_the_user_turns_of_the_next_run_once(context: AppContext, live: LiveRun) -> None:
+    window, _ = ask(context, None, live, "What is next?")
+    typed, status = add_user_turn(window, live, "1: Hello")
+    assert typed == "1: Hello\n2.5: What is next?"
+    assert "Run" in status
+    assert add_user_turn(window, live, typed)[0] == typed
+    assert add_user_turn(None, live, None) == ("", "Ask a question first.")

@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import RUN_FILES, Run, file_name, write_run_file
 from stepscope.app.tabs.player.downloads import export_run
+from stepscope.app.web.component import STATIC
 from stepscope.engine.records import read_outputs
+from tests.support.paths import ROOT
 from tests.support.reviews.played import make_run
 
 
@@ -67,3 +70,21 @@ def test_nothing_is_exported_without_a_run_or_of_another_kind(
     monkeypatch.setattr("stepscope.app.tabs.player.downloads.gr.Warning", said.append)
     assert list(export(LiveRun.finished(run) if live else None, content)) == [None]
     assert said[0].startswith("there is no ")
+
+
+ROWS = re.findall(
+    r'^  \[\s*"([^"]+)",\s+"(\w[\w ]*)",\s', (STATIC / "commands.js").read_text(encoding="utf-8"), re.MULTILINE
+)
+
+
+def test_each_key_has_one_command() -> None:
+    keys = [key for row, _ in ROWS for key in row.split()]
+    assert len(keys) >= 50
+    assert len(keys) == len(set(keys)), f"bound twice: {sorted({key for key in keys if keys.count(key) > 1})}"
+
+
+@pytest.mark.parametrize("command", ["speech", "markSpan", "ask", "inspect"])
+def test_the_documents_name_the_key(command: str) -> None:
+    (key,) = [keys for keys, commands in ROWS if commands == command]
+    documents = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("player.md", "reviewing.md")]
+    assert any(f"| `{key}` |" in text for text in documents)

@@ -47,16 +47,6 @@ def test_mmduet_has_its_scores_as_signals_that_decide(tmp_path: Path) -> None:
     assert "thresholds" in list_missing(run.settings() or {})[0]
 
 
-def test_predictions_without_frames_are_silent_between_their_messages(tmp_path: Path) -> None:
-    run, problems, outputs = imported(tmp_path, DATA / "proactive_videoqa.jsonl")
-    assert problems == {}
-    assert len(outputs) == 20
-    assert responses(outputs) == {5.0: "The kettle boils. Steam rises."}
-    toast = run.outputs(read_split(SPLIT).samples[1])
-    assert responses(toast) == {}
-    assert run.signals() == ()
-
-
 def test_a_recording_has_modes_times_and_one_message_for_its_chunks(tmp_path: Path) -> None:
     run, problems, outputs = imported(tmp_path, DATA / "sessions" / "kettle" / "recording.json")
     assert problems == {}
@@ -84,12 +74,6 @@ def test_a_state_holds_for_the_frames_of_its_second(fps: float, states: str) -> 
     entries = {frame_at(second, fps): state for second, state in zip(seconds, "ab", strict=True)}
     held = hold_within_second(entries, sample)
     assert "".join(held[frame] for frame in sorted(held)) == states
-
-
-def test_omni_duplexeval_has_its_segments_at_their_starts(tmp_path: Path) -> None:
-    _, problems, outputs = imported(tmp_path, DATA / "kettle.json")
-    assert problems == {}
-    assert responses(outputs) == {1.0: "Water is poured.", 5.0: "The kettle boils now."}
 
 
 @pytest.mark.parametrize("name", ["mmduet.jsonl", "streamo.json", "kettle.json", "sessions/kettle/recording.json"])

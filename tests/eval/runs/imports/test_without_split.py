@@ -1,8 +1,9 @@
-"""Result files without a split become a run without references, whose videos are as long as their results."""
+"""Each form's example of docs/result-files.md is read as documented, and becomes a run without a split."""
 
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import import_without_split
+from stepscope.eval.runs.imports.import_results import import_without_split, read_result
 from stepscope.eval.runs.imports.recognition import FORMS
 from stepscope.eval.runs.imports.system_output import ResultForm, SignalRule
 from tests.support.data.batches import no_java
@@ -97,8 +98,9 @@ def test_the_command_imports_without_a_split_and_scores_later(
     assert "--fps is that of --split; leave one out" in capfd.readouterr().err
 
 
+NUMBERS = st.sampled_from([10**400, 2**63, 1e9, "4", "inf", "nan", "1e999"])
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.text(max_size=6)),
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.text(max_size=6), NUMBERS),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
     max_leaves=6,
 )
@@ -136,3 +138,58 @@ def test_any_damage_is_an_error_that_is_named_or_a_run_that_can_be_read(
         return
     for sample in read_split(out / "split.json").samples:
         assert len(RunFolder(out).outputs(sample)) == sample.num_frames
+
+
+KETTLE = read_split(DATA / "gold.json").samples[0]
+EXPECTED = {
+    "ProAssist": (10, {4.5: "The kettle boils now."}),
+    "VideoLLM-online": (10, {4.5: "The kettle boils now."}),
+    "MMDuet": (10, {4.5: "The kettle boils now."}),
+    "ProactiveVideoQA": (20, {5.0: "The kettle boils. Steam rises."}),
+    "MiniCPM-o-Demo": (4, {1.0: "The kettle boils now."}),
+    "MiniCPM-o-Demo stream": (4, {1.0: "The kettle boils now."}),
+    "Streamo": (20, {4.0: "The kettle boils now."}),
+    "Streamo or JoyAI-VL": (10, {4.0: "The kettle boils now."}),
+    "Qualcomm Interactive Cooking": (20, {1.0: "Fill the kettle.", 5.0: "Well done."}),
+    "QEVD": (20, {1.0: "Nice."}),
+    "EgoProactive": (16, {4.0: "The kettle boils now."}),
+    "OmniPro": (20, {4.0: "The kettle boils now."}),
+    "SPOT-Bench": (20, {4.0: "The kettle boils now."}),
+    "StreamingVLM": (4, {1.0: "The kettle boils now."}),
+    "Em-Garde": (9, {4.0: "The kettle boils now."}),
+    "Omni-DuplexEval": (20, {1.0: "Water is poured.", 5.0: "The kettle boils now."}),
+}
+"""Per form, the number of frames of its example, and the messages by time."""
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_the_example_of_a_form_is_read_as_documented(tmp_path: Path, form: ResultForm) -> None:
+    found = read_result(place(tmp_path, form.name), KETTLE)
+    messages = {output.time_s: output.response for output in found.outputs if output.response is not None}
+    assert (len(found.outputs), messages) == EXPECTED[form.name]
+    assert found.settings["missing"] == {form.name: form.missing}
+
+
+def test_a_text_of_many_openings_is_read_in_linear_time(tmp_path: Path) -> None:
+    content, text = json.loads(EXAMPLES["VideoLLM-online"]), "(Video Time = " * 40_000
+    for step in content["conversation"]:
+        if step.get("role") == "assistant":
+            step["content"] = text
+    path = tmp_path / "kettle.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    began = time.process_time()
+    assert text.strip() in [output.response for output in read_result(path, KETTLE).outputs]
+    assert time.process_time() - began < 2, "a search for an end from each opening takes 12 s"
+
+
+def test_the_values_of_the_examples_are_those_of_the_table(tmp_path: Path) -> None:
+    for form in FORMS:
+        (row,) = re.findall(rf"^\| \[{re.escape(form.name)}\].*$", DOCUMENT, re.MULTILINE)
+        _, signals, state, latency, cache, last_frame = (cell.strip() for cell in row.strip("|").split("|"))
+        outputs = read_result(place(tmp_path, form.name), KETTLE).outputs
+        assert bool(signals) == any(output.signals for output in outputs), form.name
+        assert bool(state) == any(output.state for output in outputs), form.name
+        assert bool(latency) == any(output.latency_ms >= 0 for output in outputs), form.name
+        assert bool(cache) == any(output.cache_tokens for output in outputs), form.name
+        assert not (cache and "cache lengths" in form.missing), form.name
+        assert bool(last_frame) == ("the last frame" not in form.missing), form.name

@@ -16,6 +16,8 @@ import torch
 from hypothesis import settings
 from playwright.sync_api import Browser, Page
 
+from stepscope.engine.loading import load_model
+from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.ci_report import pytest_sessionfinish  # noqa: F401 - a hook
@@ -86,6 +88,11 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint")
     tiny_checkpoint(folder, is_terse=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Checkpoint:
+    return load_model(tiny_folder, device="cpu")
 
 
 @pytest.fixture(scope="session")

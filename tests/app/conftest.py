@@ -6,9 +6,23 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+from stepscope.app.context import AppContext
 from stepscope.app.reviews.store import ReviewStore, open_store
+from tests.support.pages.benches import make_context
 from tests.support.pages.browser import forget, serve, serve_page
+from tests.support.reviews.databases import serve_postgres
 from tests.support.reviews.reviewing import show_player, watched
+
+
+@pytest.fixture(scope="module")
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with serve_postgres() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The queue of the model: only events that have work enter it, since each one counts as waiting."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,14 +13,9 @@ from stepscope.app.core.live_run import LiveRun
 from stepscope.app.opening import clips
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import handlers, questions, reruns
-from tests.support.pages.benches import make_context, make_page, run_views
+from tests.support.pages.benches import make_page, run_views
 
 BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.fixture(scope="module")

@@ -23,14 +23,9 @@ from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.samples import build_task
 from tests.support.data.batches import SCORING, make_worker_config
-from tests.support.pages.benches import make_context, open_upload, run_views, views
+from tests.support.pages.benches import open_upload, run_views, views
 from tests.support.reviews.played import make_run
 from tests.support.streams.fakes import count_letters
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.fixture

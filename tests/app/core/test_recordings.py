@@ -15,14 +15,9 @@ from stepscope.app.core.live_run import LiveRun, RecordingCache
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import reruns
 from stepscope.engine.config import Thresholds
-from tests.support.pages.benches import make_context, make_page, run_views
+from tests.support.pages.benches import make_page, run_views
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import TASK, PageClient
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 def ran(context: AppContext) -> LiveRun:

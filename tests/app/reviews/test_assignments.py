@@ -20,16 +20,10 @@ from stepscope.app.reviews.history import read_review, undo
 from stepscope.app.reviews.review import review_disagreements
 from stepscope.app.reviews.store import ReviewStore, open_store
 from stepscope.eval.annotations.corrections import Verdict
-from tests.support.reviews.databases import new_database, serve_postgres
+from tests.support.reviews.databases import new_database
 from tests.support.reviews.desks import HOSTILE
 
 VIDEOS = {f"v{number}": 1.0 for number in range(10)}
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    with serve_postgres() as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

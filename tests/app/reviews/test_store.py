@@ -22,7 +22,7 @@ from stepscope.app.reviews.schema import METADATA, VERSION_TABLE, StoreError
 from stepscope.app.reviews.store import open_store
 from stepscope.eval.annotations.corrections import Correction, TurnName
 from tests.support.data.strategies import HOSTILE, TEXTS
-from tests.support.reviews.databases import new_database, serve_postgres
+from tests.support.reviews.databases import new_database
 
 EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text="Set down the hull.")
 MOMENT = Moment(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.625)
@@ -38,12 +38,6 @@ def judge(reviewer: str = "ann", event: Event = EVENT, note: str = "") -> Action
         note=note,
         moment=MOMENT,
     )
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    with serve_postgres() as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.streamer import Streamer
@@ -28,11 +27,6 @@ from tests.support.streams.batches import run_sample
 START = {"start_frame_idx": 20, "end_frame_idx": 32}  # 10 s to 16 s at 2 fps: pictures 100, 105 ... 155 of the video
 TURNS = [{"role": "assistant", "content": "Now the sail.", "time": 10.0}]
 SHORT_CLIP: dict[str, Any] = {**CLIP, **START, "conversation": TURNS}
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from stepscope.engine.errors import EngineError
-from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_samples, read_split
@@ -33,11 +32,6 @@ from tests.support.data.batches import (
 )
 from tests.support.streams.batches import run_sample
 from tests.support.streams.fakes import nan_checkpoint
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
 
 
 @pytest.fixture

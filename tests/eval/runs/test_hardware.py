@@ -32,11 +32,6 @@ from tests.support.streams.batches import run_sample
 from tests.support.streams.graphs import with_graphs
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
-
-
 @pytest.fixture
 def split(demo_manifest: Path, tmp_path: Path) -> Split:
     return read_split(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))

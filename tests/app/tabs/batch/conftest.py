@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.batch_tab import make_batches, start, wait_for
-from tests.support.pages.benches import make_context
 
 
 @pytest.fixture
@@ -27,8 +25,3 @@ def finished(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.Te
         start(batches, name=name, speak=speak)
         wait_for(batches, name, "done")
     return batches
-
-
-@pytest.fixture(scope="package")
-def context(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))

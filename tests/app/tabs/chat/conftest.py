@@ -48,11 +48,6 @@ def make_live(context: AppContext) -> LiveRun:
     return LiveRun.finished(run, recording=recording)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
-
-
 @pytest.fixture
 def pool(checkpoint: Checkpoint) -> WorkerPool[ChatWorker]:
     return WorkerPool([ChatWorker(checkpoint)], max_queued=1)

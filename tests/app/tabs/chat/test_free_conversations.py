@@ -13,7 +13,6 @@ from stepscope.app.tabs.chat.conversation.prompts import free_prompt
 from stepscope.app.tabs.chat.conversation.window import ChatWindow
 from stepscope.app.tabs.chat.workers import open_workers
 from stepscope.engine.chat.worker import WorkerOptions
-from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.chat import edit, questions, take, wait_until_idle
 
@@ -67,11 +66,6 @@ def test_without_a_video_a_picture_that_cannot_be_read_is_refused(context: AppCo
     assert "removed" in chat(context, window, "What is this?", tmp_path / "gone.png")[1]
     assert "A picture ends with" in handlers.queue_message(window, {"text": "x", "files": ["a.svg"]}).status
     assert "20000 characters" in chat(context, window, "What?", system="x" * 20_001)[1]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
 
 
 OPTIONS = WorkerOptions(checkpoint="nowhere", budget_bytes=5, host_budget_bytes=7)

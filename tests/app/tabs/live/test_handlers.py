@@ -29,15 +29,9 @@ from stepscope.engine.records import UserTurn
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import COPIED, RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
-from tests.support.pages.benches import make_context
 from tests.support.streams.fakes import count_letters
 
 STEPS = "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.fixture

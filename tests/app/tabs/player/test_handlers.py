@@ -23,16 +23,11 @@ from stepscope.engine.records import Step
 from stepscope.engine.video.reader import probe
 from stepscope.eval.data.samples import Turn, build_task
 from tests.conftest import Uploads
-from tests.support.pages.benches import make_context, open_upload, run_views, views
+from tests.support.pages.benches import open_upload, run_views, views
 from tests.support.paths import REAL_VIDEOS
 from tests.support.streams.videos import write_plain
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:

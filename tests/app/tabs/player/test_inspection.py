@@ -19,14 +19,9 @@ from stepscope.assets.scenes.script import Cause
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.metrics.failures import LATE_S
 from tests.conftest import moving_square
-from tests.support.pages.benches import make_context, run_views
+from tests.support.pages.benches import run_views
 from tests.support.pages.browser import NEEDS_CHROMIUM, serve_page, wait_until_drawn
 from tests.support.reviews.played import HOSTILE, judge, make_run
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 def ask(context: AppContext, live: LiveRun | None, frame: object) -> dict[str, Any]:

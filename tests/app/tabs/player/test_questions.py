@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +16,7 @@ from stepscope.app.tabs.player.questions import ask_in_run
 from stepscope.app.web.increments import StreamIncrements
 from stepscope.app.web.views import RunView
 from stepscope.engine.records import UserTurn
-from tests.support.pages.benches import make_context, run_views
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+from tests.support.pages.benches import run_views
 
 
 def stream(context: AppContext, live: LiveRun) -> list[RunView]:

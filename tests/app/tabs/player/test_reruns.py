@@ -17,12 +17,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.tabs.player import handlers, reruns, streaming
 from stepscope.app.web.views import UNCHANGED, RunView
 from stepscope.engine.config import Thresholds
-from tests.support.pages.benches import make_context, run_views
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+from tests.support.pages.benches import run_views
 
 
 @pytest.fixture

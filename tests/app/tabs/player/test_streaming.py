@@ -24,15 +24,10 @@ from stepscope.app.tabs.player import handlers, streaming
 from stepscope.engine.video.reader import Frame
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Split
-from tests.support.pages.benches import make_context, run_views
+from tests.support.pages.benches import run_views
 from tests.support.streams.fakes import anybody
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
-
-
-@pytest.fixture(scope="module")
-def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.fixture

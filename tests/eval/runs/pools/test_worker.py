@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from stepscope.engine.io.json_records import parse_record
-from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample
@@ -20,11 +19,6 @@ from stepscope.eval.runs.worker_messages import VideoResult
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
 
 
 def test_two_videos_at_once_each_have_their_own_damage_as_warning(

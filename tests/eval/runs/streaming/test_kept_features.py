@@ -20,11 +20,6 @@ from tests.support.streams.batches import run_sample
 from tests.support.streams.fakes import random_frames
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
-
-
 @pytest.mark.slow
 def test_another_threshold_takes_the_kept_embeddings_of_a_damaged_video_too(
     demo_manifest: Path, uploads: Uploads, tiny_folder: Path, tmp_path: Path

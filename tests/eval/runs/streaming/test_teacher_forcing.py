@@ -35,11 +35,6 @@ RESPONSE_FRAMES = (0, 5, 9)
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
-
-
-@pytest.fixture(scope="module")
 def frames(checkpoint: Checkpoint) -> list[FrameFeatures]:
     random = torch.Generator().manual_seed(0)
     shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)

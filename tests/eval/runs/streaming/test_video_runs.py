@@ -10,7 +10,6 @@ import torch
 
 from stepscope.engine.errors import VideoError
 from stepscope.engine.inference.memory import token_bytes
-from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.video.reader import read_frames
@@ -23,11 +22,6 @@ from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerC
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tiny_folder: Path) -> Checkpoint:
-    return load_model(tiny_folder, device="cpu")
 
 
 @pytest.fixture

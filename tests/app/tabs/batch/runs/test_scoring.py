@@ -31,7 +31,6 @@ from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.support.data.batches import SCORING, copies, no_java, write_split
 from tests.support.data.records import make_output
 from tests.support.pages.batch_tab import make_batches
-from tests.support.pages.benches import make_context
 from tests.support.streams.fakes import count_letters
 
 
@@ -65,12 +64,6 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchCont
             record = replace(record, live=count_live([turn], fps=sample.fps, threshold=0))
         RunFolder(folder).save_video(record, repeat(sample, late=6 if name == "late" else 0))
     return batches
-
-
-@pytest.fixture
-def context(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> AppContext:
-    (tmp_path / "copies").mkdir()
-    return make_context(tiny_folder, demo_manifest, tmp_path / "copies")
 
 
 def open_run(context: AppContext, batches: BatchContext, name: str) -> RunView:

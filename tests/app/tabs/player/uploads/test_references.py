@@ -14,14 +14,9 @@ from stepscope.app.tabs.player import handlers
 from stepscope.app.web.views import PlayerView
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.writers import write_samples
-from tests.support.pages.benches import make_context, open_upload, run_views
+from tests.support.pages.benches import open_upload, run_views
 
 TASK = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
-
-
-@pytest.fixture(scope="module")
-def context(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.fixture

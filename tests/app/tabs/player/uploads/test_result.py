@@ -17,7 +17,7 @@ from stepscope.app.tabs.player.uploads.video import CheckedReference
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.pages.benches import make_context, open_upload
+from tests.support.pages.benches import open_upload
 from tests.support.paths import ROOT
 
 DATA = ROOT / "tests" / "data" / "imports"
@@ -39,11 +39,6 @@ def kettle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("video") / "kettle.mp4"
     write_h264(path, moving_square(100, shade=90), fps=10)
     return path
-
-
-@pytest.fixture(scope="module")
-def context(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
-    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from stepscope.assets.scenes.recipes import NOUNS
 from stepscope.assets.scenes.scene import Difficulty, make_scene
 from stepscope.assets.score import Score, Tally, add_video, match_frames
+from stepscope.assets.training import build, pretrain
 from stepscope.assets.training.align import align_connector
 from stepscope.assets.training.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
 from stepscope.assets.training.lookups import LEVELS, Lookups, embed_nouns
@@ -160,9 +161,14 @@ def test_the_probes_learn_a_few_frames_by_heart() -> None:
 
 
 @pytest.mark.slow
-def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(tmp_path: Path) -> None:
+def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "train_tokenizer", lambda _: tokenizer)
+    for module in (build, pretrain):
+        monkeypatch.setattr(module, "BATCH_SIZE", 16)
     config = BuildConfig(
-        work=tmp_path / "work", vision_scenes=16, lookup_steps=2, stream_scenes=3, stream_steps=2, processes=1
+        work=tmp_path / "work", vision_scenes=2, lookup_steps=2, stream_scenes=3, stream_steps=2, processes=1
     )
     build_checkpoint(config, tmp_path / "one")
     assert not [path for path in config.work.iterdir() if path.is_dir()], "no saved state of a complete stage is left"

@@ -222,7 +222,7 @@ def without_count(path: Path, group: str, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@settings(few, max_examples=15)
+@settings(few, max_examples=8)
 @given(data=st.data())
 def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) -> None:
     runs = copy_of(whole, "damaged")

@@ -6,7 +6,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, pad
-from transformers.activations import GELUTanh
 
 from stepscope.engine.errors import first_line
 
@@ -48,6 +47,8 @@ def use_onednn(model: nn.Module) -> None:
     """
     if not is_available():
         return
+    from transformers.activations import GELUTanh  # noqa: PLC0415 - the leading process of a run lists devices alone
+
     for module in model.modules():
         if type(module) is nn.Linear and module.weight.is_cpu and module.weight.dtype is torch.float32:
             module.__class__ = OneDnnLinear

@@ -22,7 +22,16 @@ from stepscope.eval.annotations.corrections import VERDICTS
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parent / "static"
 MODULES: Final = Modules.read(STATIC)
-EVENTS: Final = ("against", "export_figure", "export_run", "inspect_frame", "next_video", "shown", "thresholds")
+EVENTS: Final = (
+    "against",
+    "export_figure",
+    "export_run",
+    "find_kind",
+    "inspect_frame",
+    "next_video",
+    "shown",
+    "thresholds",
+)
 """Names of the player's events, which ``make_player`` describes."""
 STYLES: Final = ("stage.css", "player.css")
 """Style sheets of the player, in order."""
@@ -65,6 +74,7 @@ def make_player(
       ``is_blind``).
     - ``export_run``: the requested file of the run (``content``).
     - ``export_figure``: the format and look of a figure of the visible range; see ``app.tabs.player.figures``.
+    - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
     """

@@ -117,7 +117,8 @@ def make_batch_tab(
     wire(view.videos.select, open_video, [live, run.runs], player, **ends)
     wire(layout.charts.charts["videos"].pick, open_picked, [live, run.runs], player, **ends)
     opening: dict[str, Any] = {"runs": run.runs, "live": live, "player": player, "ends": ends}
-    wire_search_panel(context, batches, layout.search, part=layout.selection.part, here=layout.search_tab, **opening)
+    places = {"part": layout.selection.part, "views": layout.views, "here": layout.search_tab}
+    wire_search_panel(context, batches, layout.search, **places, **opening)
     wire_compare_panel(context, batches, layout.compare, here=layout.compare_tab, status=view.status, **opening)
     wire_protocols_panel(context, batches, layout.protocols, here=layout.protocols_tab, **opening)
     wire_training_panel(

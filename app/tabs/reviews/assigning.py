@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -75,11 +75,17 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
     name = signed_in(query.request) or query.typed
     mine = [found for found in assigned if name in found.reviewers]
     num_left = sum(name not in found.done for found in mine)
+    ids = {sample.video_id for sample in samples}
+    runs = dict.fromkeys(
+        f"the run {found.run}" if found.run else "the references alone"
+        for found in (() if mine else read_assignments(reviews.store))
+        if name in found.reviewers and found.video_id in ids
+    )
     known = {opinion.reviewer for found in review.events for opinion in found.opinions}
     known |= {one for found in assigned for one in found.reviewers}
     num_shared = sum(len(found.reviewers) > 1 for found in assigned)
     return QueueView(
-        said=status_line(_queue_words(name, mine, num_left)),
+        said=status_line(_queue_words(name, mine, num_left, runs)),
         videos=_queue_rows(name, mine, review),
         following=gr.Button(interactive=num_left > 0),
         names=gr.Dropdown(choices=sorted(known | ({name} if name else set()))),
@@ -196,11 +202,14 @@ def _read_slices(batches: BatchContext, reviews: ReviewContext, query: ReviewQue
     return dict(read_slices(slices_path(batches.runs, find_split(reviews, query).path)))
 
 
-def _queue_words(name: str, mine: Sequence[Assignment], num_left: int) -> str:
+def _queue_words(name: str, mine: Sequence[Assignment], num_left: int, runs: Collection[str]) -> str:
     if not name:
         return as_sentence(f"The videos assigned to you are listed here, with what is done: {NO_NAME}")
     if not mine:
-        return f"No video is assigned to {name} here. Choose another run or split, or assign some under Assign."
+        remedy = "Choose another split, or assign some under Assign."
+        if runs:
+            remedy = f"There are some in {' and '.join(runs)}: choose it as Run."
+        return f"No video is assigned to {name} here. {remedy}"
     return f"{name}: {len(mine) - num_left} of {format_count(len(mine), 'video')} done, {num_left} left."
 
 

@@ -6,7 +6,7 @@ import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { causeMeanings, clockText, frameAt, SIGNS } from "./state/data.js";
 import { createNode, returnFocus } from "./dom/dom.js";
-import { toggleOnlyKind } from "./playback/failure_stops.js";
+import { findKind, toggleOnlyKind } from "./playback/failure_stops.js";
 import { stepStop } from "./playback/hits.js";
 import { finishVideo } from "./review/queue.js";
 import { beginSpan } from "./review/spans.js";
@@ -123,6 +123,7 @@ const commands = {
   previousFailure: (player) => stepStop(player, -1),
   nextFailure: (player) => stepStop(player, 1),
   onlyThisKind: toggleOnlyKind,
+  findKind,
   regionStart: (player) => setRegion(player, player.video.time, player.shown.region?.[1] ?? player.data.duration_s),
   regionEnd: (player) => setRegion(player, player.shown.region?.[0] ?? 0, player.video.time),
   loop: (player) => setLoop(player, !player.shown.isLooping),

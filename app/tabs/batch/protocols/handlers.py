@@ -134,6 +134,7 @@ def _describe(shown: ShownProtocols) -> str:
         describe_order(table),
         f"{table.basis[0].upper()}{table.basis[1:]}",
         f"{omitted} left out: not finished in both." if table.left_out else "",
+        "" if any(shown.turns.values()) else "Every reference turn counts alike under them: the table is empty.",
         *(f"{rule} is undefined: {problem}." for rule, problem in undefined.items()),
     ]
     return " ".join(filter(None, words))

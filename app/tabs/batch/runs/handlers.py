@@ -5,7 +5,7 @@ Jobs live in the server (``app.core.job_queue``), run folders on the disk. A win
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
@@ -71,6 +71,9 @@ def score(batches: BatchContext, name: str | None, order: str | VideoFilter) -> 
     return show(batches, name, order)
 
 
+NO_SUCH_VIDEO: Final = " None of them is chosen: change Videos, Only videos with, or Slice."
+
+
 def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
     """Show the current state of a run."""
     names = batches.listed_runs(name)
@@ -91,7 +94,10 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
     job = None if last is not None and last.state == "refused" else last  # a refused job has not changed the folder
     results = _results(batches, name, job)
     words, is_problem = describe_status(batches, name, job, results)
-    return _view(results, order, batches.video_names(name))._replace(
+    view = _view(results, order, batches.video_names(name))
+    if results.rows and not view.videos:
+        words += NO_SUCH_VIDEO
+    return view._replace(
         shown=_shown_run(name, last, order),
         status=status_line(words, is_problem=is_problem),
         progress=draw_job(name, last),

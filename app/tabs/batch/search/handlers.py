@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.videos import read_moment
@@ -54,6 +55,15 @@ class SearchView(NamedTuple):
     table: Any
 
 
+class FoundKind(NamedTuple):
+    """The inputs of a search that the player starts, and the tabs of the room."""
+
+    runs: Any
+    scope: Any
+    query: Any
+    views: Any
+
+
 def run_search(batches: BatchContext, name: str | None, scope: str, query: str | None) -> SearchView:
     """Search in the shown run, or in all scored runs of its split."""
     query = (query or "").strip()
@@ -80,6 +90,17 @@ def search_linked(
 ) -> SearchView:
     """Search for the query of the address in a window in which none is typed."""
     return run_search(batches, name, scope, query or linked)
+
+
+def find_kind(batches: BatchContext, event: gr.EventData) -> FoundKind:
+    """Choose the run and the kind of the failure that the player shows."""
+    name, kind = str(read_event(event, "run")), str(read_event(event, "kind"))
+    return FoundKind(
+        runs=gr.Dropdown(choices=batches.listed_runs(name), value=name),
+        scope=THIS_RUN,
+        query=add_term(None, f"failure: {kind}")[0],
+        views=gr.Tabs(selected="search"),
+    )
 
 
 def offer_terms(batches: BatchContext, name: str | None) -> Any:

@@ -12,7 +12,7 @@ from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wi
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening.saved_runs import OpenedHit
 from stepscope.app.tabs.batch.search import handlers as searching
-from stepscope.app.tabs.batch.search.handlers import SearchView
+from stepscope.app.tabs.batch.search.handlers import FoundKind, SearchView
 from stepscope.app.tabs.batch.selection.handlers import SavedSlice
 from stepscope.app.web.views import PlayerView
 
@@ -101,6 +101,7 @@ def wire_search_panel(
     *,
     runs: Any,
     part: Any,
+    views: Any,
     here: Any,
     live: Any,
     player: PlayerView,
@@ -114,6 +115,7 @@ def wire_search_panel(
         panel: The panel.
         runs: The dropdown of the shown run.
         part: The dropdown of the slices, which a new one joins.
+        views: The ``gr.Tabs`` of the room.
         here: The ``gr.Tab`` of this tab.
         live: State of the run in the player of this window.
         player: The components of the player.
@@ -133,7 +135,13 @@ def wire_search_panel(
     def step(by: int, live: Any, hits: Any, at: int) -> OpenedHit:
         return searching.open_hit(context, batches, live, hits, at + by)
 
+    def find_kind(event: gr.EventData) -> FoundKind:
+        return searching.find_kind(batches, event)
+
     chosen = [runs, panel.scope, view.query]
+    found = FoundKind(runs=runs, scope=panel.scope, query=view.query, views=views)
+    asked = wire(player.run.player.find_kind, find_kind, None, found, **AT_ONCE)
+    asked.then(lambda: gr.Tabs(selected="batch"), None, player.tabs, **AT_ONCE)
     entered, term = partial(gr.on, [here.select, runs.change]), [view.query, panel.terms]
     begun = (
         wire(
@@ -144,6 +152,7 @@ def wire_search_panel(
             **LATEST,
         ),
         wire(entered, search_linked, chosen, view, **LATEST),
+        wire(asked.then, partial(searching.run_search, batches), chosen, view, **LATEST),
         wire(
             panel.terms.input(searching.add_term, term, term, **AT_ONCE).then,
             partial(searching.run_search, batches),

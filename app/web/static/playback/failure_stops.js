@@ -95,6 +95,7 @@ export function drawOnlyKind(player, failure) {
   const button = player.find("only"),
     isOnly = player.kinds.size === 1 && player.kinds.has(failure?.kind);
   button.hidden = !failure;
+  player.find("find").hidden = !player.settings.can_run || !player.data?.kept_run || !KINDS[failure?.kind];
   button.textContent = isOnly ? "all kinds" : "only this kind";
   button.title = isOnly
     ? "Let N and P stop at the other kinds again (8)"
@@ -117,6 +118,12 @@ export function toggleOnlyKind(player) {
     player,
     isBack ? "N and P stop at all chosen kinds." : `N and P stop only at “${kind}”. 8 chooses the other kinds again.`,
   );
+}
+
+// Opens the search of the tab Batch with all failures of the kind that is shown, in the shown run.
+export function findKind(player) {
+  const { kind } = player.data.stops[player.stopIndex];
+  player.trigger("find_kind", { kind, run: player.data.kept_run });
 }
 
 export function drawKinds(player) {

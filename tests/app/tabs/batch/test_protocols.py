@@ -63,6 +63,10 @@ def test_one_run_has_its_values_and_the_turns_that_count_differently(show: Any) 
     assert "score 95 % interval precision 0.500 0.500 to 0.500" in cards(view.cards)[0]
     assert view.turns[0] == ["v0", 2.0, "late", WORDS, "streampro-ou, ovo-timing", CHOSEN[2]]
     assert len(view.turns) == 6
+    assert "the table is empty" not in str(view.said)
+    view = show("late", protocols=CHOSEN[:1])
+    assert view.turns == []
+    assert "counts alike under them: the table is empty" in str(view.said.value)
     assert {row[2] for row in show("late", "chatty").turns} == {"late"}
 
 

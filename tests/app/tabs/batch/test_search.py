@@ -45,6 +45,14 @@ def test_a_term_is_chosen_instead_of_typed() -> None:
     assert searching.add_term(None, "cause: decoy") == ("cause:decoy", None)
 
 
+def test_the_player_starts_a_search_for_its_kind_of_failure(batches: BatchContext) -> None:  # noqa: F811
+    picked: Any = SimpleNamespace(run="a", kind="missed update")
+    found = searching.find_kind(batches, picked)
+    assert (found.runs.value, found.scope, found.views.selected) == ("a", THIS_RUN, "search")
+    assert found.query == 'failure:"missed update"'
+    assert len(search(batches, found.query).moments) > 0
+
+
 def test_all_runs_of_the_split_are_searched(batches: BatchContext) -> None:  # noqa: F811
     alone = search(batches, "is:user or -is:user")
     shutil.copytree(batches.runs / "a", batches.runs / "b")

@@ -72,6 +72,8 @@ def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchCon
     assert shown(batches, "failure: missed update", "cause: dim light") == ["v1"]
     assert shown(batches, "not run: failed") == ["v2"]
     assert shown(batches, "failure: redundant") == []
+    choice = choosing.make_filter(batches, "a", "as in the split", ["failure: redundant"], ALL_VIDEOS)
+    assert "None of them is chosen: change" in handlers.show(batches, "a", choice).status.value
 
 
 def mark(sample: Sample, **said: Any) -> Action:

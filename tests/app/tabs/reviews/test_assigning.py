@@ -1,6 +1,7 @@
 """The queue of a reviewer and the table of a supervisor, without a browser."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,9 +36,10 @@ def test_two_reviewers_share_a_run_and_go_through_their_queues(
     assert "0 videos of 3 assigned, 0 to several reviewers. Type the names" in empty.shared.value
     view = assigning.assign(batches, reviews, sue, ["ann", HOSTILE], 100, None)
     assert view.shared.value == "3 videos of 3 assigned, 3 to several reviewers."
-    assert (
-        view.said.value == "No video is assigned to sue here. Choose another run or split, or assign some under Assign."
-    )
+    nothing = "is assigned to sue here. Choose another split, or assign some under Assign."
+    assert view.said.value == f"No video {nothing}"
+    elsewhere = assigning.show_queue(batches, reviews, replace(ann, run=None))
+    assert elsewhere.said.value == "No video is assigned to ann here. There are some in the run a: choose it as Run."
     # the reviewers of v0 were equal on 3 of 4 events, see test_progress
     cells = [4, "75%", "0.56"]
     assert view.workloads == [[HOSTILE, 3, 0, 4, *cells], ["ann", 3, 0, 4, *cells], ["all", 3, 0, 8, *cells]]

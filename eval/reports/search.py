@@ -57,6 +57,8 @@ def read_moments(folder: Path) -> pd.DataFrame:
     try:
         found = path.stat()
     except FileNotFoundError as error:
+        if not folder.is_dir():
+            raise ValueError(f"there is no run folder {folder}; the query comes first, then the folders") from error
         raise ValueError(f"{folder.name} has no table of moments; score it again with `stepscope score`") from error
     return _read(path, found.st_mtime_ns, found.st_size)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from stepscope.engine.decisions.signals import SignalPolicy, SignalSpec
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.json_fields import Fields
-from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
 
 _ROUNDING_S = 0.0005
 """Programs round times to milliseconds."""
@@ -150,6 +150,10 @@ def find_by_file(names: Sequence[str], split: Split) -> Sample:
 
 def check_fit(fits: list[Sample], names: Sequence[str], split: Split) -> Sample:
     """Return the only sample that fits a video's names. Raises ``OtherVideoError`` for none or several."""
+    ids = {name for given in names for name in (given, PurePosixPath(file_name(given)).stem)}
+    invalid = [entry for entry in split.entries if isinstance(entry, InvalidSample) and entry.video_id in ids]
+    if invalid and not fits:
+        raise OtherVideoError(names, f"whose reference is invalid: {invalid[0].reason}")
     if len(fits) != 1:
         raise OtherVideoError(names, f"which fits {len(fits)} videos of {split.path}; choose the split of that video")
     return fits[0]

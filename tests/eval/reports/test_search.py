@@ -154,6 +154,8 @@ def test_labels_that_are_numbers_or_equal_when_unescaped_stay_texts(tmp_path: Pa
 def test_a_run_without_moments_and_a_damaged_table_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no table of moments"):
         read_moments(tmp_path)
+    with pytest.raises(ValueError, match=r"there is no run folder .*wheel; the query comes first"):
+        read_moments(tmp_path / "wheel")
     for content in ("", "video_id\na\n", "\x00"):
         (tmp_path / "moments.csv").write_text(content)
         with pytest.raises(ValueError, match="cannot be read"):

@@ -111,6 +111,14 @@ def test_a_line_that_is_not_json_or_fits_no_video_is_named(tmp_path: Path) -> No
     assert "is a second result for kettle" in problems[f"{tmp_path / 'a.jsonl'}, line 4"]
 
 
+def test_an_invalid_reference_is_the_reason_why_a_result_fits_none(tmp_path: Path) -> None:
+    split = json.loads(SPLIT.read_text())
+    del split[0]["duration"]
+    (tmp_path / "split.json").write_text(json.dumps(split))
+    with pytest.raises(ValueError, match=r"is of the video kettle, whose reference is invalid: .*duration is missing"):
+        import_into(tmp_path / "run", [DATA / "mmduet.jsonl"], read_split(tmp_path / "split.json"), {})
+
+
 def test_a_rule_is_chosen_where_the_form_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

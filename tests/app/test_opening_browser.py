@@ -137,8 +137,8 @@ def test_the_videos_are_listed_with_their_failures_and_open_at_once(page: Page) 
     end_tour(page)
     page.click("#chosen input")
     labels = [label.strip("✓ \n") for label in page.locator("#chosen [role=option]").all_inner_texts()]
-    assert labels[0] == "tower-hard · 16 failures"
-    assert labels[-1] == "tower-permuted · no failures"
+    assert labels[0] == "tower-hard · saved run: 16 failures"
+    assert labels[-1] == "tower-permuted · saved run: no failures"
     assert len(labels) == 16
     page.get_by_role("option", name=re.compile("^(✓ )?toy-truck-hard-permuted")).click()
     wait_for_line(page, "Failure 1 of 3: ✕ missed: silent where the reference speaks, at 0:22.0.")
@@ -231,7 +231,7 @@ def test_at_1024_pixels_the_tour_covers_no_control_and_no_title_scrolls(visitor:
         page.keyboard.press("ArrowRight")
     widths = page.locator(".gr-accordion").evaluate_all("(all) => all.map((box) => [box.scrollWidth, box.clientWidth])")
     assert all(content <= width for content, width in widths)
-    assert page.input_value("#chosen input") == "robot-hard · 4 failures"
+    assert page.input_value("#chosen input") == "robot-hard · saved run: 4 failures"
     page.wait_for_function("((box) => box.scrollWidth <= box.clientWidth)(document.querySelector('#chosen input'))")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -79,14 +79,14 @@ def make_chooser(context: AppContext) -> gr.Dropdown:
     short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
     names = sorted(short, key=lambda name: -counts.get(name, -1))  # stable: without counts, as in the manifest
     choices = [
-        (f"{short[name]} · {_count_failures(counts[name])}" if name in counts else short[name], name) for name in names
+        (f"{short[name]} · saved run: {_count_failures(counts[name])}" if name in counts else short[name], name)
+        for name in names
     ]
     first = context.opening_clip
-    label = "Bundled video · failures in its saved run" if counts else "Bundled video"
     return gr.Dropdown(
         choices,
         value=first.name if first else None,
-        label=label,
+        label="Bundled video",
         container=False,
         interactive=True,
         scale=0,

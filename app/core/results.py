@@ -4,7 +4,7 @@ Video names, warnings and errors are untrusted: they are in cells of type ``str`
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -87,6 +87,18 @@ def video_table(
 
     ``choice`` is an order of ``ORDERS`` or a filter. ``names`` are short names of the videos, by id.
     """
+    return [
+        [
+            (names or {}).get(str(row["video_id"]), str(row["video_id"])),
+            *(None if row["error"] else round_score(float(row[name])) for name in VIDEO_COLUMNS),
+            _remark(str(row["error"]), str(row["warning"])),
+        ]
+        for row in choose_rows(rows, choice)
+    ]
+
+
+def choose_rows(rows: Sequence[Row], choice: str | VideoFilter) -> list[dict[Hashable, Any]]:
+    """Return the rows of the table of videos in its order; ``choice`` is an order of ``ORDERS`` or a filter."""
     order, videos = (choice, None) if isinstance(choice, str) else choice
     columns = ["video_id", "error", "warning", *VIDEO_COLUMNS]
     table = pd.DataFrame([{"warning": "", **row} for row in rows], columns=columns)
@@ -96,14 +108,7 @@ def video_table(
         table = table[table["error"] != ""]
     if by := ORDERS.get(order):
         table = table.sort_values(by[0], ascending=by[1], kind="stable", na_position="last")
-    return [
-        [
-            (names or {}).get(str(row["video_id"]), str(row["video_id"])),
-            *(None if row["error"] else round_score(float(row[name])) for name in VIDEO_COLUMNS),
-            _remark(str(row["error"]), str(row["warning"])),
-        ]
-        for row in table.to_dict("records")
-    ]
+    return table.to_dict("records")
 
 
 def _remark(error: str, warning: str) -> str:

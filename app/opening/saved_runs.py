@@ -13,6 +13,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.results import VideoFilter, choose_rows
 from stepscope.app.core.run import PAGE_SCORING, Run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import Clip, sample_clip
@@ -22,7 +23,8 @@ from stepscope.app.web.views import Buttons, PlayerView, RunView, SliderThreshol
 from stepscope.engine.errors import EngineError
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.reports.table_files import read_results
+from stepscope.eval.runs.folder import UNSCORED, RunFolder
 
 FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
 """What N opens next, by ``of`` of a hit."""
@@ -41,6 +43,29 @@ def open_video(
     """Show a video of a run in the player at its worst moment."""
     video_id = batches.find_video(name, str(event.row_value[0]))
     return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
+
+
+def step_video(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, chosen: VideoFilter, *, by: int
+) -> PlayerView:
+    """Show the next (1) or previous (-1) video of the player's run at its worst moment.
+
+    ``chosen`` are the videos and the order of the table of the run ``name``; another run has all, as in its split.
+    """
+    run = live.run if live is not None else None
+    shown = run.name or run.kept_as if run is not None else ""
+    if run is None or not shown:
+        return refuse(ValueError("the player shows no saved run; open a video of one in Batch, Videos"))
+    try:
+        rows = read_results(batches.folder(shown)).rows or batches.recorded_rows(shown)
+    except (ValueError, OSError) as error:
+        return refuse(error)
+    listed = choose_rows(rows, chosen if shown == name else "")
+    ids = [str(row["video_id"]) for row in listed if row["error"] in ("", *UNSCORED)]
+    at = ids.index(run.clip.name) + by if run.clip.name in ids else 0
+    if not 0 <= at < len(ids):
+        return refuse(ValueError(f"this is the {'last' if by > 0 else 'first'} video of the run's table"))
+    return open_moment(context, batches, live, ids[at], names=(shown,), open_at="worst")
 
 
 def open_picked(

@@ -104,7 +104,7 @@ function mountChoice(rows, row) {
     ["previous", -1],
     ["next", 1],
   ]) {
-    const button = document.querySelector(`#${id}`);
+    const button = document.querySelector(`#videos_${id}`);
     button.disabled = !rows[at + by];
     button.addEventListener("click", () => {
       location.href = linkOf(rows[at + by]);

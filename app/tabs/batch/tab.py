@@ -1,6 +1,6 @@
 """Layout and wiring of the batch tab. Its parts are laid out and wired by the ``panel`` modules of the sub-packages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -51,6 +51,8 @@ class Layout(NamedTuple):
     run: RunPanel
     publish: PublishPanel
     views: Any
+    steps: Sequence[tuple[Any, int]]
+    """The buttons that go through the videos, with their direction."""
     selection: SelectionPanel
     slice_scores: Any
     search: SearchPanel
@@ -115,6 +117,10 @@ def make_batch_tab(
         return saved.open_picked(context, batches, live, name, event)
 
     wire(view.videos.select, open_video, [live, run.runs], player, **ends)
+    filters = [run.order, layout.selection.only, layout.selection.part]
+    for button, by in layout.steps:
+        step = with_filter(batches, partial(saved.step_video, context, by=by))
+        wire(button.click, step, [live, run.runs, *filters], player, **ends)
     wire(layout.charts.charts["videos"].pick, open_picked, [live, run.runs], player, **ends)
     opening: dict[str, Any] = {"runs": run.runs, "live": live, "player": player, "ends": ends}
     places = {"part": layout.selection.part, "views": layout.views, "here": layout.search_tab}
@@ -138,7 +144,7 @@ def _make_layout(batches: BatchContext) -> Layout:
             with gr.Tabs(elem_id="batch_views") as views:
                 with gr.Tab("Videos", id="videos"):
                     selection = make_selection_panel()
-                    videos = make_video_table()
+                    videos, previous, following = make_video_table()
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
                 with gr.Tab("Search", id="search") as search_tab:
                     search = make_search_panel()
@@ -178,6 +184,7 @@ def _make_layout(batches: BatchContext) -> Layout:
         run=run,
         publish=publish,
         views=views,
+        steps=((previous, -1), (following, 1)),
         selection=selection,
         slice_scores=slice_scores,
         search=search,

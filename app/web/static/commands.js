@@ -7,7 +7,7 @@ import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { causeMeanings, clockText, frameAt, SIGNS } from "./state/data.js";
 import { createNode, returnFocus } from "./dom/dom.js";
 import { findKind, toggleOnlyKind } from "./playback/failure_stops.js";
-import { stepStop } from "./playback/hits.js";
+import { stepStop, stepVideo } from "./playback/hits.js";
 import { finishVideo } from "./review/queue.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
@@ -35,6 +35,7 @@ const KEYS = [
     "previousFailure nextFailure onlyThisKind",
     "previous, next failure of the chosen kinds, or moment of a search or to settle; choose only this kind, or the others again",
   ],
+  ["( )", "previousVideo nextVideo", "previous, next video of the run, in the order of Videos in Batch"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
@@ -124,6 +125,8 @@ const commands = {
   nextFailure: (player) => stepStop(player, 1),
   onlyThisKind: toggleOnlyKind,
   findKind,
+  previousVideo: (player) => stepVideo(player, -1),
+  nextVideo: (player) => stepVideo(player, 1),
   regionStart: (player) => setRegion(player, player.video.time, player.shown.region?.[1] ?? player.data.duration_s),
   regionEnd: (player) => setRegion(player, player.shown.region?.[0] ?? 0, player.video.time),
   loop: (player) => setLoop(player, !player.shown.isLooping),

@@ -97,7 +97,7 @@ def test_nothing_offers_the_model_or_a_review(page: Page, address: str) -> None:
 @pytest.mark.slow
 def test_another_video_is_chosen_above_the_player(page: Page, address: str) -> None:
     open_player(page, f"{address}all/?video=toy-truck&t=1")
-    page.click("#next")
+    page.keyboard.press(")")
     page.wait_for_url("**/?video=sandwich*")
     page.wait_for_selector(".ss-states")
     page.select_option("#chosen", index=3)

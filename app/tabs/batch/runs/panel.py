@@ -63,9 +63,9 @@ def make_run_panel() -> RunPanel:
     )
 
 
-def make_video_table() -> Any:
-    """Lay out the table of videos."""
-    return gr.Dataframe(
+def make_video_table() -> tuple[Any, Any, Any]:
+    """Lay out the table of videos, and the buttons by which the player goes to the previous and next one."""
+    table = gr.Dataframe(
         headers=HEADERS,
         datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
         interactive=False,
@@ -76,6 +76,9 @@ def make_video_table() -> Any:
         column_widths=["18%", *["9.7%"] * (len(HEADERS) - 2), "14%"],
         wrap=True,
     )
+    previous = gr.Button("Previous video", elem_id="videos_previous", visible="hidden")
+    following = gr.Button("Next video", elem_id="videos_next", visible="hidden")
+    return table, previous, following
 
 
 def wire_downloads(batches: BatchContext, run: RunPanel) -> None:

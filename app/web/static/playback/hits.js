@@ -31,12 +31,22 @@ export function drawHit(player) {
   );
 }
 
-// Opens the next (1) or previous (-1) moment of the list, through a button of the page; else goes to a failure.
+// The button of the page for the next (1) or previous (-1) entry of a list.
+const stepButton = (of, by) => document.querySelector(`#${of}_${by > 0 ? "next" : "previous"}`);
+
+// Opens the next (1) or previous (-1) moment of the list; else goes to a failure.
 export function stepStop(player, by) {
   const { hit } = player.data,
-    button = hit && document.querySelector(`#${hit.of}_${by > 0 ? "next" : "previous"}`);
+    button = hit && stepButton(hit.of, by);
   if (button) button.click();
   else stepFailure(player, by);
+}
+
+// Opens the next (1) or previous (-1) video of the table.
+export function stepVideo(player, by) {
+  const button = stepButton("videos", by);
+  if (button) button.click();
+  else setStatus(player, "The table of videos is not loaded: open Videos in Batch once.");
 }
 
 // Goes on after a verdict settled the shown moment; P returns to it.

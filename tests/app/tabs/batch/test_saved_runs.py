@@ -11,6 +11,7 @@ import pytest
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.results import VideoFilter
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.opening import saved_runs as saved
 from stepscope.app.opening.saved_runs import open_video
@@ -20,12 +21,42 @@ from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.runs.downloads import write_table
 from stepscope.app.tabs.batch.selection.handlers import save_slice
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
-from stepscope.app.web.views import show_run
+from stepscope.app.web.views import PlayerView, show_run
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.pages.batch_tab import make_jobs, start, wait_for
 from tests.support.pages.benches import views
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
+
+
+def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
+    context: AppContext, finished: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def live_of(page: Any) -> Any:
+        return views(page)[2].live if page != PlayerView() else None
+
+    monkeypatch.setattr(gr, "Warning", said.append)
+
+    def step(live: Any, by: int, *, name: str | None = "a", **chosen: Any) -> Any:
+        chosen_videos = VideoFilter(order="as in the split", **chosen)
+        return live_of(saved.step_video(context, finished, live, name, chosen_videos, by=by))
+
+    event: Any = SimpleNamespace(row_value=["v1", 0.5])
+    second = live_of(saved.open_video(context, finished, None, "a", event))
+    first = step(second, -1)
+    assert (first.run.clip.name, first.run.name) == ("v0", "a")
+    assert step(first, 1).run.clip.name == "v1"
+    last = step(first, 1, videos=frozenset({"v0", "v2"}))
+    assert last.run.clip.name == "v2"
+    assert step(first, 1, name="another", videos=frozenset({"v2"})).run.clip.name == "v1"
+    assert (step(first, -1), step(last, 1), step(None, 1)) == (None,) * 3
+    assert said == [
+        "this is the first video of the run&#x27;s table.",
+        "this is the last video of the run&#x27;s table.",
+        "the player shows no saved run; open a video of one in Batch, Videos.",
+    ]
 
 
 def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished: BatchContext) -> None:

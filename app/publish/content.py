@@ -1,11 +1,10 @@
 """The data of a published player as JSON: the table of videos, and the run of each video."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from stepscope.app.core.results import VIDEO_COLUMNS, round_score, score_groups
 from stepscope.app.core.run import Run, analyze_run
@@ -38,12 +37,6 @@ class VideoContent:
     """Its run as JSON; empty for a video without outputs."""
     counts: VideoCounts | None
     """Counts of its scores; None without outputs or without a reference."""
-
-
-def hide_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run with names of files in place of absolute paths of this machine."""
-    paths = {name: settings[name] for name in ("split", "checkpoint") if isinstance(settings.get(name), str)}
-    return {**settings, **{name: PurePath(p).name for name, p in paths.items() if PurePath(p).is_absolute()}}
 
 
 def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoContent:

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from stepscope.app.core.run import RUN_FILES, write_content
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
-from stepscope.app.publish.content import VideoContent, hide_folders, pack_charts, pack_failed, pack_index, pack_video
+from stepscope.app.publish.content import VideoContent, pack_charts, pack_failed, pack_index, pack_video
 from stepscope.app.publish.folder import file_stem, replace_folder
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.page import write_page
@@ -175,8 +175,7 @@ def _write_video(
         run = read_saved_run(source.run, clip, scoring=source.scoring, encoder=source.encoder)
     except ValueError as error:
         return pack_failed(entry.video_id, str(error))
-    settings = {**hide_folders(source.settings), **source.encoder}
-    run = replace(run, settings=settings, name=source.name)  # without the folders of this machine
+    run = replace(run, settings={**source.settings, **source.encoder}, name=source.name)
     video, problem = videos.place(clip, stem)
     shown = replace(run, clip=replace(clip, path=Path())) if problem else run
     content = pack_video(shown, source.encode, moment=moment)
@@ -193,7 +192,7 @@ def _write_video(
 
 
 def _make_provenance(source: Source) -> Provenance:
-    settings = {**hide_folders(source.settings), **source.encoder}
+    settings = {**source.settings, **source.encoder}
     return Provenance.of_settings(replace_surrogates(source.name), settings)
 
 

@@ -16,6 +16,7 @@ from stepscope.eval.reports.search import TERM
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.notes import RunNotes, read_notes
+from stepscope.eval.runs.provenance import hide_folders
 
 COLUMNS: Final = ("run", "date", "origin", "group", "tags", "note", "archived")
 """The columns before the settings that differ and the scores."""
@@ -104,11 +105,9 @@ def describe_origin(settings: Mapping[str, Any]) -> str:
 
 def _flatten(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of settings; those in ``config``, ``versions`` and ``recorded`` by their own names."""
-    for name, value in settings.items():
+    for name, value in hide_folders(settings).items():
         if name in ("config", "versions", "recorded") and isinstance(value, Mapping):
             yield from _flatten(value)
-        elif name == "split":
-            yield name, PurePath(str(value)).name
         elif name not in (*COLUMNS, *_NOT_LISTED) and value not in (None, "", [], {}):
             yield name, value if isinstance(value, str) else to_json(value)
 

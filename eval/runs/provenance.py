@@ -18,7 +18,7 @@ from stepscope.engine.records import UserTurn
 
 PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
     "run": "Name of the run folder, or digest of a run that was made on the page.",
-    "checkpoint": "Folder or hub id of the model.",
+    "checkpoint": "Hub id of the model, or name of its folder.",
     "model_digest": "Digest of the model.",
     "device": "Kind of device that the run was made on.",
     "speak_threshold": "The assistant speaks when speak_prob is greater.",
@@ -28,6 +28,17 @@ PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
     "settings": "All other settings, as JSON.",
 }
 """The columns of ``Provenance.columns``, with their definitions."""
+
+
+def hide_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with names in place of absolute paths, which downloads and others on the page need not see."""
+    return {name: _hide_folder(value) for name, value in settings.items()}
+
+
+def _hide_folder(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_hide_folder(one) for one in value]
+    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +80,11 @@ class Provenance:
 
     @classmethod
     def of_settings(cls, run: str, settings: Mapping[str, Any]) -> Self:
-        """Return the provenance of a run from settings named as in ``run.json``; values of wrong types are ignored."""
+        """Return the provenance of a run from settings named as in ``run.json``, as ``hide_folders``.
+
+        Values of wrong types are ignored.
+        """
+        settings = hide_folders(settings)
         texts = {
             name: settings[name]
             for name in cls.__dataclass_fields__

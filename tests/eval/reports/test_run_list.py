@@ -36,6 +36,7 @@ def test_runs_are_listed_by_date_with_the_settings_that_differ(runs: Path) -> No
     assert (old["origin"], old["group"], old["tags"], old["note"]) == ("tiny", "lr", "baseline", "the first one")
     assert (new["seed"], old["seed"]) == ("3", "0")
     assert "split" not in new, "it is the same in all runs"
+    assert "/models" not in str(list_runs(find_run_folders(runs))), "others need not see the folders of the server"
     assert old["F1"] == 0.5
     assert new["F1"] != new["F1"], "undefined"
 

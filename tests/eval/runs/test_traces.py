@@ -45,6 +45,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def test_a_row_per_frame_says_what_was_decided_written_and_believed(tmp_path: Path) -> None:
     source = Provenance.of_settings("demo", SETTINGS)
+    assert source.split == "test.json"
     silent = replace(
         OUTPUT,
         frame_index=1,

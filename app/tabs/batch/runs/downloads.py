@@ -29,7 +29,7 @@ from stepscope.engine.io.files import (
     write_rows,
 )
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
+from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, Provenance, hide_folders
 from stepscope.eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
@@ -90,7 +90,7 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
         content = load_json(read_text(found))
         if not isinstance(content, dict):
             raise ValueError(f"{found} is not a JSON object; start the run again")
-        write_json(path, {**content, "provenance": asdict(source)})
+        write_json(path, {**hide_folders(content), "provenance": asdict(source)})
     return path
 
 

@@ -59,7 +59,7 @@ def show_training(context: AppContext, batches: BatchContext, source: str | None
             return _show_split(context, batches, source)
     except (EngineError, ValueError, OSError) as error:
         return empty._replace(said=as_sentence(error))
-    return empty._replace(said=NO_CHOICE.format(runs=batches.runs))
+    return empty._replace(said=NO_CHOICE.format(runs=batches.runs if batches.takes_paths else batches.runs.name))
 
 
 def follow_training(batches: BatchContext, shown: tuple[str, float] | None) -> TrainingView:

@@ -10,6 +10,7 @@ import pytest
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.runs.downloads import TABLES, download
 from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.provenance import hide_folders
 from tests.support.pages.batch_tab import start, wait_for
 
 
@@ -24,6 +25,9 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
         path = Path(next(asked))
         assert path.name == f"a-{table}"
         shutil.copy(path, tmp_path)
+        assert str(batches.splits["split"].path.parent) not in path.read_text(), (
+            "others need not see the folders of the server"
+        )
         assert list(asked) == []
         assert not path.exists()
     run = batches.runs / "a"
@@ -34,7 +38,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     for table in ("metrics.json", "charts.json"):
         content = json.loads((tmp_path / f"a-{table}").read_text())
         assert content.pop("provenance") == source
-        assert content == json.loads((run / table).read_text())
+        assert content == hide_folders(json.loads((run / table).read_text()))
     rows, kept = (read_rows(path) for path in (tmp_path / "a-videos.csv", run / "videos.csv"))
     assert [{name: row[name] for name in kept[0]} for row in rows] == kept
     assert {(row["run"], row["model_digest"], row["speak_threshold"]) for row in rows} == {("a", digest, "0.0")}

@@ -1,6 +1,7 @@
 """The Training tab: a split is checked from its annotations, and a training folder is followed."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,10 @@ def test_a_training_folder_is_shown_and_followed_until_it_is_finished(
 
 
 def test_a_path_that_is_not_in_the_list_is_not_read(context: AppContext, finished: BatchContext, runs: Path) -> None:
-    view = handlers.show_training(context, finished, f"folder ../{runs.parent.name}/tuned")
+    remote = replace(finished, takes_paths=False)
+    view = handlers.show_training(context, remote, f"folder ../{runs.parent.name}/tuned")
     assert view.said.startswith("Choose a split")
+    assert f"--out {runs.name}/NAME" in view.said, "others need not see the folders of the server"
     assert view.clips == []
 
 

@@ -45,6 +45,10 @@ PREVIEW_THRESHOLDS_JS: Final = """(speak, update, named) => {
 A third input, if not empty, is JSON that replaces both: ``speak`` and ``update`` as far as they are set, and ``used``
 with the name of a ``run`` and the thresholds of its named ``signals``.
 """
+READ_PLAYHEAD_JS: Final = """(...inputs) => [
+    ...inputs.slice(0, -1), String(document.querySelector('#player .ss')?.stopAtFrame?.() ?? '')
+]"""
+"""Script: pauses the video, and sets the last input to the frame at the playhead."""
 _STATUS_LINE_JS = """
 const line = () => element.querySelector('.status-line');
 const show = () => { line().textContent = props.value ?? ''; };

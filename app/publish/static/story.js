@@ -20,47 +20,35 @@ function placeOf(story, moment) {
 
 // Shows the moments as cards; a click plays from the moment.
 export function showStory(main, story) {
-  const list = createNode("ol", "story");
-  for (const moment of story.moments) {
-    const item = createNode("li"),
-      link = createNode("a");
-    link.href = linkOfMoment(story, moment);
-    if (moment.picture) {
-      const picture = createNode("img");
-      Object.assign(picture, { src: moment.picture, alt: "", loading: "lazy" });
-      link.append(picture);
-    } else link.append(createNode("span", "dim", "No picture"));
-    link.append(createNode("b", "", moment.caption || placeOf(story, moment)));
-    item.append(link);
-    if (moment.caption) item.append(createNode("span", "dim", placeOf(story, moment)));
-    list.append(item);
-  }
-  main.append(createNode("h2", "", `Story: ${countText(story.moments.length, "moment")}`), list);
+  const items = story.moments.map((moment) => {
+    const { picture: src, caption } = moment,
+      none = createNode("span", "dim", "No picture"),
+      picture = src ? createNode("img", "", "", { src, alt: "", loading: "lazy" }) : none,
+      words = createNode("b", "", caption || placeOf(story, moment));
+    return createNode("li", "", [
+      createNode("a", "", [picture, words], { href: linkOfMoment(story, moment) }),
+      caption && createNode("span", "dim", placeOf(story, moment)),
+    ]);
+  });
+  main.append(createNode("h2", "", `Story: ${countText(items.length, "moment")}`), createNode("ol", "story", items));
 }
 
 // Shows the caption of a moment above the player, with the way to the others.
 export function mountStory(main, story, moment) {
-  const box = createNode("section", "told"),
-    at = story.moments.indexOf(moment),
-    caption = createNode("p", "", moment.caption);
-  box.setAttribute("aria-label", "Story");
-  box.append(
+  const at = story.moments.indexOf(moment);
+  const parts = [
     drawStep(story, at - 1, "◂", "Previous moment"),
     createNode("span", "dim", `${at + 1} of ${story.moments.length}`),
     drawStep(story, at + 1, "▸", "Next moment"),
-    caption,
+    createNode("p", "", moment.caption),
     createNode("span", "dim", placeOf(story, moment)),
-  );
-  main.append(box);
+  ];
+  main.append(createNode("section", "told", parts, { ariaLabel: "Story" }));
 }
 
 function drawStep(story, at, sign, title) {
-  const moment = story.moments[at],
-    link = createNode(moment ? "a" : "span", moment ? "step" : "step dim", sign);
-  link.title = title;
-  if (moment) {
-    link.href = linkOfMoment(story, moment);
-    link.setAttribute("aria-label", title);
-  } else link.setAttribute("aria-hidden", "true");
-  return link;
+  const moment = story.moments[at];
+  return moment
+    ? createNode("a", "step", sign, { title, ariaLabel: title, href: linkOfMoment(story, moment) })
+    : createNode("span", "step dim", sign, { title, ariaHidden: true });
 }

@@ -1,13 +1,14 @@
-// The table of videos: one row each, with failures by kind and scores. A click on a heading sorts.
+// The page of a run: its scores, its charts, and the table of videos, in which a click on a heading sorts.
 
-import { drawCharts } from "./charts.js";
-import { createNode, showTurns } from "../player/dom/dom.js";
+import { mount } from "../player/charts/chart.js";
+import { createButton, createNode, showTurns } from "../player/dom/dom.js";
 import { clockText, countText, KINDS } from "../player/state/data.js";
-import { drawGroups, drawTiles } from "./scores.js";
-import { linkOf } from "./view.js";
+import { drawTiles, linkOf } from "./view.js";
 
 // The columns: heading, hint, value of a row, and its text; numbers are sorted from the largest.
 function listColumns(run) {
+  const hint = "Why the video has no run here",
+    remark = { label: "Remark", hint, read: (row) => row.remark, isText: true, isRemark: true };
   const sum = (numbers) => numbers?.reduce((all, one) => all + one, 0) ?? null;
   return [
     { label: "Video", hint: "Opens at its worst moment", read: (row) => row.label, isText: true },
@@ -15,7 +16,7 @@ function listColumns(run) {
       label: "Length",
       hint: "Minutes and seconds",
       read: (row) => row.duration_s,
-      write: (value) => clockText(value, 0),
+      write: (time) => clockText(time, 0),
     },
     { label: "Failures", hint: "Failures of all kinds", read: (row) => sum(row.failures), write: String },
     ...run.kinds.map((kind, number) => ({
@@ -31,17 +32,7 @@ function listColumns(run) {
       read: (row) => row.scores[number],
       write: (value) => value.toFixed(3),
     })),
-    ...(run.videos.some((row) => row.remark)
-      ? [
-          {
-            label: "Remark",
-            hint: "Why the video has no run here",
-            read: (row) => row.remark,
-            isText: true,
-            isRemark: true,
-          },
-        ]
-      : []),
+    ...(run.videos.some((row) => row.remark) ? [remark] : []),
   ];
 }
 
@@ -54,110 +45,114 @@ function compare(column, sign) {
 }
 
 function drawCell(row, column, number) {
-  const cell = createNode(number ? "td" : "th"),
-    value = column.read(row);
-  if (!number) cell.scope = "row";
-  cell.className = column.isRemark ? "remark" : column.isText ? "" : value ? "number" : "number zero";
-  if (!number && row.data) {
-    const link = createNode("a", "", value);
-    link.href = linkOf(row);
-    link.title = showTurns(row.id);
-    cell.append(link);
-  } else cell.textContent = value === null ? "–" : column.isText ? showTurns(value) : column.write(value);
-  return cell;
+  const value = column.read(row),
+    words = value === null ? "–" : column.isText ? value : column.write(value);
+  if (!number) {
+    const link = row.data ? createNode("a", "", words, { href: linkOf(row), title: showTurns(row.id) }) : words;
+    return createNode("th", "", link, { scope: "row" });
+  }
+  return createNode("td", column.isRemark ? "remark" : column.isText ? "" : value ? "number" : "number zero", words);
+}
+
+function drawGroups(groups) {
+  const drawRow = ({ label, hint: title, score, interval }) =>
+    createNode("tr", "", [
+      createNode("th", "", label, { scope: "row", title }),
+      createNode("td", "", score),
+      createNode("td", "dim", interval),
+    ]);
+  const drawGroup = ({ name, rows, note }) => {
+    const noted = note && createNode("tr", "", createNode("td", "dim", note)),
+      body = createNode("tbody", "", [...rows.map(drawRow), noted]);
+    return createNode("table", "plain", [createNode("caption", "", name), body]);
+  };
+  return createNode("div", "groups", groups.map(drawGroup));
+}
+
+// The closed box of the charts, which are loaded with Plotly when the reader opens it. `pick` is called with the name
+// of a point that is clicked, a video or a kind of failure.
+function drawCharts(pick) {
+  const grid = createNode("div", "charts"),
+    box = createNode("details", "", [createNode("summary", "", "Charts"), grid]);
+  const open = async () => {
+    try {
+      for (const figures of await (await fetch("data/charts.json", { cache: "no-cache" })).json()) {
+        const element = createNode("div", "", createNode("div", "ss-chart")),
+          trigger = (_, { point }) => pick(point),
+          settings = { plotly_url: "plotly.min.js" };
+        grid.append(element);
+        mount({ element, trigger, props: { value: JSON.stringify(figures) }, settings, watch() {} });
+      }
+    } catch (error) {
+      grid.append(createNode("p", "dim", `The charts cannot be loaded: ${error.message}.`));
+    }
+  };
+  box.addEventListener("toggle", open, { once: true });
+  return box;
 }
 
 export function showTable(main, run) {
   const columns = listColumns(run),
-    sorted = { column: null, sign: 1 };
-  const table = createNode("table", "videos"),
-    head = table.createTHead().insertRow(),
-    body = table.createTBody();
-  const every = createNode("button", "", "all kinds"),
-    filter = createNode("input"),
-    count = createNode("span", "dim"),
-    box = createNode("div", "wide");
-  Object.assign(filter, { type: "search", placeholder: "filter by name", maxLength: 200 });
-  filter.setAttribute("aria-label", "Filter videos by name");
-  count.setAttribute("role", "status");
-  every.type = "button";
+    sorted = { column: null, sign: 1 },
+    scored = countText(run.num_scored, "video");
   let kind = null; // the kind of failure that the rows have; null for all rows
+  const showKind = (name) => {
+    kind = name;
+    draw();
+  };
+  const sortBy = (column) => {
+    sorted.sign = sorted.column === column ? -sorted.sign : column.isText ? 1 : -1;
+    sorted.column = column;
+    draw();
+  };
+  const heads = columns.map((column) => {
+    const { label, hint: title, isSign, isText } = column,
+      name = isSign ? { ariaLabel: title } : {};
+    const button = createButton("", label, () => sortBy(column), { title, ...name });
+    return createNode("th", isText ? "" : "number", button, { scope: "col" });
+  });
+  const body = createNode("tbody"),
+    table = createNode("table", "videos", [createNode("thead", "", createNode("tr", "", heads)), body]);
+  const every = createButton("", "all kinds", () => showKind(null)),
+    count = createNode("span", "dim", "", { role: "status" }),
+    words = { type: "search", placeholder: "filter by name", maxLength: 200, ariaLabel: "Filter videos by name" },
+    filter = createNode("input", "", "", { ...words, oninput: () => draw() });
 
-  const draw = () => {
-    const words = filter.value.trim().toLowerCase();
-    const hasKind = (row) => kind === null || row.failures?.[run.kinds.indexOf(kind)] > 0;
-    const rows = run.videos.filter((row) => row.id.toLowerCase().includes(words) && hasKind(row));
+  function draw() {
+    const hasKind = (row) => kind === null || row.failures?.[run.kinds.indexOf(kind)] > 0,
+      isNamed = (row) => row.id.toLowerCase().includes(filter.value.trim().toLowerCase());
+    const rows = run.videos.filter((row) => isNamed(row) && hasKind(row));
     if (sorted.column) rows.sort(compare(sorted.column, sorted.sign));
     count.textContent =
       `${rows.length} of ${countText(run.videos.length, "video")}` +
       `${kind === null ? "" : ` with failures of the kind ${kind}`}`;
     every.hidden = kind === null;
-    body.replaceChildren(
-      ...rows.map((row) => {
-        const line = createNode("tr");
-        line.append(...columns.map((column, number) => drawCell(row, column, number)));
-        return line;
-      }),
-    );
-    [...head.cells].forEach((cell, number) => {
-      cell.setAttribute(
-        "aria-sort",
-        sorted.column !== columns[number] ? "none" : sorted.sign > 0 ? "ascending" : "descending",
-      );
+    const drawRow = (row) => columns.map((column, number) => drawCell(row, column, number));
+    body.replaceChildren(...rows.map((row) => createNode("tr", "", drawRow(row))));
+    heads.forEach((cell, number) => {
+      const isSorted = sorted.column === columns[number];
+      cell.ariaSort = !isSorted ? "none" : sorted.sign > 0 ? "ascending" : "descending";
     });
-  };
-  head.append(
-    ...columns.map((column) => {
-      const cell = createNode("th"),
-        button = createNode("button", "", column.label);
-      cell.scope = "col";
-      if (!column.isText) cell.className = "number";
-      button.type = "button";
-      button.title = column.hint;
-      if (column.isSign) button.setAttribute("aria-label", column.hint);
-      button.addEventListener("click", () => {
-        sorted.sign = sorted.column === column ? -sorted.sign : column.isText ? 1 : -1;
-        sorted.column = column;
-        draw();
-      });
-      cell.append(button);
-      return cell;
-    }),
-  );
-  filter.addEventListener("input", draw);
-  every.addEventListener("click", () => {
-    kind = null;
-    draw();
-  });
+  }
   draw();
 
-  const line = createNode("p", "line"),
-    all = createNode("details");
-  line.append(
-    filter,
-    count,
-    every,
-    createNode("span", "dim", run.kinds.map((kind) => `${KINDS[kind]} ${kind}`).join("   ")),
+  const signs = createNode("span", "dim", run.kinds.map((name) => `${KINDS[name]} ${name}`).join("   ")),
+    line = createNode("p", "line", [filter, count, every, signs]);
+  const pick = (point) => {
+    const row = run.videos.find(({ id, data }) => data && id === point);
+    if (row) location.href = linkOf(row);
+    if (!run.kinds.includes(point)) return;
+    showKind(point);
+    line.scrollIntoView({ block: "nearest" });
+  };
+  const summary = createNode("summary", "", `All scores of ${scored}, with 95 % intervals`);
+  main.append(
+    createNode("h2", "", `Scores of ${scored}`),
+    drawTiles(run.tiles),
+    createNode("details", "", [summary, drawGroups(run.groups)]),
+    ...(run.has_charts ? [drawCharts(pick)] : []),
+    createNode("h2", "", "Videos"),
+    line,
+    createNode("div", "wide", table, { tabIndex: 0, role: "region", ariaLabel: "Table of videos" }),
   );
-  all.append(
-    createNode("summary", "", `All scores of ${countText(run.num_scored, "video")}, with 95 % intervals`),
-    drawGroups(run.groups),
-  );
-  box.append(table);
-  box.tabIndex = 0;
-  box.setAttribute("role", "region");
-  box.setAttribute("aria-label", "Table of videos");
-  main.append(createNode("h2", "", `Scores of ${countText(run.num_scored, "video")}`), drawTiles(run.tiles), all);
-  if (run.has_charts)
-    main.append(
-      drawCharts((point) => {
-        const row = run.videos.find(({ id, data }) => data && id === point);
-        if (row) location.href = linkOf(row);
-        if (!run.kinds.includes(point)) return;
-        kind = point;
-        draw();
-        line.scrollIntoView({ block: "nearest" });
-      }),
-    );
-  main.append(createNode("h2", "", "Videos"), line, box);
 }

@@ -1,20 +1,16 @@
 // One video in the player. This is the page around the player's modules: it gives them the names that Gradio gives on
 // the page of the program, without a server, a model or reviews.
 
-import { clockText, countText } from "../player/state/data.js";
-import { createNode } from "../player/dom/dom.js";
+import { createButton, createNode } from "../player/dom/dom.js";
 import { mount } from "../player/main.js";
-import { drawTiles } from "./scores.js";
-import { drawThresholds, showThresholds } from "./thresholds.js";
+import { clockText, countText } from "../player/state/data.js";
+import { convertTheta, hasTheta } from "../player/state/policy.js";
+import { DECISIONS } from "../player/state/signals.js";
 
 // The address of a video at its worst moment.
 export function linkOf(row) {
-  const values = {
-    video: row.id,
-    ...(row.t === null ? {} : { t: row.t.toFixed(2) }),
-    ...(row.event ? { event: row.event } : {}),
-  };
-  return `?${new URLSearchParams(values)}`;
+  const moment = { ...(row.t !== null && { t: row.t.toFixed(2) }), ...(row.event && { event: row.event }) };
+  return `?${new URLSearchParams({ video: row.id, ...moment })}`;
 }
 
 // Shows a video from its data as text, of a `moment` of the story or of the table; returns the status.
@@ -23,14 +19,10 @@ export async function openVideo(rows, row, text, moment) {
     isMoment = link.has("t") || link.has("event");
   if (!isMoment) history.replaceState(null, "", linkOf(row));
   const packed = JSON.parse(text),
-    stage = createNode("div"),
-    player = createNode("div"),
-    main = document.querySelector("main");
-  stage.id = "stage";
-  player.id = "player";
-  player.append(document.querySelector("#markup").content.cloneNode(true));
-  stage.append(drawVideo(row), player);
-  main.append(stage, drawThresholds(packed), drawTiles(packed.tiles), drawTask(packed.task));
+    markup = document.querySelector("#markup").content.cloneNode(true),
+    player = createNode("div", "", markup, { id: "player" }),
+    stage = createNode("div", "", [drawVideo(row), player], { id: "stage" });
+  document.querySelector("main").append(stage, drawThresholds(packed), drawTiles(packed.tiles), drawTask(packed.task));
   if (!moment) mountChoice(rows, row);
 
   const trigger = (name, detail) => {
@@ -53,72 +45,98 @@ async function findSource(path) {
   return answer.status === 206 ? path : URL.createObjectURL(await answer.blob());
 }
 
-function drawVideo(row) {
-  const box = createNode("div");
-  box.id = "video";
-  if (!row.video) {
-    box.append(createNode("p", "no-video", "Published without its picture. The timeline plays on its own clock."));
-    return box;
-  }
-  const video = createNode("video");
-  Object.assign(video, { controls: true, playsInline: true, preload: "auto" });
-  findSource(row.video).then(
+function drawVideo({ video: path, label }) {
+  const note = (words) => createNode("p", "no-video", `${words} The timeline plays on its own clock.`);
+  if (!path) return createNode("div", "", note("Published without its picture."), { id: "video" });
+  const properties = { controls: true, playsInline: true, preload: "auto", ariaLabel: `Video ${label}` },
+    video = createNode("video", "", "", properties),
+    box = createNode("div", "", video, { id: "video" });
+  findSource(path).then(
     (source) => {
       video.src = source;
     },
-    (error) => {
-      box.replaceChildren(createNode("p", "no-video", `${error.message} The timeline plays on its own clock.`));
-    },
+    (error) => box.replaceChildren(note(error.message)),
   );
-  video.setAttribute("aria-label", `Video ${row.label}`);
-  box.append(video);
   return box;
 }
 
+export function drawTiles(tiles) {
+  const draw = ({ label, figure, hint }) => {
+    const properties = { tabIndex: 0, role: "group", ariaLabel: `${label}: ${figure}. ${hint}`, dataset: { hint } };
+    return createNode("div", "score", [createNode("b", "", figure), createNode("span", "", label)], properties);
+  };
+  return createNode("div", "scores", tiles.map(draw));
+}
+
 function drawTask(task) {
-  const box = createNode("details", "task");
-  box.append(
+  return createNode("details", "task", [
     createNode("summary", "", task.goal ? `Task: ${task.goal}` : "Task"),
     createNode("pre", "", [task.steps, task.user_turns].filter(Boolean).join("\n\n")),
-  );
-  return box;
+  ]);
+}
+
+const inputs = {};
+
+function preview(values) {
+  document.dispatchEvent(new CustomEvent("stepscope:threshold", { detail: values }));
+  showThresholds();
+}
+
+function showThresholds() {
+  const [speak, update] = document.querySelector("#player .ss").thresholds();
+  for (const [name, value] of Object.entries({ speak, update, theta: convertTheta(speak) })) {
+    for (const input of inputs[name] ?? []) if (Number(input.value) !== value) input.value = value;
+  }
+}
+
+// The sliders of both thresholds, or of theta where the rule of the run has it. The player checks the typed numbers, as
+// on the page of the program.
+function drawThresholds({ policy, thresholds }) {
+  const names = hasTheta(policy) ? ["theta"] : DECISIONS,
+    title = "Back to the thresholds of the run",
+    reset = createButton("", "reset", () => preview(thresholds), { title });
+  return createNode("div", "thresholds", [...names.map((name) => drawThreshold(name, thresholds)), reset], {
+    role: "group",
+    ariaLabel: "Preview of other thresholds",
+  });
+}
+
+function drawThreshold(name, thresholds) {
+  const isTheta = name === "theta",
+    words = isTheta ? name : `${name} threshold`,
+    hint = "The assistant stays silent while the probability of its silent token reaches theta.";
+  const send = ({ target: { value: at } }) =>
+    preview(isTheta ? { speak: convertTheta(Number(at)) } : { [name]: Number(at) });
+  const value = isTheta ? convertTheta(thresholds.speak) : thresholds[name],
+    settings = { min: 0, max: 1, step: "any", value, oninput: send };
+  const number = createNode("input", "", "", { type: "number", id: `${name}_number`, ...settings }),
+    slider = createNode("input", "", "", { type: "range", ariaLabel: `${words}, slider`, ...settings }),
+    label = createNode("label", "", words, { htmlFor: number.id });
+  inputs[name] = [number, slider];
+  return createNode("div", "threshold", [label, slider, number], { title: isTheta ? hint : "" });
 }
 
 // The choice of another video: each has its own address.
 function mountChoice(rows, row) {
   const box = document.querySelector("#chosen"),
-    at = rows.indexOf(row);
-  box.append(
-    ...rows.map(({ label, failures }, number) => {
-      const num = failures?.reduce((all, one) => all + one, 0);
-      const option = createNode("option", "", num === undefined ? label : `${label} (${countText(num, "failure")})`);
-      option.value = number;
-      return option;
-    }),
-  );
-  box.value = at;
-  box.addEventListener("change", () => {
-    location.href = linkOf(rows[box.value]);
+    at = rows.indexOf(row),
+    go = (number) => {
+      location.href = linkOf(rows[number]);
+    };
+  const options = rows.map(({ label, failures }, value) => {
+    const num = failures?.reduce((all, one) => all + one, 0);
+    return createNode("option", "", num === undefined ? label : `${label} (${countText(num, "failure")})`, { value });
   });
-  for (const [id, by] of [
-    ["previous", -1],
-    ["next", 1],
-  ]) {
-    const button = document.querySelector(`#videos_${id}`);
-    button.disabled = !rows[at + by];
-    button.addEventListener("click", () => {
-      location.href = linkOf(rows[at + by]);
-    });
-  }
+  box.append(...options);
+  box.value = at;
+  box.onchange = () => go(box.value);
+  for (const [id, to] of Object.entries({ previous: at - 1, next: at + 1 }))
+    Object.assign(document.querySelector(`#videos_${id}`), { disabled: !rows[to], onclick: () => go(to) });
 }
 
-// Previews the thresholds of a link.
 function previewLinked(link) {
-  const values = Object.fromEntries(
-    ["speak", "update"].filter((name) => link.get(name)).map((name) => [name, Number(link.get(name))]),
-  );
-  document.dispatchEvent(new CustomEvent("stepscope:threshold", { detail: values }));
-  showThresholds();
+  const names = DECISIONS.filter((name) => link.get(name));
+  preview(Object.fromEntries(names.map((name) => [name, Number(link.get(name))])));
 }
 
 function describe(row, packed, link, isMoment) {
@@ -128,14 +146,9 @@ function describe(row, packed, link, isMoment) {
   if (row.failures === null) return `${length} It has no reference.`;
   if (row.t === null) return `${length} It has no failures.`;
   const isWorst = !isMoment || link.get("event") === row.event;
-  return (
-    `${length} ` +
-    `${isWorst ? "This is its worst moment; press N for the next failure." : "Press N for the next failure."}`
-  );
+  return `${length} ${isWorst ? "This is its worst moment; press N" : "Press N"} for the next failure.`;
 }
 
-function saveFile(path, name) {
-  const link = createNode("a");
-  Object.assign(link, { href: path, download: name });
-  link.click();
+function saveFile(href, download) {
+  createNode("a", "", "", { href, download }).click();
 }

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, make_status_line, wire
 from stepscope.app.tabs.chat import handlers
 from stepscope.app.tabs.chat.conversation.encoded_clips import EncodedClips
 from stepscope.app.tabs.chat.conversation.prompts import run_prompt
@@ -26,11 +26,6 @@ FOREIGN_NOTE: Final = (
     "To ask about the video, press **Run** first."
 )
 """Replaces the panel while such a run is displayed."""
-READ_PLAYHEAD_JS: Final = """(window, live, question) => {
-    const player = document.querySelector('#player .ss');
-    return [window, live, question, player?.stopAtFrame ? String(player.stopAtFrame()) : ''];
-}"""
-"""Pauses the video, and adds the frame at the playhead to the inputs."""
 PROPOSE_TURN_JS: Final = """(text) => {
     if (text) document.dispatchEvent(new CustomEvent('stepscope:propose', {detail: JSON.parse(text)}));
 }"""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, wire
+from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire
 from stepscope.app.core.live_run import LiveRun, PlannedQuestion
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening.clips import show_running_buttons
@@ -19,12 +19,6 @@ from stepscope.app.web.views import PlayerView, show_status
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.live.questions import check_question
 from stepscope.engine.records import UserTurn
-
-READ_QUESTION_JS = """(live, question) => {
-    const player = document.querySelector('#player .ss');
-    return [live, question, player?.stopAtFrame ? String(player.stopAtFrame()) : ''];
-}"""
-"""Pauses the video, and adds the frame at the playhead to the inputs."""
 
 
 class QuestionView(NamedTuple):
@@ -43,7 +37,7 @@ def wire_question(
     def ask(live_run: Any, text: Any, frame: Any) -> QuestionView:
         return ask_in_run(context, live_run, text, frame)
 
-    wire(event, ask, [live, question, playhead], QuestionView(question, view), js=READ_QUESTION_JS, **AT_ONCE)
+    wire(event, ask, [live, question, playhead], QuestionView(question, view), js=READ_PLAYHEAD_JS, **AT_ONCE)
 
 
 def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> QuestionView:

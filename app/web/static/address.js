@@ -3,11 +3,11 @@
 import { reveal } from "./timeline/chart.js";
 import { parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
-import { runWords } from "./state/preview.js";
+import { runWords } from "./state/thresholds.js";
 import { eventByKey } from "./review/opinions.js";
 import { selectedEvent } from "./playback/selection.js";
 import { seek } from "./playback/playhead.js";
-import { setStatus } from "./dom/status.js";
+import { setStatus } from "./dom/dom.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
 const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
@@ -39,41 +39,29 @@ function readAddress() {
   return Object.fromEntries(ADDRESS_KEYS.filter((key) => link.has(key)).map((key) => [key, link.get(key)]));
 }
 
-function tabNamed(tabs, name) {
-  return [...document.querySelectorAll(tabs)].find((tab) => tab.textContent.trim() === name);
-}
-function selectedTab(tabs) {
-  return [...document.querySelectorAll(tabs)]
-    .find((tab) => tab.getAttribute("aria-selected") === "true")
-    ?.textContent.trim();
-}
-
-function pageTab() {
-  return TABS_OF_PAGE[selectedTab(PAGE_TABS)];
-}
-function inputValue(id) {
-  return document.querySelector(`#${id} input`)?.value ?? "";
-}
+const tabNamed = (tabs, name) => [...document.querySelectorAll(tabs)].find((tab) => tab.textContent.trim() === name);
+const selectedTab = (tabs) => document.querySelector(`${tabs}[aria-selected=true]`)?.textContent.trim();
+const pageTab = () => TABS_OF_PAGE[selectedTab(PAGE_TABS)];
+const inputValue = (id) => document.querySelector(`#${id} input`)?.value ?? "";
 
 // The open tab of the page, its view unless it is the first, and the runs that the batch tab shows. Runs of the address
 // that are not shown yet stay.
-function tabPlace(player, before) {
+function tabPlace({ address }, before) {
   const tab = pageTab(),
     place = {};
   if (!tab) return place;
-  const view = (tab === player.address.wantedTab ? player.address.wantedView : null) ?? selectedTab(VIEWS[tab]);
+  const view = (tab === address.wantedTab ? address.wantedView : null) ?? selectedTab(VIEWS[tab]);
   place.tab = tab;
   if (view && view !== document.querySelector(VIEWS[tab])?.textContent.trim()) place.view = view;
   if (tab !== "batch") return place;
-  const [shownRun, against] = [inputValue("batch_runs") || before.shown, inputValue("other")];
-  player.address.isCompareShown ||= against !== "";
-  if (shownRun) place.shown = shownRun;
-  if (view === "Search") {
-    const query = document.querySelector("#search textarea, #search input")?.value;
-    if (query ?? before.search) place.search = query || before.search;
-  }
-  if (view === "Compare" && (player.address.isCompareShown ? against : before.against))
-    place.against = player.address.isCompareShown ? against : before.against;
+  const shown = inputValue("batch_runs") || before.shown,
+    other = inputValue("other");
+  address.isCompareShown ||= other !== "";
+  if (shown) place.shown = shown;
+  const query = view === "Search" && (document.querySelector("#search :is(textarea, input)")?.value ?? before.search),
+    against = view === "Compare" && (address.isCompareShown ? other : before.against);
+  if (query) place.search = query;
+  if (against) place.against = against;
   return place;
 }
 
@@ -94,16 +82,15 @@ function currentAddress(player) {
   const before = readAddress();
   const isKept = !player.data && videoOf(video) === videoOf(before),
     isLoading = isKept && (before.run ?? before.saved) !== undefined;
-  const place = isLoading ? before : { ...(isKept ? before : {}), ...video };
+  const place = isLoading ? before : { ...(isKept && before), ...video };
   if (player.data && player.video.time >= 0.05) place.t = player.video.time.toFixed(1);
   Object.assign(place, keptPreview(player));
-  delete place.event;
   // until its run is shown, the event of the link stays
-  const event = selectedEvent(player) ?? (isOfLink(player, place) ? player.address.linkedEvent : null);
+  const isOfLink = videoOf(player.address.linkAtStart) === videoOf(place),
+    event = selectedEvent(player) ?? (isOfLink ? player.address.linkedEvent : null);
+  for (const key of ["event", "score", ...TAB_KEYS]) delete place[key];
   if (event) place.event = event;
-  delete place.score;
   if (player.review.wantsCorrected) place.score = "corrected";
-  for (const key of TAB_KEYS) delete place[key];
   Object.assign(place, tabPlace(player, readAddress()));
   if (player.tab !== "rows") place.beside = player.tab;
   if (!place.tab || player.address.keptFor === undefined || player.address.keptFor !== player.data) return place;
@@ -119,54 +106,50 @@ function keptPreview(player) {
   return player.data && player.shown.isPreview && !player.settings.can_run ? player.shown.thresholds : {};
 }
 
-function isOfLink(player, place) {
-  const link = player.address.linkAtStart;
-  return (link.get("upload") ?? link.get("video")) === videoOf(place);
-}
-
 // Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video or of
 // the page's tab.
 export function updateAddress(player, isNow = false) {
   if (player.settings.hint) return; // the address is that of the page's first player
   const now = performance.now();
   openWantedView(player, now);
-  if (isInFrame || (!isNow && !player.video.isPaused && now - player.address.lastWriteMs < 1000)) return;
-  player.address.lastWriteMs = now;
+  const { address } = player;
+  if (isInFrame || (!isNow && !player.video.isPaused && now - address.lastWriteMs < 1000)) return;
+  address.lastWriteMs = now;
   const place = currentAddress(player);
   if (!place) return;
   const before = readAddress(),
-    address = new URL(location.href);
-  for (const key of ADDRESS_KEYS) address.searchParams.delete(key);
-  for (const key in place) address.searchParams.set(key, place[key]);
-  if (address.href === location.href) return;
-  const isOpening = !place.tab && now - player.address.lastPushMs < OPENING_MS;
-  const isOtherVideo = videoOf(before) !== null && videoOf(place) !== videoOf(before);
-  const isOtherTab = (videoOf(before) !== null || before.tab) && place.tab !== before.tab && !isOpening;
-  const isAnother = isOtherVideo || isOtherTab;
-  if (isOtherVideo) player.address.lastPushMs = now;
-  history[isAnother ? "pushState" : "replaceState"](null, "", address);
+    url = new URL(location.href);
+  for (const key of ADDRESS_KEYS) url.searchParams.delete(key);
+  for (const key in place) url.searchParams.set(key, place[key]);
+  if (url.href === location.href) return;
+  const hadVideo = videoOf(before) !== null,
+    isOpening = !place.tab && now - address.lastPushMs < OPENING_MS,
+    isOtherVideo = hadVideo && videoOf(place) !== videoOf(before),
+    isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab && !isOpening;
+  if (isOtherVideo) address.lastPushMs = now;
+  history[isOtherVideo || isOtherTab ? "pushState" : "replaceState"](null, "", url);
 }
 
 // Opens the tabs of the address, when the page starts and after Back.
 export function openTabsOfAddress(player) {
-  const place = readAddress();
-  if (tabNames(player).includes(place.beside ?? "rows")) openTab(player, place.beside ?? "rows");
-  [player.address.wantedTab, player.address.wantedView] = VIEWS[place.tab]
-    ? [place.tab, place.view ?? null]
-    : [null, null];
-  tabNamed(PAGE_TABS, Object.keys(TABS_OF_PAGE).find((name) => TABS_OF_PAGE[name] === place.tab) ?? "Player")?.click();
+  const { beside = "rows", tab, view = null } = readAddress();
+  if (tabNames(player).includes(beside)) openTab(player, beside);
+  Object.assign(
+    player.address,
+    VIEWS[tab] ? { wantedTab: tab, wantedView: view } : { wantedTab: null, wantedView: null },
+  );
+  tabNamed(PAGE_TABS, Object.keys(TABS_OF_PAGE).find((name) => TABS_OF_PAGE[name] === tab) ?? "Player")?.click();
 }
 
 // Opens the view of the address as soon as Gradio has drawn its tab, and again if Gradio then selects the first one.
-function openWantedView(player, now) {
-  const tabs = VIEWS[player.address.wantedTab];
-  if (player.address.wantedView === null || pageTab() !== player.address.wantedTab || !document.querySelector(tabs))
-    return;
-  const found = tabNamed(tabs, player.address.wantedView);
-  if (found && selectedTab(tabs) !== player.address.wantedView) {
+function openWantedView({ address }, now) {
+  const tabs = VIEWS[address.wantedTab];
+  if (address.wantedView === null || pageTab() !== address.wantedTab || !document.querySelector(tabs)) return;
+  const found = tabNamed(tabs, address.wantedView);
+  if (found && selectedTab(tabs) !== address.wantedView) {
     found.click();
-    player.address.viewClickMs = now;
-  } else if (!found || now - player.address.viewClickMs > SETTLING_MS) player.address.wantedView = null;
+    address.viewClickMs = now;
+  } else if (!found || now - address.viewClickMs > SETTLING_MS) address.wantedView = null;
 }
 
 // Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and
@@ -185,75 +168,65 @@ function onPopState(player) {
 }
 
 function momentLink(player) {
-  const link = new URL(location.pathname, location.origin);
-  const values = {
-    ...player.data.link,
-    run: player.data.run,
-    t: player.video.time.toFixed(2),
-    ...player.data.thresholds,
-    ...keptPreview(player),
-  };
-  if (selectedEvent(player)) values.event = selectedEvent(player);
+  const link = new URL(location.pathname, location.origin),
+    event = selectedEvent(player),
+    t = player.video.time.toFixed(2);
+  const values = { ...player.data.link, run: player.data.run, t, ...player.data.thresholds, ...keptPreview(player) };
+  if (event) values.event = event;
   if (player.review.wantsCorrected) values.score = "corrected";
   for (const key in values) link.searchParams.set(key, values[key]);
   return link.href;
 }
 
 export async function copyLink(player) {
-  if (!player.data.link)
-    return setStatus(
-      player,
-      "No link: it can lead only to uploads, saved runs, and videos of a split with the task that belongs to them.",
-    );
+  const refusal =
+    "No link: it can lead only to uploads, saved runs, and videos of a split with the task that belongs to them.";
+  if (!player.data.link) return setStatus(player, refusal);
   const link = momentLink(player);
   try {
     await navigator.clipboard.writeText(link);
-    const kept = ["upload", "saved", "other", "split"].find((name) => player.data.link[name]);
-    const run = player.settings.can_run ? runWords(player, player.data) : "";
-    setStatus(
-      player,
-      `Link copied${run ? `, to the ${run}: the preview is no run yet` : ""}.` +
-        (kept ? ` It works as long as this server has the ${["saved", "other"].includes(kept) ? "run" : kept}.` : ""),
-    );
   } catch {
-    setStatus(player, `Copy this: ${link}`); // the browser forbids the clipboard
+    return setStatus(player, `Copy this: ${link}`); // the browser forbids the clipboard
   }
+  const kept = ["upload", "saved", "other", "split"].find((name) => player.data.link[name]),
+    run = player.settings.can_run && runWords(player, player.data);
+  const words = [
+    `Link copied${run ? `, to the ${run}: the preview is no run yet` : ""}.`,
+    kept && `It works as long as this server has the ${["saved", "other"].includes(kept) ? "run" : kept}.`,
+  ];
+  setStatus(player, words.filter(Boolean).join(" "));
 }
 
 export function openLinkedMoment(player) {
-  const link = new URLSearchParams(location.search);
-  const time = parseTime(link.get("t") ?? "");
-  if ((link.get("upload") ?? link.get("video")) === player.data.video_id && time > 0) {
-    player.video.arriveAt(seek(player, time)); // the page may have no video element yet
-    reveal(player, time);
-  }
+  const link = readAddress(),
+    time = parseTime(link.t ?? "");
+  if (videoOf(link) !== player.data.video_id || !(time > 0)) return;
+  player.video.arriveAt(seek(player, time)); // the page may have no video element yet
+  reveal(player, time);
 }
 
-// Whether the page was opened by a link to a video, a run or a tab.
 export function isLinkAtStart(player) {
-  return ADDRESS_KEYS.some((key) => player.address.linkAtStart.has(key));
+  return ADDRESS_KEYS.some((key) => key in player.address.linkAtStart);
 }
 
 // Returns the linked event and its moment, once, when its video has events and the playhead is still at that moment.
 export function takeLinkedEvent(player) {
-  if (player.address.linkedEvent === null || !player.data.events.length) return null;
-  const link = player.address.linkAtStart,
-    event = eventByKey(player, player.address.linkedEvent),
-    time = parseTime(link.get("t") ?? "") || 0;
+  const { linkAtStart: link, linkedEvent } = player.address;
+  if (linkedEvent === null || !player.data.events.length) return null;
+  const event = eventByKey(player, linkedEvent),
+    time = parseTime(link.t ?? "") || 0;
   player.address.linkedEvent = null;
-  const isThere =
-    (link.get("upload") ?? link.get("video")) === player.data.video_id && Math.abs(player.video.time - time) < 1;
+  const isThere = videoOf(link) === player.data.video_id && Math.abs(player.video.time - time) < 1;
   return isThere && player.selectedTime === null && event ? { event, time } : null;
 }
 
 // Returns once whether the link of the page scores the run by the corrected reference.
 export function takeLinkedScoring(player) {
-  const link = player.address.linkAtStart,
-    isWanted = player.address.wantsScoring;
+  const { linkAtStart, wantsScoring } = player.address;
   player.address.wantsScoring = false;
-  return isWanted && (link.get("upload") ?? link.get("video")) === player.data.video_id;
+  return wantsScoring && videoOf(linkAtStart) === player.data.video_id;
 }
 
 export function mountAddress(player) {
-  window.addEventListener("popstate", () => onPopState(player), { signal: player.listeners.signal });
+  player.listen(window, "popstate", () => onPopState(player));
 }

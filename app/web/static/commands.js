@@ -5,20 +5,16 @@ import { copyLink } from "./address.js";
 import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { causeMeanings, clockText, frameAt, SIGNS } from "./state/data.js";
-import { createNode, returnFocus } from "./dom/dom.js";
-import { findKind, toggleOnlyKind } from "./playback/failure_stops.js";
-import { stepStop, stepVideo } from "./playback/hits.js";
-import { finishVideo } from "./review/queue.js";
+import { createButton, createNode, returnFocus, setStatus } from "./dom/dom.js";
+import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
+import { finishVideo, focusTags, giveVerdict } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
 import { updatePlayhead } from "./playback/playback.js";
 import { redrawPlayhead, seek } from "./playback/playhead.js";
 import { toggleSpeech } from "./playback/speech.js";
-import { giveVerdict } from "./review/review.js";
-import { focusTags } from "./panels/vocabulary.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
-import { setStatus } from "./dom/status.js";
 import { addMoment } from "./panels/story.js";
 import { nextTab, openTab } from "./panels/tabs.js";
 import { startTour } from "./panels/tour.js";
@@ -33,7 +29,8 @@ const KEYS = [
   [
     "P N 8",
     "previousFailure nextFailure onlyThisKind",
-    "previous, next failure of the chosen kinds, or moment of a search or to settle; choose only this kind, or the others again",
+    "previous, next failure of the chosen kinds, or moment of a search or to settle; choose only this kind, or the " +
+      "others again",
   ],
   ["( )", "previousVideo nextVideo", "previous, next video of the run, in the order of Videos in Batch"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
@@ -74,27 +71,22 @@ const TYPING_MS = 700,
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
 function keyRows(player) {
-  const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [
-    keys,
-    names,
-    words.startsWith("verdict") ? words + player.settings.verdicts.join(", ") : words,
-  ]);
-  const keys = KEYS.filter(
-    ([, names]) => !["inspect", "ask", "speech", "addMoment"].includes(names) || player.settings.can_run,
-  );
-  return player.settings.can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
+  const { can_run, can_review, verdicts } = player.settings,
+    [[verdictKeys, verdictNames, words], ...otherKeys] = REVIEW_KEYS,
+    ofModel = ["inspect", "ask", "speech", "addMoment"];
+  const keys = KEYS.filter(([, names]) => can_run || !ofModel.includes(names)),
+    reviewKeys = [[verdictKeys, verdictNames, words + verdicts.join(", ")], ...otherKeys];
+  return can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
 }
 
 function bindKeys(player) {
-  return Object.fromEntries(
-    keyRows(player).flatMap(([keys, names]) => {
-      const [all, found] = [keys.split(" "), names.split(" ")];
-      return all.map((key, number) => [
-        key === "Space" ? " " : key.toLowerCase(),
-        found[Math.min(number, found.length - 1)],
-      ]);
-    }),
-  );
+  const commandByKey = { " ": "play" };
+  for (const [keys, names] of keyRows(player)) {
+    const found = names.split(" ");
+    for (const [number, key] of keys.split(" ").entries())
+      commandByKey[key.toLowerCase()] = found[number] ?? found.at(-1);
+  }
+  return commandByKey;
 }
 
 function stepFrame(player, by) {
@@ -184,20 +176,17 @@ function changeRate(player, by) {
 
 export function setRegion(player, from, to) {
   player.shown.region = [Math.min(from, to), Math.max(from, to)];
-  setStatus(player, `Region ${clockText(player.shown.region[0])} to ${clockText(player.shown.region[1])}`);
+  setStatus(player, `Region ${regionText(player)}`);
   requestPaint(player);
 }
+
+const regionText = (player) => player.shown.region.map((time) => clockText(time)).join(" to ");
 
 function setLoop(player, isOn) {
   if (isOn && !player.shown.region) setRegion(player, player.timeline.view.start, player.timeline.view.end);
   player.shown.isLooping = isOn;
   player.find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
-  setStatus(
-    player,
-    isOn
-      ? `Loop ${clockText(player.shown.region[0])} to ${clockText(player.shown.region[1])}`
-      : "No loop. R loops the region again, F clears it.",
-  );
+  setStatus(player, isOn ? `Loop ${regionText(player)}` : "No loop. R loops the region again, F clears it.");
   requestPaint(player);
 }
 
@@ -235,45 +224,45 @@ function keepFromVideo(event) {
 function showHelp(player) {
   const dialog = player.find("help");
   if (dialog.open) return dialog.close();
-  dialog.onclose = () => player.canvas.focus({ preventScroll: true }); // not the button again, which Space would press
-  const table = createNode("table");
+  dialog.onclose = () => player.focus(); // not the button again, which Space would press
   const names = { ArrowLeft: "←", ArrowRight: "→" };
-  for (const [keys, , words] of keyRows(player)) {
-    const row = table.insertRow();
-    const cell = row.insertCell();
-    cell.append(...keys.split(" ").map((key) => createNode("kbd", "", names[key] ?? key)));
-    row.insertCell().textContent = words;
-  }
-  const close = createNode("button", "", "close (Esc)");
-  close.addEventListener("click", () => dialog.close());
-  const tour = createNode("button", "ss-start-tour", "tour of the page");
-  tour.addEventListener("click", () => {
+  const keys = keyRows(player).map(([row, , words]) => [
+    row.split(" ").map((key) => createNode("kbd", "", names[key] ?? key)),
+    words,
+  ]);
+  const openTour = () => {
     dialog.onclose = () => startTour(player);
     dialog.close();
-  });
-  const signs = createNode("table");
-  const meanings = [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)];
-  for (const [sign, meaning] of meanings)
-    signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", meaning));
-  const causes = createNode("table");
-  for (const [cause, meaning] of Object.entries(causeMeanings(player)))
-    causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", meaning));
+  };
   const bands =
     "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, " +
     "below the model.";
   dialog.replaceChildren(
     createNode("h3", "", "Keys"),
-    table,
+    drawPairs(keys),
     createNode("h3", "", "Signs"),
-    signs,
+    drawPairs([...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)], "ss-sign"),
     createNode("p", "ss-dim", bands),
     createNode("h3", "", "Causes, where the manifest names one"),
-    causes,
-    ...(player.settings.can_run ? [tour] : []),
-    close,
+    drawPairs(Object.entries(causeMeanings(player)), "ss-sign"),
+    ...(player.settings.can_run ? [createButton("ss-start-tour", "tour of the page", openTour)] : []),
+    createButton("", "close (Esc)", () => dialog.close()),
   );
   dialog.showModal();
   dialog.scrollTop = 0;
+}
+
+function drawPairs(pairs, className = "") {
+  const rows = pairs.map(([term, words]) => [createNode("td", className, term), createNode("td", "", words)]);
+  return createNode(
+    "table",
+    "",
+    createNode(
+      "tbody",
+      "",
+      rows.map((cells) => createNode("tr", "", cells)),
+    ),
+  );
 }
 
 // Controls that reserve keys while they have the focus: all keys (null) or a list.
@@ -295,35 +284,24 @@ export function mountCommands(player) {
     if (button?.dataset.tab) openTab(player, button.dataset.tab);
     else if (button) runCommand(player, button.dataset.do);
   });
-  window.addEventListener("keydown", keepFromVideo, { capture: true, signal: player.listeners.signal });
-  player.find("rate").addEventListener("change", (event) => player.video.setRate(Number(event.target.value)));
-  player.find("captions").addEventListener("change", (event) => {
-    if (player.data) setCaptions(player, event.target.value);
+  player.listen(window, "keydown", keepFromVideo, { capture: true });
+  player.listen("rate", "change", ({ target }) => player.video.setRate(Number(target.value)));
+  player.listen("captions", "change", ({ target }) => player.data && setCaptions(player, target.value));
+  player.listen(document, "keydown", (event) => {
+    const dialog = player.root.querySelector("dialog[open]");
+    if (dialog && (dialog !== player.find("help") || event.key !== "?")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.composedPath()[0];
+    if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key))))
+      return;
+    const name = commandByKey[event.key.toLowerCase()],
+      isTyped = event.timeStamp - typedAtMs < TYPING_MS;
+    if (isTyped) typedAtMs = event.timeStamp;
+    if (!name || (!player.root.offsetParent && !player.canvas.offsetParent)) return;
+    event.preventDefault();
+    if (isTyped && CHANGES.test(name))
+      return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
+    runCommand(player, name);
+    if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;
   });
-  document.addEventListener(
-    "keydown",
-    (event) => {
-      const dialog = player.root.querySelector("dialog[open]");
-      if (
-        event.ctrlKey ||
-        event.metaKey ||
-        event.altKey ||
-        (dialog && (dialog !== player.find("help") || event.key !== "?"))
-      )
-        return;
-      const target = event.composedPath()[0];
-      if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key))))
-        return;
-      const name = commandByKey[event.key.toLowerCase()],
-        isTyped = event.timeStamp - typedAtMs < TYPING_MS;
-      if (isTyped) typedAtMs = event.timeStamp;
-      if (!name || (!player.root.offsetParent && !player.canvas.offsetParent)) return;
-      event.preventDefault();
-      if (isTyped && CHANGES.test(name))
-        return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
-      runCommand(player, name);
-      if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;
-    },
-    { signal: player.listeners.signal },
-  );
 }

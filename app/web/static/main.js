@@ -1,6 +1,6 @@
 // Creates a player: its parts, their listeners, and the server's first value.
 
-import { updateSound } from "./playback/sound.js";
+import { updateSound } from "./lanes/sound.js";
 import { mountAddress, openTabsOfAddress, receive } from "./address.js";
 import { layout, paint, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
@@ -59,9 +59,7 @@ export function createPlayer(host) {
   for (const name of ["canvas", "map", "head", "tip"]) player[name] = player.find(name);
   player.timeline = new Timeline(player.canvas);
   player.signals = new SignalLayer(player.find("signals"), settings.plotly_url, {
-    onLoad: () => {
-      if (player.data) requestPaint(player);
-    },
+    onLoad: () => player.data && requestPaint(player),
     onZoom: (start, end) => setView(player, start, end),
     onReset: () => setView(player, player.data.begin_s, player.data.duration_s),
     onHover: (isOver) => {
@@ -92,7 +90,8 @@ export function mount(host) {
   for (const mountPart of parts) mountPart(player);
   watchPage(player);
   exposeFrame(player);
-  exposeForTests(player);
+  player.root.unpacked = () => player.data; // for tests: a streaming run must unpack like the whole run
+  player.root.inspect = () => inspect(player);
   player.watch("value", () => receive(player, player.props.value));
   receive(player, player.props.value);
   if (!player.settings.hint) openTabsOfAddress(player);
@@ -105,32 +104,22 @@ export function mount(host) {
 function watchPage(player) {
   let width = 0;
   mountTheme();
-  document.addEventListener(
-    "stepscope:stale",
-    () => {
-      if (player.data) updateCounts(player);
-    },
-    { signal: player.listeners.signal },
-  );
+  player.listen(document, "stepscope:stale", () => player.data && updateCounts(player));
   if (!player.settings.hint)
-    document.addEventListener("stepscope:threshold", (event) => applyThresholds(player, event.detail), {
-      signal: player.listeners.signal,
-    });
+    player.listen(document, "stepscope:threshold", ({ detail }) => applyThresholds(player, detail));
   const sizes = new ResizeObserver(() => {
-    if (player.canvas.parentElement.clientWidth !== width) {
-      width = player.canvas.parentElement.clientWidth;
-      layout(player);
-    }
+    if (player.canvas.parentElement.clientWidth === width) return;
+    width = player.canvas.parentElement.clientWidth;
+    layout(player);
   });
   sizes.observe(player.canvas.parentElement);
   const themes = new MutationObserver(() => {
-    if (player.element.isConnected) {
-      player.timeline.readColours();
-      if (player.data) paint(player);
-    }
+    if (!player.element.isConnected) return;
+    player.timeline.readColours();
+    if (player.data) paint(player);
   });
   themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-  player.listeners.signal.addEventListener("abort", () => {
+  player.whenGone(() => {
     sizes.disconnect();
     player.transcript.sizes.disconnect();
     themes.disconnect();
@@ -140,59 +129,47 @@ function watchPage(player) {
 
 // For the panel of questions: pauses, and returns the frame at the playhead.
 function exposeFrame(player) {
-  document.addEventListener(
-    "click",
-    (event) => {
-      const button = event.target.closest?.(".ask-time"); // of a question in the panel Ask
-      if (!button || !player.data) return;
-      player.video.pause();
-      seek(player, Number(button.dataset.time) + 1e-3);
-      reveal(player, player.video.time);
-    },
-    { signal: player.listeners.signal },
-  );
+  player.listen(document, "click", (event) => {
+    const button = event.target.closest?.(".ask-time"); // of a question in the panel Ask
+    if (!button || !player.data) return;
+    player.video.pause();
+    seek(player, Number(button.dataset.time) + 1e-3);
+    reveal(player, player.video.time);
+  });
   player.root.stopAtFrame = () => {
     player.video.pause();
     return player.data ? Math.max(0, frameAt(player.data, player.video.time)) : 0;
   };
 }
 
-function exposeForTests(player) {
-  player.root.unpacked = () => player.data; // for tests: a streaming run must unpack like the whole run
-  // The visible state, for tests and the console.
-  player.root.inspect = () => ({
-    video: player.data?.name ?? null,
-    time: player.video.time,
+// The visible state, for tests and the console.
+function inspect(player) {
+  const { data, review, shown, timeline, video } = player;
+  const lengths = ({ hits, misses, alarms }) => ({ hits: hits.length, misses: misses.length, alarms: alarms.length });
+  return {
+    video: data?.name ?? null,
+    time: video.time,
     frame: player.shownFrame,
-    isPaused: player.video.isPaused,
-    rate: player.video.rate,
-    captions: player.video.captions,
+    isPaused: video.isPaused,
+    rate: video.rate,
+    captions: video.captions,
     tab: player.tab,
-    view: { ...player.timeline.view },
-    region: player.shown.region,
-    isLooping: player.shown.isLooping,
-    isPreview: player.shown.isPreview,
+    view: { ...timeline.view },
+    region: shown.region,
+    isLooping: shown.isLooping,
+    isPreview: shown.isPreview,
     cursor: player.stopIndex,
-    thresholds: { ...player.shown.thresholds },
-    runThresholds: player.data?.thresholds ?? null,
+    thresholds: { ...shown.thresholds },
+    runThresholds: data?.thresholds ?? null,
     isAtRest: player.thresholds.isAtRest,
-    counts: Object.fromEntries(
-      Object.keys(player.shown.counts).map((name) => [
-        name,
-        {
-          hits: player.shown.counts[name]?.hits.length,
-          misses: player.shown.counts[name]?.misses.length,
-          alarms: player.shown.counts[name]?.alarms.length,
-        },
-      ]),
-    ),
+    counts: Object.fromEntries(Object.entries(shown.counts).map(([name, counts]) => [name, lengths(counts)])),
     said: player.find("said").textContent,
-    rows: player.timeline.rows.map(({ kind, label, name, top, height }) => ({ kind, label, name, top, height })),
-    event: player.data ? currentEvent(player) : null,
-    opinions: player.review.state?.opinions ?? {},
-    layer: player.data?.layer ?? [],
+    rows: timeline.rows.map(({ kind, label, name, top, height }) => ({ kind, label, name, top, height })),
+    event: data && currentEvent(player),
+    opinions: review.state?.opinions ?? {},
+    layer: data?.layer ?? [],
     waiting: player.outbox.all().length,
-    saved: player.review.saved,
-    isAsking: player.review.isAsking,
-  });
+    saved: review.saved,
+    isAsking: review.isAsking,
+  };
 }

@@ -1,19 +1,17 @@
 // Shows a run, the increments of a streaming run, or no run.
 
-import { drawHit } from "./playback/hits.js";
-import { updateSound } from "./playback/sound.js";
+import { drawHit, drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
+import { updateSound } from "./lanes/sound.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText } from "./state/data.js";
-import { focusedInput, showTurns } from "./dom/dom.js";
-import { drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
+import { focusedInput, setStatus, showTurns } from "./dom/dom.js";
 import { showChanges } from "./panels/failure_changes.js";
 import { closeInspection, isForeignRun } from "./panels/inspection.js";
-import { requestScoring } from "./review/layer.js";
+import { scoreIfWanted } from "./review/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
 import { drawProvenance } from "./panels/provenance.js";
 import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
-import { setStatus } from "./dom/status.js";
 import { redrawPlayhead } from "./playback/playhead.js";
 import { canFail, collectStops, openingText } from "./playback/stops.js";
 import { sendWaiting } from "./review/sync.js";
@@ -50,8 +48,7 @@ export function showRun(player, next) {
     player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(player.data);
   if (!isSame) {
     player.timeline.view = { start: 0, end: player.data.duration_s };
-    player.shown.region = null;
-    player.shown.isLooping = false;
+    Object.assign(player.shown, { region: null, isLooping: false });
     player.stopIndex = null;
     resetReview(player);
     player.review.wantsCorrected = player.settings.can_review && takeLinkedScoring(player);
@@ -66,13 +63,7 @@ export function showRun(player, next) {
   drawProvenance(player);
   updateSound(player);
   layout(player);
-  if (
-    player.review.wantsCorrected &&
-    !player.data.is_corrected &&
-    player.data.is_finished &&
-    !player.data.isReferenceAlone
-  )
-    requestScoring(player); // the run is new, not the layer
+  if (!player.data.is_corrected) scoreIfWanted(player); // the run is new, not the layer
   player.find("against").checked = player.review.wantsCorrected;
   mergeOpinions(player);
   if (player.data.events.length) sendWaiting(player);
@@ -111,27 +102,19 @@ function announceStudied(player) {
 
 // Goes to the first failure of a run that has ended, unless the user has left the start of the video.
 function goToFirstFailure(player) {
-  if (
-    player.selectedTime !== null ||
-    !player.video.isPaused ||
-    player.video.time > 0.05 ||
-    player.find("said").textContent ||
-    !canFail(player.data)
-  )
-    return;
-  if (player.data.stops.length) goToFailure(player, 0);
-  setStatus(player, player.data.stops.length ? openingText(player, 0) : "No failures. Space: play · ?: all keys", true);
+  const isMoved = player.selectedTime !== null || !player.video.isPaused || player.video.time > 0.05;
+  if (isMoved || player.find("said").textContent || !canFail(player.data)) return;
+  const hasStops = player.data.stops.length > 0;
+  if (hasStops) goToFailure(player, 0);
+  setStatus(player, hasStops ? openingText(player, 0) : "No failures. Space: play · ?: all keys", true);
 }
 
-// Whether the playhead is still at the event that was selected before the video streamed again.
-function isAtKept(player) {
-  return player.kept !== null && Math.abs(player.video.time - player.kept.time) < 0.5 / player.data.fps;
-}
-
-// Selects the event again that was selected before the video streamed again, if it is there.
+// Selects the event again that was selected before the video streamed again, if it is there and the playhead at it.
 function selectKept(player) {
-  const found = isAtKept(player) && eventByKey(player, player.kept.key);
-  if (found) [player.review.current, player.selectedTime] = [player.kept.key, player.kept.time];
+  const { kept } = player,
+    isAtKept = kept !== null && Math.abs(player.video.time - kept.time) < 0.5 / player.data.fps,
+    found = isAtKept && eventByKey(player, kept.key);
+  if (found) [player.review.current, player.selectedTime] = [kept.key, kept.time];
   player.kept = null;
   return Boolean(found);
 }
@@ -139,16 +122,16 @@ function selectKept(player) {
 // Shows an increment of a streaming run; paints at most once per animation frame.
 export function showIncrement(player, added) {
   player.transcript.insert(added.map(({ place }) => place));
+  const turns = added.map(({ row }) => row.turn);
   player.video.appendCaptions(
     player.data,
-    added.map(({ row }) => row.turn).filter((turn) => turn?.role === "assistant"),
+    turns.filter((turn) => turn?.role === "assistant"),
   );
-  player.canvas.setAttribute("aria-valuemax", player.data.duration_s.toFixed(1));
-  if (
-    added.some(({ row }) => row.role === "user") ||
-    player.timeline.rows.some(({ kind }) => kind === "state") !== player.data.assistant_states.length > 0
-  )
-    layout(player); // the first question or state adds a lane
+  player.canvas.ariaValueMax = player.data.duration_s.toFixed(1);
+  const hasState = player.timeline.rows.some(({ kind }) => kind === "state"),
+    isAdded = hasState !== player.data.assistant_states.length > 0;
+  // the first question or state adds a lane
+  if (isAdded || added.some(({ row }) => row.role === "user")) layout(player);
   if (player.data.is_live) followLatest(player);
   drawAnswer(player);
   updateCounts(player);

@@ -10,21 +10,16 @@ const POLL_MS = 400,
 
 const KEPT = "stepscope:recording"; // the name of the recording while its session runs, in the storage of this window
 
-function keptName() {
+// Runs `work` with the storage of this window; returns null where the browser forbids it.
+function withStorage(work) {
   try {
-    return sessionStorage.getItem(KEPT) ?? "";
+    return work(sessionStorage);
   } catch {
-    return "";
-  } // the browser forbids storage
-}
-
-function keepName(name) {
-  try {
-    sessionStorage.setItem(KEPT, name);
-  } catch {
-    /* the next page cannot name the recording */
+    return null;
   }
 }
+
+const keepName = (name) => withStorage((storage) => storage.setItem(KEPT, name));
 
 export function mount({ element, props, server, watch }) {
   const [picture, camera, none, text] = [".live-picture", ".live-camera", ".live-none", ".live-text"].map((name) =>
@@ -58,12 +53,7 @@ export function mount({ element, props, server, watch }) {
   // Asks for the latest picture and text until the session is over.
   async function follow(key) {
     while (!isOver(key)) {
-      let seen;
-      try {
-        seen = await server.look({ key });
-      } catch {
-        seen = undefined;
-      } // asked again
+      const seen = await server.look({ key }).catch(() => undefined); // asked again
       if (isOver(key)) break;
       if (seen === null) return end();
       element.toggleAttribute("data-session", Boolean(seen)); // for leaving.js; a session of a server that left is lost
@@ -102,11 +92,8 @@ export function mount({ element, props, server, watch }) {
         canvas.width = Math.min(MAX_WIDTH, camera.videoWidth);
         canvas.height = Math.round((canvas.width * camera.videoHeight) / camera.videoWidth);
         canvas.getContext("2d").drawImage(camera, 0, 0, canvas.width, canvas.height);
-        try {
-          await server.push({ key, picture: canvas.toDataURL("image/jpeg", JPEG_QUALITY).split(",")[1] });
-        } catch {
-          /* the next one may arrive */
-        }
+        const picture = canvas.toDataURL("image/jpeg", JPEG_QUALITY).split(",")[1];
+        await server.push({ key, picture }).catch(() => {}); // the next one may arrive
       }
       await wait(1000 / (PUSHES_PER_FRAME * fps));
     }
@@ -124,7 +111,7 @@ export function mount({ element, props, server, watch }) {
     if (session.is_webcam) send(current, session.fps);
   }
 
-  const before = keptName();
+  const before = withStorage((storage) => storage.getItem(KEPT));
   if (before)
     none.textContent = `The session ended with its page. It was recorded as ${before}: open it in the tab Batch.`;
   watch("value", show);

@@ -3,14 +3,11 @@
 import { createNode } from "../dom/dom.js";
 import { loadPlotly } from "../dom/plotly.js";
 
-const THEMES = ["light", "dark"];
 const CHAR_PX = 6.2;
 const LINE_PX = 14;
-const PAPER = { light: "#ffffff", dark: "#18181b" };
+const PAPER = "#ffffff";
 
-function readTheme() {
-  return THEMES[Number(document.body.classList.contains("dark"))];
-}
+const readTheme = () => (document.body.classList.contains("dark") ? "dark" : "light");
 
 function fit(layout, box) {
   return { ...layout, width: box.clientWidth, height: box.clientHeight };
@@ -46,7 +43,7 @@ function withBasis({ title, margin, height, width, ...layout }) {
 
 // A file is for a page of paper or a document: always the light theme, with a background.
 function download(Plotly, box, figures, format) {
-  const layout = { ...withBasis(withRanges(figures.light, box)), paper_bgcolor: PAPER.light };
+  const layout = { ...withBasis(withRanges(figures.light, box)), paper_bgcolor: PAPER };
   const filename = box.layout.title.text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   return Plotly.downloadImage(
     { data: figures.light.data, layout },
@@ -71,11 +68,10 @@ function makeConfig(Plotly, box, read) {
 
 // The drawing is one picture for screen readers; the buttons of Plotly lie outside of it.
 function label(box, figure) {
-  box.querySelectorAll(".main-svg").forEach((layer, number) => {
-    if (number) return layer.setAttribute("aria-hidden", "true");
-    layer.setAttribute("role", "img");
-    layer.setAttribute("aria-label", `${figure.layout.title.text}. ${figure.layout.meta.summary}`);
-  });
+  const [drawing, ...others] = box.querySelectorAll(".main-svg"),
+    { title, meta } = figure.layout;
+  Object.assign(drawing, { role: "img", ariaLabel: `${title.text}. ${meta.summary}` });
+  for (const layer of others) layer.ariaHidden = true;
 }
 
 class ChartView {

@@ -1,21 +1,47 @@
-// Elements of the player: finding them, making them. Texts enter as textContent only.
+// Elements of the page: making them, the status line, the focus, and the pointer. Texts enter as text only.
+
+import { writeSetting } from "../state/settings.js";
 
 // Returns a text for showing: marks that turn the order of what follows, such as U+202E, are written as escapes.
 export function showTurns(text) {
   return String(text).replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`);
 }
 
-export function createNode(tag, className = "", text = "") {
-  const made = document.createElement(tag);
+// Makes an element with its content (a text, an element, or a list of both, in which "", false and null are skipped)
+// and its properties, such as `title`, `ariaLabel`, `onclick` or `dataset`.
+export function createNode(tag, className = "", content = "", { dataset, ...properties } = {}) {
+  const made = Object.assign(document.createElement(tag), properties);
   if (className) made.className = className;
-  if (text !== "") made.textContent = showTurns(text);
+  if (dataset) Object.assign(made.dataset, dataset);
+  for (const part of [content].flat())
+    if (part || part === 0) made.append(part instanceof Node ? part : showTurns(part));
   return made;
 }
 
+export function createButton(className, content, onclick, properties = {}) {
+  return createNode("button", className, content, { type: "button", onclick, ...properties });
+}
+
 export function createQuote(who, text) {
-  const box = createNode("p", "ss-text ss-quoted");
-  box.append(createNode("span", "ss-tag", who), showTurns(text));
-  return box;
+  return createNode("p", "ss-text ss-quoted", [createNode("span", "ss-tag", who), text]);
+}
+
+// Sets the status line. A message about failures or events is cleared when a new judgement arrives.
+export function setStatus(player, words, isOfJudgement = false) {
+  player.find("said").textContent = showTurns(words);
+  player.isStatusOfJudgement = isOfJudgement;
+}
+
+// Keeps a setting of this browser, or says that it cannot.
+export function keepSetting(player, name, value) {
+  if (!writeSetting(name, value))
+    setStatus(player, "This browser forbids storage: names are forgotten when the window is closed.");
+}
+
+export function saveBlob(blob, name) {
+  const href = URL.createObjectURL(blob);
+  createNode("a", "", "", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
 
 export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited, .ss-when, .ss-until";
@@ -28,5 +54,22 @@ export function focusedInput(player) {
 
 // Returns the focus to the player after a click on a control; a control that was reached with Tab keeps it.
 export function returnFocus(player, control) {
-  if (control === document.activeElement && player.canvas.offsetParent) player.canvas.focus({ preventScroll: true });
+  if (control === document.activeElement && player.canvas.offsetParent) player.focus();
+}
+
+export const CLICK_SLOP_PX = 4; // a pointer that moves less is a click
+
+export function pointerOffset(target, event) {
+  const box = target.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}
+
+export function trackDrag(target, event, move, end = () => {}) {
+  target.setPointerCapture(event.pointerId);
+  target.addEventListener("pointermove", move);
+  const release = (last) => {
+    target.removeEventListener("pointermove", move);
+    end(last);
+  };
+  target.addEventListener("pointerup", release, { once: true });
 }

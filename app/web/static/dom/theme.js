@@ -11,12 +11,10 @@ function show(button) {
   button.setAttribute("aria-pressed", isDark);
 }
 
-// Gives the button of the page its work, once.
 export function mountTheme() {
   const button = document.querySelector("#theme");
   if (!button || button.hasAttribute("aria-pressed")) return;
-  button.setAttribute("aria-label", "Dark theme");
-  button.title = "Light or dark theme";
+  Object.assign(button, { ariaLabel: "Dark theme", title: "Light or dark theme" });
   show(button);
   system.addEventListener("change", () => show(button));
   button.addEventListener("click", () => {

@@ -10,15 +10,8 @@ const DEFAULT_ROW_HEIGHT = 26; // of a row that was never drawn, in pixels
 export class WindowedList {
   // drawRow(number) returns the box of a row.
   constructor(panel, drawRow) {
-    Object.assign(this, {
-      panel,
-      drawRow,
-      length: 0,
-      first: 0,
-      boxes: [],
-      above: createNode("div"),
-      below: createNode("div"),
-    });
+    Object.assign(this, { panel, drawRow, length: 0, first: 0, boxes: [] });
+    [this.above, this.below] = [createNode("div"), createNode("div")];
     panel.style.overflowAnchor = "none"; // `anchored` replaces it
     panel.addEventListener("scroll", () => this.follow(), { passive: true });
   }
@@ -27,12 +20,8 @@ export class WindowedList {
     return this.first + this.boxes.length;
   }
 
-  // Shows another list of rows, from its start.
   reset(length) {
-    this.length = length;
-    this.first = 0;
-    this.boxes = [];
-    this.height = DEFAULT_ROW_HEIGHT;
+    Object.assign(this, { length, first: 0, boxes: [], height: DEFAULT_ROW_HEIGHT });
     this.panel.replaceChildren(this.above, this.below);
     this.panel.scrollTop = 0;
     this.moveTo(0);
@@ -48,7 +37,6 @@ export class WindowedList {
     return this.boxOf(number);
   }
 
-  // Updates the page after a row was inserted into the list.
   insert(number) {
     this.length += 1;
     const isAbove = number < this.first;
@@ -115,7 +103,6 @@ export class WindowedList {
     return this.first + Math.max(0, countUpTo(boxes, top, (box) => box.offsetTop) - 1);
   }
 
-  // Moves the window of rows along with the view.
   follow() {
     if (this.length <= MAX_ROWS) return;
     const first = this.firstInView(),

@@ -1,5 +1,6 @@
 // Files of a run's timeline: SVG, PNG and CSV, made in the browser. A program prints the PDF with a browser of its own.
 
+import { saveBlob } from "../dom/dom.js";
 import { loadPlotly } from "../dom/plotly.js";
 import { unpack } from "../state/data.js";
 import { drawFigure } from "./timeline_figure.js";
@@ -48,10 +49,7 @@ export async function encodeFile(plotlyUrl, packed, look, format) {
 export function saveFile(blob, run, ending) {
   const parts = [run.name, run.run_name || run.run],
     stem = parts.join("-").replace(/[^\p{L}\p{N}_.-]+/gu, "_");
-  const link = document.createElement("a"),
-    name = `${stem.slice(0, 100)}-${ending}`;
-  Object.assign(link, { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  const name = `${stem.slice(0, 100)}-${ending}`;
+  saveBlob(blob, name);
   return name;
 }

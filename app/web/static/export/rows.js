@@ -1,7 +1,7 @@
 // The data of a figure as CSV: a row for each turn, state, frame of a signal and decision of a range.
 
 import { stateWord } from "../lanes/steps.js";
-import { bandsOf, timeOf } from "../state/data.js";
+import { bandsOf, piecesOf, timeOf } from "../state/data.js";
 import { fullTitle, visibleSignals } from "../state/signals.js";
 import { settingsOf } from "./timeline_figure.js";
 
@@ -40,8 +40,10 @@ function* rowsOf(run, counts, isFirst) {
   yield* turnRows("assistant", run.responses, (turn) => turn.failure ?? turn.verdict ?? "assistant");
   for (const name of bandsOf(run)) if (isFirst || name === "model") yield* bandRows(run, name);
   for (const [number, spans] of run.differences.entries())
-    for (const [first, last] of spans)
-      yield { lane: run.steps[number].id, series: "differs", ...spanOf(run, first, last, run.reached) };
+    for (const [first, last] of spans) {
+      const span = { time_s: timeOf(run, first), end_s: last < run.times.length ? timeOf(run, last) : run.reached };
+      yield { lane: run.steps[number].id, series: "differs", ...span };
+    }
   for (const signal of visibleSignals(run)) yield* signalRows(run, signal, counts[signal.name]);
   yield* stateRows(run);
   for (const [frame, time] of run.times.entries()) {
@@ -55,21 +57,13 @@ function* turnRows(lane, turns, seriesOf) {
   for (const turn of turns) yield { lane, series: seriesOf(turn), time_s: turn.time, text: turn.text };
 }
 
-// The times from a frame to the one after the last; `end` after the last frame of the run.
-function spanOf(run, first, last, end) {
-  return {
-    time_s: first < 0 ? 0 : timeOf(run, first),
-    end_s: last === undefined || last >= run.times.length ? end : timeOf(run, last),
-  };
-}
-
 function* bandRows(run, name) {
   const end = name === "model" ? run.reached : run.duration_s;
-  for (const [number, band] of run.bands[name].entries())
-    for (const [at, [frame, state]] of band.entries()) {
-      const span = spanOf(run, frame, band[at + 1]?.[0], end);
-      yield { lane: run.steps[number].id, series: name, ...span, text: stateWord(run, state) };
-    }
+  for (const [number, band] of run.bands[name].entries()) {
+    const lane = run.steps[number].id;
+    for (const { start, end: end_s, state } of piecesOf(run, band, end))
+      yield { lane, series: name, time_s: start, end_s, text: stateWord(run, state) };
+  }
 }
 
 function* signalRows(run, signal, counts) {
@@ -85,14 +79,8 @@ function* signalRows(run, signal, counts) {
 }
 
 function* stateRows(run) {
-  for (const [number, [frame, word]] of run.assistant_states.entries())
-    if (word !== null)
-      yield {
-        lane: "state",
-        series: "state",
-        ...spanOf(run, frame, run.assistant_states[number + 1]?.[0], run.reached),
-        text: word,
-      };
+  for (const { start, end: end_s, state } of piecesOf(run, run.assistant_states, run.reached))
+    if (state !== null) yield { lane: "state", series: "state", time_s: start, end_s, text: state };
 }
 
 function cellOf(value) {

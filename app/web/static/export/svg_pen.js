@@ -41,7 +41,6 @@ export class SvgPen {
     return `<defs>${clips.join("")}</defs>${this.parts.join("")}`;
   }
 
-  // Adds an SVG of another program.
   embed(svg) {
     this.parts.push(svg);
   }

@@ -5,7 +5,6 @@ import { paintMarks } from "../signals/decision_marks.js";
 import { clockText, EventCounts, timeOf } from "../state/data.js";
 import { countedNames } from "../state/signals.js";
 import { coloursOf, Timeline } from "../timeline/timeline.js";
-import { paintLegend } from "./legend.js";
 import { escapeXml, SvgPen } from "./svg_pen.js";
 
 const FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"; // common ones with nearly equal widths
@@ -18,10 +17,7 @@ const FONT_SIZES = [
 ];
 const RIGHT_PX = 6; // half of the last time beyond the lanes
 const PIXELS = { px: 1, mm: 96 / 25.4, cm: 96 / 2.54, in: 96, pt: 96 / 72 }; // 96 in an inch, as in CSS
-const LOOKS = {
-  light: { ink: "#27272a", background: "#ffffff" },
-  dark: { ink: "#f4f4f5", background: "#18181b" },
-};
+const LOOKS = { light: { ink: "#27272a", background: "#ffffff" }, dark: { ink: "#f4f4f5", background: "#18181b" } };
 
 // Returns the `svg`, and its `width` and `height` in pixels. The look has the `width` with its unit, such as "180mm",
 // the `theme`, and the range `start` to `end` in seconds.
@@ -44,8 +40,7 @@ export async function drawFigure(plotly, run, { width, theme, start, end }) {
     tall = `${Number(((number * height) / wide).toFixed(3))}${unit}`;
   const svg =
     `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ` +
-    `width="${width}" height="${tall}" ` +
-    `viewBox="0 0 ${wide} ${height}" role="img" ` +
+    `width="${width}" height="${tall}" viewBox="0 0 ${wide} ${height}" role="img" ` +
     `font-family="${escapeXml(font.replace(/^\S+ /, ""))}"><title>${escapeXml(titleOf(run, start, end))}</title>` +
     `<rect width="100%" height="100%" fill="${LOOKS[theme].background}"/>${pen}</svg>`;
   return { svg, width: pixels, height: height * scale };
@@ -103,4 +98,31 @@ async function drawSignals(plotly, timeline, rows, settings) {
 function titleOf(run, start, end) {
   const names = [run, run.other].filter(Boolean).map(({ run_name: name, run: digest }) => name || digest);
   return `${run.video_id}, ${names.join(" and ")}, ${clockText(start)} to ${clockText(end)}`;
+}
+
+const LINE_PX = 16,
+  LEFT = 4,
+  SIGN_PX = 16, // from a sign to its word
+  GAP_PX = 11; // between two entries
+
+// Paints the legend below the lanes, each word once; returns the height of the figure.
+function paintLegend(timeline, settings) {
+  const { pen, colours, rows, width } = timeline,
+    entries = new Map();
+  for (const row of rows)
+    for (const sign of row.lane.signs(timeline, row, row.isSecond ? row.run.shown : settings))
+      if (sign.word && !entries.has(sign.word)) entries.set(sign.word, sign);
+  let [x, y] = [LEFT, timeline.height + 2 + LINE_PX / 2];
+  for (const { word, sign, colour = colours.ink, paint } of entries.values()) {
+    const room = SIGN_PX + pen.measureText(word).width;
+    if (x > LEFT && x + room > width) [x, y] = [LEFT, y + LINE_PX];
+    Object.assign(pen, { fillStyle: colour, strokeStyle: colour, lineWidth: 1.4 });
+    pen.textAlign = "center";
+    if (paint) paint(pen, x + 6, y);
+    else pen.fillText(sign, x + 6, y);
+    Object.assign(pen, { fillStyle: colours.ink, textAlign: "left" });
+    pen.fillText(word, x + SIGN_PX, y);
+    x += room + GAP_PX;
+  }
+  return Math.ceil(y + (entries.size ? LINE_PX / 2 + 4 : 0));
 }

@@ -21,12 +21,8 @@ export const cache = defineLane({
       most = highestInView(timeline, run, "latency");
     if (!run.times.length || hasCache(run)) pen.fillText("cache", 4, top + height / 4);
     pen.fillStyle = colours.latency;
-    if (!run.times.length || hasLatency(run))
-      pen.fillText(
-        most ? `latency to ${most < 10 ? most.toPrecision(2) : most.toFixed(0)} ms` : "latency",
-        4,
-        top + (3 * height) / 4,
-      );
+    const to = most ? ` to ${most < 10 ? most.toPrecision(2) : most.toFixed(0)} ms` : "";
+    if (!run.times.length || hasLatency(run)) pen.fillText(`latency${to}`, 4, top + (3 * height) / 4);
   },
   paint: (timeline, { run, top, height }) => {
     const { pen, colours } = timeline,
@@ -39,28 +35,21 @@ export const cache = defineLane({
     pen.strokeStyle = colours.ink;
     if (hasCache(run)) timeline.paintCurve(pen, run, "cache", (value) => bottom - (value / run.refresh_at) * full);
     pen.setLineDash([2, 2]);
-    timeline.paintMarks(
-      pen,
-      run,
-      run.refreshed,
-      (x) => {
-        line(pen, x, 0, x, bottom);
-        pen.fillText("↻", x + 6, top + 6);
-      },
-      colours.ink,
-    );
+    const paintCut = (x) => {
+      line(pen, x, 0, x, bottom);
+      pen.fillText("↻", x + 6, top + 6);
+    };
+    timeline.paintMarks(pen, run, run.refreshed, paintCut, colours.ink);
     pen.setLineDash([]);
   },
   signs: (timeline, { run }) =>
     timeline.visibleFrames(run, run.refreshed).length ? [{ word: "context cut", sign: "↻" }] : [],
   describe: (timeline, { run }, x) => {
     if (!run.times.length) return null;
-    const frame = frameAt(run, timeline.time(x));
-    return (
-      `${clockText(run.times[frame])}  ` +
-      `${run.cache[frame] ? `${run.cache[frame]} tokens` : "length of the context not known"}, ` +
-      `${modelTimeText(run.latency[frame])}${fateText(run, frame)}`
-    );
+    const frame = frameAt(run, timeline.time(x)),
+      tokens = run.cache[frame] ? `${run.cache[frame]} tokens` : "length of the context not known",
+      time = modelTimeText(run.latency[frame]);
+    return `${clockText(run.times[frame])}  ${tokens}, ${time}${fateText(run, frame)}`;
   },
 });
 
@@ -82,12 +71,9 @@ function paintForgotten(timeline, run, top, height) {
 
 // The cut at a frame, and the cut that dropped it.
 function fateText(run, frame) {
-  const cut = run.forgotten[countUpTo(run.forgotten, frame, (found) => found.frame) - 1];
-  const end = run.forgotten.find(
-    ({ first_frame: first, last_frame: last }) => first !== null && first <= frame && frame <= last,
-  );
-  return (
-    `${cut?.frame === frame ? `; ↻ ${forgottenText(cut)}` : ""}` +
-    `${end ? `; forgotten at ${clockText(timeOf(run, end.frame))}` : ""}`
-  );
+  const cut = run.forgotten[countUpTo(run.forgotten, frame, (found) => found.frame) - 1],
+    isForgotten = ({ first_frame, last_frame }) => first_frame !== null && first_frame <= frame && frame <= last_frame,
+    end = run.forgotten.find(isForgotten),
+    words = end ? `; forgotten at ${clockText(timeOf(run, end.frame))}` : "";
+  return `${cut?.frame === frame ? `; ↻ ${forgottenText(cut)}` : ""}${words}`;
 }

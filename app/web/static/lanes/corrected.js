@@ -1,11 +1,10 @@
 // The lane of the corrected reference. Its turns can be dragged to another time.
 
-import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/drag.js";
+import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/dom.js";
 import { goToEvent } from "../playback/selection.js";
 import { moveTurn, setSpan } from "../review/corrections.js";
 import { eventByKey } from "../review/opinions.js";
-import { snapTime } from "../review/snap.js";
-import { snapSpan } from "../review/spans.js";
+import { snapSpan, snapTime } from "../review/spans.js";
 import { clockText } from "../state/data.js";
 import { cross, diamond, dot, line, triangle } from "../timeline/canvas.js";
 import { requestPaint } from "../timeline/chart.js";
@@ -59,14 +58,14 @@ export const corrected = defineLane({
     const ended = row.run.layer.find(
       (turn) => hasSpan(turn) && Math.abs(timeline.x(turn.end) - x) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX,
     );
-    if (ended)
-      return { cursor: "col-resize", drag: (player, event) => dragEdge(player, timeline, ended, "end", event) };
-    const turn = turnAt(timeline, row, x, y);
-    if (turn && hasSpan(turn))
-      return { cursor: "col-resize", drag: (player, event) => dragEdge(player, timeline, turn, "time", event) };
-    return turn && turn.look !== "deleted"
-      ? { cursor: "ew-resize", drag: (player, event) => dragTurn(player, timeline, turn, event) }
-      : null;
+    const turn = ended ?? turnAt(timeline, row, x, y),
+      grip = (cursor, edge, submit) => ({
+        cursor,
+        drag: (player, event) => dragTurn(player, timeline, turn, edge, event, submit),
+      });
+    if (ended) return grip("col-resize", "end", setEnd);
+    if (!turn || turn.look === "deleted") return null;
+    return hasSpan(turn) ? grip("col-resize", "time", setStart) : grip("ew-resize", "time", moveTurn);
   },
 });
 
@@ -92,57 +91,31 @@ function turnAt(timeline, row, x, y) {
   return near.sort((a, b) => apart(a) - apart(b))[0] ?? null;
 }
 
-// Drags the start (`time`) or the `end` of a reply span.
-function dragEdge(player, timeline, dragged, edge, event) {
-  const { canvas } = timeline,
-    began = pointerOffset(canvas, event)[0],
-    turn = { ...dragged };
-  goToEvent(player, eventByKey(player, turn.key), turn.time);
-  const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
-  const at = (later) =>
-    turn[edge] + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
-  trackDrag(
-    canvas,
-    event,
-    (later) => {
-      dragged[edge] = at(later);
-      requestPaint(player);
-    },
-    (last) => {
-      dragged[edge] = turn[edge];
-      const moved = { ...turn, [edge]: at(last) };
-      if (isMoved(last))
-        setSpan(
-          player,
-          turn,
-          edge === "end"
-            ? { ...snapSpan(player, turn.time, moved.end), time_s: turn.time }
-            : { time_s: Math.max(0, Math.min(snapTime(player, moved.time), turn.end - 1e-3)), end_s: turn.end },
-        );
-      requestPaint(player);
-    },
-  );
+function setStart(player, turn, time) {
+  const time_s = Math.max(0, Math.min(snapTime(player, time), turn.end - 1e-3));
+  setSpan(player, turn, { time_s, end_s: turn.end });
 }
 
-function dragTurn(player, timeline, dragged, event) {
+function setEnd(player, turn, time) {
+  setSpan(player, turn, { ...snapSpan(player, turn.time, time), time_s: turn.time });
+}
+
+// Drags the `time` of a turn, or the `end` of its reply span; `submit(player, turn, time)` gets the one where it ends.
+function dragTurn(player, timeline, dragged, edge, event, submit) {
   const { canvas } = timeline,
     began = pointerOffset(canvas, event)[0],
     turn = { ...dragged };
   goToEvent(player, eventByKey(player, turn.key), turn.time);
   const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
   const timeAt = (later) =>
-    turn.time + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
-  trackDrag(
-    canvas,
-    event,
-    (later) => {
-      dragged.time = timeAt(later);
-      requestPaint(player);
-    },
-    (last) => {
-      dragged.time = turn.time;
-      if (isMoved(last)) moveTurn(player, turn, timeAt(last));
-      requestPaint(player);
-    },
-  );
+    turn[edge] + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
+  const move = (later) => {
+    dragged[edge] = timeAt(later);
+    requestPaint(player);
+  };
+  trackDrag(canvas, event, move, (last) => {
+    dragged[edge] = turn[edge];
+    if (isMoved(last)) submit(player, turn, timeAt(last));
+    requestPaint(player);
+  });
 }

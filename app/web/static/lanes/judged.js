@@ -1,8 +1,7 @@
 // The lane of the reviewer's verdicts.
 
 import { dot, triangle } from "../timeline/canvas.js";
-import { defineLane } from "./lane.js";
-import { nearestOf } from "../timeline/marks.js";
+import { defineLane, nearestOf } from "./lane.js";
 
 export const judged = defineLane({
   kind: "judged",
@@ -13,20 +12,15 @@ export const judged = defineLane({
   // first of these that one of them has.
   paint: (timeline, row) => {
     const { pen, colours } = timeline,
-      byKind = { none: colours.reference, correct: colours.matched, other: colours.mismatched };
-    const kinds = new Map(),
-      order = ["none", "other", "correct"],
-      y = row.top + 6; // by place in pixels
+      byKind = { none: colours.reference, other: colours.mismatched, correct: colours.matched },
+      ranks = Object.keys(byKind),
+      kinds = new Map(), // by place in pixels
+      y = row.top + 6;
     for (const { time, verdict } of row.run.judged) {
       const x = Math.round(timeline.x(time)),
         kind = verdict === null ? "none" : verdict === "correct" ? "correct" : "other";
-      if (
-        x < timeline.gutter - 8 ||
-        x > timeline.width ||
-        (order.indexOf(kinds.get(x)) > -1 && order.indexOf(kinds.get(x)) <= order.indexOf(kind))
-      )
-        continue;
-      kinds.set(x, kind);
+      if (x < timeline.gutter - 8 || x > timeline.width) continue;
+      if (!kinds.has(x) || ranks.indexOf(kind) < ranks.indexOf(kinds.get(x))) kinds.set(x, kind);
     }
     for (const [x, kind] of kinds) {
       pen.fillStyle = pen.strokeStyle = byKind[kind];
@@ -40,12 +34,9 @@ export const judged = defineLane({
     }
   },
   markAt: (timeline, row, x) => {
-    const nearest = nearestOf(timeline, row.run.judged, (event) => event.time, x);
-    return (
-      nearest && {
-        keys: row.run.judged.filter((event) => Math.abs(event.time - nearest.time) < 1e-3).map((event) => event.key),
-        time: nearest.time,
-      }
-    );
+    const { judged: events } = row.run,
+      nearest = nearestOf(timeline, events, (event) => event.time, x),
+      together = events.filter((event) => Math.abs(event.time - nearest?.time) < 1e-3);
+    return nearest && { keys: together.map(({ key }) => key), time: nearest.time };
   },
 });

@@ -1,6 +1,7 @@
 // A lane: one kind of rows on the timeline. `table.js` lists the lanes; each other module of this folder defines some.
 
 import { fitText } from "../timeline/canvas.js";
+import { timeOf } from "../state/data.js";
 
 // All fields of a lane with their defaults. Functions get the `timeline` with its scale, pen and colours, and a `row`
 // with `run`, `top` and `height`. If two runs are compared, `appliesTo` and `rows` are called for the second one too.
@@ -31,4 +32,17 @@ const DEFAULTS = {
 
 export function defineLane(fields) {
   return { ...DEFAULTS, ...fields };
+}
+
+const MARK_RADIUS_PX = 6;
+
+// The item whose time is nearest to x, within the radius of a mark; null for none.
+export function nearestOf(timeline, items, timeOfItem, x) {
+  const apart = (item) => Math.abs(timeline.x(timeOfItem(item)) - x);
+  return items.filter((item) => apart(item) < MARK_RADIUS_PX).sort((a, b) => apart(a) - apart(b))[0] ?? null;
+}
+
+export function keysAtFrame(run, turns, role, frame, isMeant = () => true) {
+  const found = turns.filter((turn) => turn.role === role && turn.frame === frame && isMeant(turn));
+  return { keys: found.map((turn) => turn.key).filter(Boolean), time: timeOf(run, frame) };
 }

@@ -1,8 +1,10 @@
-// The lane of the waveform of the video's sound.
+// The lane of the waveform of the video's sound, which is fetched once for each video.
 
 import { clockText } from "../state/data.js";
 import { visitColumns } from "../timeline/envelope.js";
 import { defineLane } from "./lane.js";
+import { layout } from "../timeline/chart.js";
+import { withTimeout } from "../state/increments.js";
 
 const FULL = 255;
 
@@ -30,3 +32,26 @@ export const sound = defineLane({
     return `${clockText(time)}  sound, ${peak ? `${(20 * Math.log10(peak / FULL)).toFixed(0)} dB` : "silence"}`;
   },
 });
+
+// Shows the waveform of the current video as soon as the server has measured it; without it there is no lane.
+export async function updateSound(player) {
+  const source = player.video.video?.currentSrc ?? "";
+  if (player.server?.listen && player.sound?.source !== source) {
+    player.sound = { source, per_s: 1, peaks: [], times: [] };
+    const name = decodeURIComponent(source.split("file=")[1] ?? "");
+    const reply = name && (await withTimeout(player.server.listen({ name })).catch(() => null));
+    if (player.sound.source !== source) return;
+    if (reply) {
+      const peaks = Uint8Array.from(atob(reply.peaks), (byte) => byte.charCodeAt(0));
+      Object.assign(player.sound, {
+        per_s: reply.per_s,
+        peaks,
+        times: Float64Array.from(peaks, (_, n) => n / reply.per_s),
+      });
+    }
+  }
+  if (!player.data || !player.sound || player.data.sound === player.sound) return;
+  const isDrawn = player.data.sound?.peaks.length || player.sound.peaks.length;
+  player.data.sound = player.sound;
+  if (isDrawn) layout(player);
+}

@@ -1,6 +1,6 @@
 // The lane of the assistant's own state, such as silent, standby or respond: a band with the word where it fits.
 
-import { assistantState, clockText, countUpTo, frameAt, timeOf } from "../state/data.js";
+import { assistantState, clockText, frameAt, piecesOf } from "../state/data.js";
 import { fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
@@ -28,17 +28,10 @@ export const states = defineLane({
   rows: () => [{ label: "state" }],
   paint: (timeline, { run, top, height }) => {
     const { pen, view, colours } = timeline,
-      pieces = run.assistant_states;
+      pieces = piecesOf(run, run.assistant_states, run.reached, frameAt(run, view.start));
     let painted = -1; // up to this x; a piece within a pixel of it is skipped
-    for (
-      let number = Math.max(0, countUpTo(pieces, frameAt(run, view.start), (piece) => piece[0]) - 1);
-      number < pieces.length;
-      number += 1
-    ) {
-      const [frame, word] = pieces[number],
-        start = timeOf(run, frame);
+    for (const { start, end, state: word } of pieces) {
       if (start > view.end) break;
-      const end = number + 1 < pieces.length ? timeOf(run, pieces[number + 1][0]) : run.reached;
       const left = timeline.x(Math.max(start, view.start)),
         right = timeline.x(Math.min(end, view.end));
       if (word === null || right <= painted + 1) continue;

@@ -1,9 +1,8 @@
 // The lanes of the steps: a row per step with the reference's state above the model's, hatched where they differ.
 
-import { bandsOf, countUpTo, frameAt, gridFrame, stateAt, timeOf } from "../state/data.js";
+import { bandsOf, countUpTo, frameAt, gridFrame, piecesOf, stateAt, timeOf } from "../state/data.js";
 import { createHatching, paintLines, wrapText } from "../timeline/canvas.js";
-import { defineLane } from "./lane.js";
-import { keysAtFrame, nearestOf } from "../timeline/marks.js";
+import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
 // By the index of a state. Colour and thickness are redundant: a thin line, half a bar, a whole bar.
 const LOOKS = [
@@ -58,29 +57,24 @@ export const steps = defineLane({
     if (!run.isReferenceAlone && !run.times.length) return null;
     const frame = bandsOf(run).includes("model") ? frameAt(run, time) : gridFrame(run, time);
     const words = (name) => run.state_words[stateAt(bandOf(row, name), frame)] ?? "";
-    return `${row.label}: ${bandsOf(run)
-      .toReversed()
-      .map((name) => (name === "model" ? words(name) : `reference ${words(name)}`))
-      .join("; ")}`;
+    const parts = bandsOf(run).map((name) => (name === "model" ? words(name) : `reference ${words(name)}`));
+    return `${row.label}: ${parts.toReversed().join("; ")}`;
   },
   markAt: (timeline, row, x, y) => {
     const { run } = row,
       { id } = run.steps[row.step];
     const bands = bandsOf(run),
       isModel = bands.includes("model") && (bands.length === 1 || y > row.top + (row.height - 3) / 2);
-    const changes = bandOf(row, isModel ? "model" : "reference")
-      .map(([frame]) => frame)
-      .filter((frame) => frame >= 0);
-    const change = nearestOf(timeline, changes, (frame) => timeOf(run, frame), x);
-    const found =
-      change !== null &&
-      keysAtFrame(
-        run,
-        isModel ? run.turns : run.references,
-        "update",
-        change,
-        (turn) => turn.text.split("->")[0].trim() === id,
-      );
+    const changes = bandOf(row, isModel ? "model" : "reference").map(([frame]) => frame);
+    const change = nearestOf(
+      timeline,
+      changes.filter((frame) => frame >= 0),
+      (frame) => timeOf(run, frame),
+      x,
+    );
+    const isOfStep = (turn) => turn.text.split("->")[0].trim() === id,
+      turns = isModel ? run.turns : run.references,
+      found = change !== null && keysAtFrame(run, turns, "update", change, isOfStep);
     if (found && found.keys.length) return found;
     if (!isModel) return null;
     const time = timeline.time(x),
@@ -105,26 +99,14 @@ function bandOf(row, name) {
 function paintBand(timeline, row, name, top, height) {
   const { run } = row,
     { pen, view, colours } = timeline,
-    band = bandOf(row, name);
-  for (
-    let number = Math.max(0, countUpTo(band, frameAt(run, view.start), (piece) => piece[0]) - 1);
-    number < band.length;
-    number += 1
-  ) {
-    const [frame, state] = band[number],
-      start = frame < 0 ? 0 : timeOf(run, frame);
+    last = name === "model" ? run.reached : run.duration_s;
+  for (const { start, end, state } of piecesOf(run, bandOf(row, name), last, frameAt(run, view.start))) {
     if (start > view.end) break;
-    const after =
-      number + 1 < band.length ? timeOf(run, band[number + 1][0]) : name === "model" ? run.reached : run.duration_s;
     const [colour, share] = LOOKS[state],
-      left = timeline.x(Math.max(start, view.start));
+      left = timeline.x(Math.max(start, view.start)),
+      width = Math.max(1, timeline.x(Math.min(end, view.end)) - left);
     pen.fillStyle = colours[colour];
-    pen.fillRect(
-      left,
-      top + (height * (1 - share)) / 2,
-      Math.max(1, timeline.x(Math.min(after, view.end)) - left),
-      height * share,
-    );
+    pen.fillRect(left, top + (height * (1 - share)) / 2, width, height * share);
   }
 }
 

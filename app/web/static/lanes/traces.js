@@ -9,8 +9,7 @@ import { LEGEND_HEIGHT } from "../signals/figure.js";
 import { ROLES } from "../signals/hover_text.js";
 import { hasScale, yOf } from "../signals/scale.js";
 import { fitText, line } from "../timeline/canvas.js";
-import { defineLane } from "./lane.js";
-import { keysAtFrame, nearestOf } from "../timeline/marks.js";
+import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
 const HIT_PX = 9,
   MANY = 4,
@@ -35,7 +34,7 @@ export const traces = defineLane({
       label: signal.title,
       name: signal.name,
       signal,
-      ...heightOf(signal, length),
+      ...((length > MANY || !hasScale({ signal })) && { height: LOW_ROW }),
     })),
   paintLabel: ({ pen, colours, gutter, isFigure }, row, { thresholds, counts }) => {
     const { run, name, signal, top, height } = row,
@@ -68,13 +67,12 @@ export const traces = defineLane({
       .map((mark) => ({ word: mark.label, colour: colourOf(timeline, row, mark), paint: mark.shape })),
     ...(row.signal.canMove && row.name in settings.thresholds ? [{ word: "threshold", paint: paintDashes }] : []),
   ],
-  describeLabel: (row, { thresholds }) => (row.run.named.length ? labelOf(row, thresholds) : null),
+  describeLabel: (row, { thresholds }) => (row.run.named.length ? labelParts(row, thresholds).join(" ").trim() : null),
   describe: (timeline, { run, label, name }, x) => {
+    if (!run.times.length) return null;
     const frame = frameAt(run, timeline.time(x)),
-      value = run.times.length ? run[name][frame] : NaN;
-    return run.times.length
-      ? `${clockText(run.times[frame])}  ${label} ${Number.isNaN(value) ? "not known" : value.toFixed(3)}`
-      : null;
+      value = run[name][frame];
+    return `${clockText(run.times[frame])}  ${label} ${Number.isNaN(value) ? "not known" : value.toFixed(3)}`;
   },
   markAt: (timeline, row, x, y) => {
     const { run, name, signal } = row,
@@ -97,20 +95,9 @@ function paintDashes(pen, x, y) {
   pen.setLineDash([]);
 }
 
-function heightOf(signal, numRows) {
-  return numRows > MANY || !hasScale({ signal }) ? { height: LOW_ROW } : {};
-}
-
-function labelOf(row, thresholds) {
-  return labelParts(row, thresholds).join(" ").trim();
-}
-
-// The title of a row, and the condition of its decision.
 function labelParts({ run, signal }, thresholds) {
   const { title, policy, decides, hasThreshold, name } = signal;
   if (decides && !hasSignal(policy, decides)) return [`no ${name}s: ${run.policy.name}`, ""];
-  return [
-    title,
-    hasThreshold && name in thresholds ? conditionText(policy, thresholdWords(policy, thresholds[name])) : "",
-  ];
+  const isShown = hasThreshold && name in thresholds;
+  return [title, isShown ? conditionText(policy, thresholdWords(policy, thresholds[name])) : ""];
 }

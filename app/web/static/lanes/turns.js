@@ -9,27 +9,12 @@ const MAX_WIDTH = 260, // of a text, in pixels
   LINE_PX = 14,
   MAX_LINES = 3; // of a text in a figure
 
-// The look of a turn by its lane: colour, sign, whether it is hollow, and its word in the legend of a figure.
-export const LOOKS = {
-  user: (turn, colours) => [colours.user, "▹"],
-  reference: (turn, colours) => {
-    if (turn.role === "user") return [colours.reference, "▹", true, "user turn not given"];
-    return turn.is_missed ? [colours.missed, "✕", true, "missed"] : [colours.reference, "●"];
-  },
-  assistant: (turn, colours) => [
-    colours[turn.verdict] ?? colours.speak,
-    signOfTurn(turn) || "●",
-    false,
-    turn.failure ?? (turn.verdict && "matched"),
-  ],
-};
-
 export const user = defineTurns({
   kind: "user",
   appliesTo: (run, isSecond) => !isSecond && run.userTurns.length > 0,
   label: () => "user",
   turns: (run) => run.userTurns,
-  look: LOOKS.user,
+  look: (turn, colours) => [colours.user, "▹"],
 });
 
 export const reference = defineTurns({
@@ -37,7 +22,10 @@ export const reference = defineTurns({
   appliesTo: (run, isSecond) => !isSecond && (run.has_reference || run.is_copied),
   label: (run) => (run.has_reference ? "reference" : "copy"),
   turns: (run) => run.referenceDialogue,
-  look: LOOKS.reference,
+  look: (turn, colours) => {
+    if (turn.role === "user") return [colours.reference, "▹", true, "user turn not given"];
+    return turn.is_missed ? [colours.missed, "✕", true, "missed"] : [colours.reference, "●"];
+  },
 });
 
 export const assistant = defineTurns({
@@ -45,19 +33,26 @@ export const assistant = defineTurns({
   appliesTo: (run) => !run.isReferenceAlone,
   label: (run) => (run.letter ? `${run.letter} assistant` : "assistant"),
   turns: (run) => (run.progress ? [...run.responses, run.progress] : run.responses),
-  look: LOOKS.assistant,
+  look: (turn, colours) => {
+    const word = turn.failure ?? (turn.verdict && "matched");
+    return [colours[turn.verdict] ?? colours.speak, signOfTurn(turn) || "●", false, word];
+  },
 });
 
-// A lane of turns: its `label(run)`, `turns(run)` sorted by time, and the `look` of a turn. In the page a text has one
+// A lane of turns: its `label(run)`, `turns(run)` sorted by time, and the `look` of a turn: its colour, its sign,
+// whether it is hollow, and its word in the legend of a figure. In the page a text has one
 // line; in a figure the lane is as high as the longest text needs.
 function defineTurns({ turns, look, label, ...fields }) {
   // a figure is of a range: a turn that begins before it is not in it
-  const listed = (timeline, run) => (timeline.isFigure ? turnsInView(timeline, turns(run)) : turns(run));
+  const listed = ({ isFigure, view }, run) =>
+    isFigure ? turns(run).filter(({ time }) => time >= view.start && time <= view.end) : turns(run);
+  const heightOf = (timeline, run) => {
+    const boxes = [...placeTexts(timeline, listed(timeline, run), look)];
+    return { height: 6 + LINE_PX * Math.max(1, ...boxes.map(({ lines }) => lines.length)) };
+  };
   return defineLane({
     ...fields,
-    rows: (run, timeline) => [
-      { label: label(run), ...(timeline.isFigure && heightOf(timeline, listed(timeline, run), look)) },
-    ],
+    rows: (run, timeline) => [{ label: label(run), ...(timeline.isFigure && heightOf(timeline, run)) }],
     signs: (timeline, { run }) =>
       listed(timeline, run).map((turn) => {
         const [colour, sign, , word] = look(turn, timeline.colours);
@@ -66,17 +61,15 @@ function defineTurns({ turns, look, label, ...fields }) {
     paint: (timeline, row) => paintTexts(timeline, row, listed(timeline, row.run), look),
     describe: (timeline, row, x) => {
       const turn = turns(row.run)[countUpTo(turns(row.run), timeline.time(x + 2), (item) => item.time) - 1];
-      return turn && x - timeline.x(turn.time) < MAX_WIDTH ? `${spanText(turn)}  ${turn.text}` : null;
+      if (!turn || x - timeline.x(turn.time) >= MAX_WIDTH) return null;
+      const end = turn.span_end === undefined ? "" : ` to ${clockText(turn.span_end)}`;
+      return `${clockText(turn.time)}${end}  ${turn.text}`;
     },
     markAt: (timeline, row, x) => {
       const turn = row.boxes?.findLast(([left, width]) => x >= left - 1 && x <= left + width + 1)?.[2];
       return turn && { keys: [turn.key].filter(Boolean), time: turn.time };
     },
   });
-}
-
-function spanText(turn) {
-  return turn.span_end === undefined ? clockText(turn.time) : `${clockText(turn.time)} to ${clockText(turn.span_end)}`;
 }
 
 // A bar at the foot of the lane for each reply span, with a tick at its end.
@@ -91,15 +84,6 @@ function paintSpans(timeline, row, turns, look) {
     pen.fillRect(left, foot, right - left, 2);
     pen.fillRect(right - 1.5, row.top + 1, 1.5, row.height - 2);
   }
-}
-
-function turnsInView({ view }, turns) {
-  return turns.filter(({ time }) => time >= view.start && time <= view.end);
-}
-
-function heightOf(timeline, turns, look) {
-  const boxes = [...placeTexts(timeline, turns, look)];
-  return { height: 6 + LINE_PX * Math.max(1, ...boxes.map(({ lines }) => lines.length)) };
 }
 
 // Yields the box of each turn in view: its left edge, its width and its lines of text.

@@ -1,39 +1,37 @@
 // Precision and recall of the decisions over all thresholds. A click on a point moves the threshold there.
 
+import { sleep } from "../state/increments.js";
 import { createNode } from "../dom/dom.js";
-import { pace } from "../dom/pace.js";
-import { loadPlotly } from "../dom/plotly.js";
+import { loadPlotly, pace } from "../dom/plotly.js";
 import { Curve, rates, thresholdWords } from "../state/data.js";
+import { baseLayout, CONFIG } from "../signals/figure.js";
 import { plainText } from "../signals/hover_text.js";
 import { decidingSignals } from "../state/signals.js";
 
 const CHUNK_MS = 10; // of computing, between which the page answers
-const CONFIG = { displayModeBar: false, doubleClick: false, showAxisDragHandles: false, showTips: false };
 
 export function drawCurves(player, panel, data) {
+  const { curves } = player;
   const problem = !data.has_reference
     ? "There is no reference to score against."
-    : data.isReferenceAlone
-      ? "There is no run to score: this is the reference alone."
-      : "";
+    : data.isReferenceAlone && "There is no run to score: this is the reference alone.";
   if (problem) return showNote(player, panel, problem);
-  player.curves.requestDrawing ??= pace(
+  curves.requestDrawing ??= pace(
     () => draw(player),
     () => 8,
   );
-  if (player.curves.data !== data) Object.assign(player.curves, { data, curves: {} });
-  if (!player.curves.plot?.isConnected) {
-    player.curves.plot = createNode("div", "ss-curve");
-    player.curves.plot.setAttribute("role", "figure");
-    panel.replaceChildren(createNode("p", "ss-dim", ""), player.curves.plot);
+  if (curves.data !== data) Object.assign(curves, { data, curves: {} });
+  const hasThreshold = decidingSignals(data).some((signal) => signal.hasThreshold),
+    mark = hasThreshold ? "the threshold now; a click on a curve moves it." : "the run; it has no threshold.",
+    title = player.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "",
+    words = `Decisions within ${data.tolerance_s} s of the reference. ● is ${mark}`;
+  if (!curves.plot?.isConnected) {
+    curves.plot = createNode("div", "ss-curve", "", { role: "figure" });
+    panel.replaceChildren(createNode("p", "ss-dim"), curves.plot);
   }
-  const hasThreshold = decidingSignals(data).some((signal) => signal.hasThreshold);
-  panel.firstChild.textContent =
-    `Decisions within ${data.tolerance_s} s of the reference. ` +
-    (hasThreshold ? "● is the threshold now; a click on a curve moves it." : "● is the run; it has no threshold.");
-  panel.firstChild.title = player.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "";
-  player.curves.panel = panel;
-  player.curves.requestDrawing();
+  Object.assign(panel.firstChild, { textContent: words, title });
+  curves.panel = panel;
+  curves.requestDrawing();
 }
 
 function showNote(player, panel, text) {
@@ -42,14 +40,12 @@ function showNote(player, panel, text) {
 }
 
 async function draw(player) {
-  const { data, panel, plot } = player.curves,
+  const { data, panel, plot, curves } = player.curves,
     points = {},
     signals = decidingSignals(data),
-    names = signals.map(({ name }) => name);
-  for (const name of names)
-    points[name] = await collect(
-      (player.curves.curves[name] ??= new Curve(data, name, player.receiver.run?.data === data)).points(),
-    );
+    isGrowing = player.receiver.run?.data === data;
+  for (const { name } of signals)
+    points[name] = await collect((curves[name] ??= new Curve(data, name, isGrowing)).points());
   let plotly;
   try {
     plotly = await loadPlotly(player.settings.plotly_url);
@@ -59,27 +55,22 @@ async function draw(player) {
   if (player.curves.data !== data || player.curves.plot !== plot || !plot?.clientWidth || player.tab !== "curves")
     return;
   const isFirst = !plot.layout,
-    now = Object.fromEntries(names.map((name) => [name, rates(player.shown.counts[name])]));
-  plot.setAttribute("aria-label", signals.map(({ name, title }) => rateText(title, now[name])).join("; "));
-  plotly.react(
-    plot,
-    signals.flatMap((signal, number) => tracesOf(player, signal, number, points[signal.name], now[signal.name])),
-    layoutOf(player, panel, plot, signals, now),
-    CONFIG,
+    now = Object.fromEntries(signals.map(({ name }) => [name, rates(player.shown.counts[name])]));
+  plot.ariaLabel = signals.map(({ name, title }) => rateText(title, now[name])).join("; ");
+  const traces = signals.flatMap((signal, number) =>
+    tracesOf(player, signal, number, points[signal.name], now[signal.name]),
   );
+  plotly.react(plot, traces, layoutOf(player, panel, plot, signals, now), CONFIG);
   if (isFirst) plot.on("plotly_click", ({ points: [{ customdata }] }) => player.moveThreshold(...customdata));
 }
 
-// Collects the points of a generator, with pauses.
 async function collect(points) {
   const found = [];
   let began = performance.now();
   for (const point of points) {
     found.push(point);
     if (performance.now() - began < CHUNK_MS) continue;
-    await new Promise((done) => {
-      setTimeout(done);
-    });
+    await sleep();
     began = performance.now();
   }
   return found.filter(({ precision, recall }) => !Number.isNaN(precision + recall));
@@ -100,7 +91,6 @@ function tracesOf(player, { name, title, policy, colour: paint }, number, points
       (point) => `threshold ${thresholdWords(policy, point.threshold)}<br>${rateText(plainText(title), point)}`,
     ),
     hoverinfo: "text",
-    type: "scatter",
     xaxis: axisName("x", number),
     yaxis: axisName("y", number),
   });
@@ -116,8 +106,8 @@ function tracesOf(player, { name, title, policy, colour: paint }, number, points
 }
 
 function layoutOf(player, panel, plot, signals, now) {
-  const { colours, font } = player.timeline,
-    text = { family: font.replace(/^\S+ /, ""), size: 12, color: colours.ink };
+  const { colours } = player.timeline,
+    base = baseLayout(player.timeline);
   const axis = {
     range: [-0.03, 1.05],
     tickvals: [0, 0.5, 1],
@@ -126,26 +116,21 @@ function layoutOf(player, panel, plot, signals, now) {
     zeroline: false,
     fixedrange: true,
   };
-  const title = { standoff: 4, font: text };
-  const axes = signals.flatMap((_, number) => {
+  const titled = (text) => ({ standoff: 4, font: base.font, text });
+  const axes = signals.map((_, number) => {
     const bottom = 1 - (number + 1) / signals.length,
-      top = bottom + 0.8 / signals.length,
-      isLast = number === signals.length - 1;
-    return [
-      [
-        axisName("xaxis", number),
-        {
-          ...axis,
-          anchor: axisName("y", number),
-          showticklabels: isLast,
-          title: { ...title, text: isLast ? "recall" : "" },
-        },
-      ],
-      [
-        axisName("yaxis", number),
-        { ...axis, anchor: axisName("x", number), domain: [bottom, top], title: { ...title, text: "precision" } },
-      ],
-    ];
+      domain = [bottom, bottom + 0.8 / signals.length],
+      isLast = number === signals.length - 1,
+      [x, y] = [axisName("x", number), axisName("y", number)];
+    return {
+      [axisName("xaxis", number)]: {
+        ...axis,
+        anchor: y,
+        showticklabels: isLast,
+        title: titled(isLast ? "recall" : ""),
+      },
+      [axisName("yaxis", number)]: { ...axis, anchor: x, domain, title: titled("precision") },
+    };
   });
   const headings = signals.map(({ name, title, colour }, number) => ({
     text: rateText(plainText(title), now[name]),
@@ -156,20 +141,16 @@ function layoutOf(player, panel, plot, signals, now) {
     y: 1,
     yanchor: "bottom",
     showarrow: false,
-    font: { ...text, color: colours[colour] },
+    font: { ...base.font, color: colours[colour] },
   }));
   return {
+    ...base,
     width: plot.clientWidth,
     height: Math.max(230, panel.clientHeight - panel.firstChild.offsetHeight - 12),
     margin: { l: 44, r: 8, t: 0, b: 34, autoexpand: false },
-    font: text,
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
     showlegend: false,
-    hovermode: "closest",
     dragmode: false,
-    hoverlabel: { align: "left", font: text, bgcolor: colours.block },
     annotations: headings,
-    ...Object.fromEntries(axes),
+    ...Object.assign({}, ...axes),
   };
 }

@@ -2,7 +2,7 @@
 
 import { eventByKey } from "../review/opinions.js";
 import { clockText, countText, thresholdWords } from "../state/data.js";
-import { createNode, showTurns } from "../dom/dom.js";
+import { createButton, createNode } from "../dom/dom.js";
 import { goToEvent, goToFailure } from "../playback/selection.js";
 import { hasSignal } from "../state/policy.js";
 import { DECISIONS } from "../state/signals.js";
@@ -19,10 +19,7 @@ export function compareFailures(before, after) {
     records = [];
   const pairs = [
     (one, other) => identify(before, one) === identify(after, other) && one.kind === other.kind,
-    (one, other) =>
-      one.reference !== null &&
-      other.reference !== null &&
-      keyOfReference(before, one) === keyOfReference(after, other),
+    (one, other) => one.reference !== null && keyOfReference(before, one) === keyOfReference(after, other),
     (one, other) => one.frame === other.frame && roleOf(before, one) === roleOf(after, other),
     (one, other) =>
       one.kind === "wrong state" &&
@@ -84,54 +81,38 @@ function changeWords(before, next) {
   const moved = DECISIONS.filter(
     (name) => hasSignal(next.policy, name) && before.thresholds[name] !== next.thresholds[name],
   );
-  if (moved.length)
-    return moved
-      .map(
-        (name) =>
-          `${name} ${thresholdWords(next.policy, before.thresholds[name])} → ` +
-          `${thresholdWords(next.policy, next.thresholds[name])}`,
-      )
-      .join(", ");
+  const wordsOf = ({ policy, thresholds }, name) => thresholdWords(policy, thresholds[name]);
+  if (moved.length) return moved.map((name) => `${name} ${wordsOf(before, name)} → ${wordsOf(next, name)}`).join(", ");
   const isOther = before.run === next.run && compareFailures(before, next).some(({ verb }) => verb !== "same");
   return isOther ? "scored again" : "";
 }
 
 function drawChanges(player, words, records) {
   const of = (verb) => records.filter((record) => record.verb === verb),
+    draw = (listed) => listed.map((record) => drawChange(player, record)),
     same = of("same");
-  const counts = Object.keys(WORDS)
-    .map((verb) => `${of(verb).length} ${WORDS[verb]}`)
-    .join(", ");
-  const head = createNode("p", "ss-line ss-changed-counts"),
-    close = createNode("button", "", "hide");
-  close.type = "button";
-  close.addEventListener("click", () => {
+  const counts = Object.keys(WORDS).map((verb) => `${of(verb).length} ${WORDS[verb]}`);
+  const hide = () => {
     player.find("changes").hidden = true;
-  });
-  head.append(createNode("b", "", `${words}: ${counts}`), close);
-  const list = createNode("div", "ss-change-list");
-  list.append(...records.filter(({ verb }) => verb !== "same").map((record) => drawChange(player, record)));
-  if (same.length) {
-    const folded = createNode("details"),
-      summary = createNode("summary", "", countText(same.length, "unchanged failure"));
-    folded.append(summary, ...same.map((record) => drawChange(player, record)));
-    list.append(folded);
-  }
-  return [head, list];
+  };
+  const head = createNode("p", "ss-line ss-changed-counts", [
+    createNode("b", "", `${words}: ${counts.join(", ")}`),
+    createButton("", "hide", hide),
+  ]);
+  const folded =
+    same.length > 0 &&
+    createNode("details", "", [createNode("summary", "", countText(same.length, "unchanged failure")), ...draw(same)]);
+  return [head, createNode("div", "ss-change-list", [...draw(records.filter(({ verb }) => verb !== "same")), folded])];
 }
 
 function drawChange(player, { verb, before, after }) {
-  const row = createNode("button", `ss-change ss-${verb}`),
-    found = after ?? before;
-  row.type = "button";
-  const kinds = verb === "changed" ? [before, after] : [found];
+  const found = after ?? before,
+    kinds = verb === "changed" ? [before, after] : [found];
   const kind = kinds.map((failure) => `${signOfKind(failure.kind)} ${failure.kind}`).join(" → ");
-  row.append(
-    createNode("b", "", WORDS[verb]),
-    ` ${clockText(found.time)} ${kind}${found.words ? `: ${showTurns(found.words)}` : ""}`,
+  const words = ` ${clockText(found.time)} ${kind}${found.words ? `: ${found.words}` : ""}`;
+  return createButton(`ss-change ss-${verb}`, [createNode("b", "", WORDS[verb]), words], () =>
+    goToChange(player, before, after),
   );
-  row.addEventListener("click", () => goToChange(player, before, after));
-  return row;
 }
 
 // Goes to the failure, or to the turn that no longer is one.

@@ -1,8 +1,7 @@
 // The model's input at a frame, on request: the prompt of its context, and its tokens with log-probabilities.
 
 import { clockText, forgottenText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
-import { createNode } from "../dom/dom.js";
-import { setStatus } from "../dom/status.js";
+import { createButton, createNode, setStatus } from "../dom/dom.js";
 
 // The highest value near a missed reference, and its time: of the probability, or of the first named signal that
 // decides the same and is known there.
@@ -13,21 +12,16 @@ export function highestNear(data, failure) {
   return names.map((name) => highestOf(data, failure, name)).find(Boolean) ?? null;
 }
 
-function highestOf(data, failure, name) {
-  const last = data.times.length - 1;
-  const from = Math.max(0, failure.frame - data.tolerance_frames),
-    to = Math.min(last, failure.frame + data.tolerance_frames);
-  let best = null;
-  for (let frame = from; frame <= to; frame += 1) {
-    if (Number.isNaN(data[name][frame])) continue;
-    best ??= frame;
-    const isNearer =
-      data[name][frame] === data[name][best] && Math.abs(frame - failure.frame) < Math.abs(best - failure.frame);
-    if (data[name][frame] > data[name][best] || isNearer) best = frame;
-  }
-  return best === null
-    ? null
-    : { name, frame: best, prob: data[name][best], delay: data.times[best] - timeOf(data, failure.frame) };
+function highestOf(data, { frame: middle }, name) {
+  const from = Math.max(0, middle - data.tolerance_frames),
+    end = Math.min(data.times.length, middle + data.tolerance_frames + 1);
+  const known = Array.from({ length: Math.max(0, end - from) }, (_, at) => ({
+    frame: from + at,
+    prob: data[name][from + at],
+  }))
+    .filter(({ prob }) => !Number.isNaN(prob))
+    .sort((a, b) => b.prob - a.prob || Math.abs(a.frame - middle) - Math.abs(b.frame - middle));
+  return known.length ? { name, ...known[0], delay: data.times[known[0].frame] - timeOf(data, middle) } : null;
 }
 
 export function highestText({ name, frame, prob, delay }, data, isHere = true) {
@@ -45,10 +39,8 @@ export function highestText({ name, frame, prob, delay }, data, isHere = true) {
 
 // Whether the page shows a run of a different model, or of a result file, which the page's model cannot continue.
 export function isForeignRun(player) {
-  return (
-    Boolean(player.settings.model_digest && player.data?.times.length) &&
-    player.data.model !== player.settings.model_digest
-  );
+  const { model_digest: digest } = player.settings;
+  return Boolean(digest && player.data?.times.length) && player.data.model !== digest;
 }
 
 function isAnswerTo(answer, asked) {
@@ -67,13 +59,12 @@ function whyNoInspection(player) {
 }
 
 export function inspectionButton(player) {
-  if (whyNoInspection(player)) return [];
-  const button = createNode("button", "ss-inspect", "prompt and tokens");
-  button.type = "button";
-  button.dataset.do = "inspect";
-  button.title = "What the model read at this frame, and with which probability each token came (H)";
-  button.setAttribute("aria-label", "prompt and tokens of this frame");
-  return [button];
+  if (whyNoInspection(player)) return null;
+  return createButton("ss-inspect", "prompt and tokens", null, {
+    title: "What the model read at this frame, and with which probability each token came (H)",
+    ariaLabel: "prompt and tokens of this frame",
+    dataset: { do: "inspect" },
+  });
 }
 
 // Opens the dialog, and requests the frame at the playhead unless it was answered already.
@@ -83,12 +74,10 @@ export function openInspection(player) {
   player.video.pause();
   const frame = frameAt(player.data, player.video.time),
     asked = { run: player.data.run, frame };
-  player.inspection.asked = asked;
-  if (isAnswerTo(player.inspection.found, asked) && !player.inspection.found.error) player.inspection.asked = null;
-  else {
-    player.inspection.found = null;
-    player.trigger("inspect_frame", { frame });
-  }
+  const { found } = player.inspection,
+    isKnown = isAnswerTo(found, asked) && !found.error;
+  player.inspection = isKnown ? { asked: null, found } : { asked, found: null };
+  if (!isKnown) player.trigger("inspect_frame", { frame });
   drawInspection(player, frame);
   player.find("inspection").showModal();
 }
@@ -107,34 +96,25 @@ function quotedToken(text) {
 
 function drawInspection(player, frame) {
   const { found } = player.inspection,
-    head = createNode("header"),
-    close = createNode("button", "", "close (Esc)");
-  close.type = "button";
-  close.addEventListener("click", () => player.find("inspection").close());
-  head.append(
-    createNode("h3", "", `What the model read at ${clockText(player.data.times[frame])}, frame ${frame}`),
-    close,
-  );
+    title = `What the model read at ${clockText(player.data.times[frame])}, frame ${frame}`,
+    close = createButton("", "close (Esc)", () => player.find("inspection").close());
   const body = !found
     ? [createNode("p", "ss-dim", "Following the stream up to this frame…")]
     : found.error
       ? [createNode("p", "ss-failure", found.error)]
       : [drawPrompt(found), drawTokens(found)];
-  player.find("inspection").replaceChildren(head, ...body);
+  player.find("inspection").replaceChildren(createNode("header", "", [createNode("h3", "", title), close]), ...body);
 }
 
-function drawPrompt(found) {
-  const part = createNode("section"),
-    begun = found.first_frame === found.frame ? "this frame" : `frame ${found.first_frame}`;
-  part.tabIndex = 0;
-  part.setAttribute("aria-label", "Prompt");
-  part.append(
-    createNode("h4", "", `Prompt, ${found.prompt_tokens} tokens`),
+function drawPrompt({ first_frame, frame, forgotten, prompt, prompt_tokens }) {
+  const begun = first_frame === frame ? "this frame" : `frame ${first_frame}`;
+  const parts = [
+    createNode("h4", "", `Prompt, ${prompt_tokens} tokens`),
     createNode("p", "ss-dim", `The context begins with it, before ${begun}.`),
-  );
-  if (found.forgotten) part.append(createNode("p", "ss-dim", `The last cut: ${forgottenText(found.forgotten)}.`));
-  part.append(createNode("pre", "", found.prompt));
-  return part;
+    forgotten && createNode("p", "ss-dim", `The last cut: ${forgottenText(forgotten)}.`),
+    createNode("pre", "", prompt),
+  ];
+  return createNode("section", "", parts, { tabIndex: 0, ariaLabel: "Prompt" });
 }
 
 const LOG_P =
@@ -148,37 +128,31 @@ const FORCED =
 const WAITS = "chosen last: the model's last choice here; the next frame feeds it.";
 
 function drawTokens(found) {
-  const part = createNode("section"),
-    table = createNode("table", "ss-tokens"),
-    top = table.createTHead().insertRow(),
-    body = table.createTBody();
-  part.tabIndex = 0;
-  part.setAttribute("aria-label", "Tokens");
   const before =
     `${found.earlier_tokens} tokens stand before them. At this frame: speak ` +
     `${found.speak_prob.toFixed(3)}, update ${found.update_prob.toFixed(3)}.`;
-  part.append(
-    createNode("h4", "", "Tokens of this frame, in the order in which they were fed"),
-    createNode("p", "ss-dim", before),
-  );
   const terms = [
     [LOG_P, () => true],
     [LIKELIER, hasLikelier],
     [FORCED, (token) => !token.is_chosen],
     [WAITS, (token) => !token.is_fed],
   ];
-  for (const [words, isMeant] of terms) if (found.tokens.some(isMeant)) part.append(legendLine(words));
-  for (const name of ["token", "", "log p", "likelier", "id"]) top.append(createNode("th", "", name));
-  for (const token of found.tokens) body.append(drawToken(token));
-  part.append(table);
-  return part;
+  const heads = ["token", "", "log p", "likelier", "id"].map((name) => createNode("th", "", name));
+  const parts = [
+    createNode("h4", "", "Tokens of this frame, in the order in which they were fed"),
+    createNode("p", "ss-dim", before),
+    ...terms.filter(([, isMeant]) => found.tokens.some(isMeant)).map(([words]) => legendLine(words)),
+    createNode("table", "ss-tokens", [
+      createNode("thead", "", createNode("tr", "", heads)),
+      createNode("tbody", "", found.tokens.map(drawToken)),
+    ]),
+  ];
+  return createNode("section", "", parts, { tabIndex: 0, ariaLabel: "Tokens" });
 }
 
 function legendLine(words) {
-  const [term, ...rest] = words.split(":"),
-    box = createNode("p", "ss-legend");
-  box.append(createNode("b", "", term), `:${rest.join(":")}`);
-  return box;
+  const end = words.indexOf(":");
+  return createNode("p", "ss-legend", [createNode("b", "", words.slice(0, end)), words.slice(end)]);
 }
 
 function hasLikelier(token) {
@@ -186,42 +160,30 @@ function hasLikelier(token) {
 }
 
 function drawToken(token) {
-  const row = createNode("tr"),
-    how = createNode("td"),
-    likelier = createNode("td", "ss-token");
-  const tag = !token.is_fed ? ["chosen last", WAITS] : !token.is_chosen ? ["forced", FORCED] : null;
-  if (tag) {
-    how.append(createNode("span", "ss-tag", tag[0]));
-    how.firstChild.title = tag[1];
-    row.className = "ss-dim";
-  }
-  row.append(
+  const [tag, title] = !token.is_fed ? ["chosen last", WAITS] : !token.is_chosen ? ["forced", FORCED] : [];
+  return createNode("tr", tag && "ss-dim", [
     createNode("td", "ss-token", quotedToken(token.text)),
-    how,
-    createNode("td", "", token.logprob === null ? "" : logProbText(token.logprob)),
-  );
-  if (hasLikelier(token))
-    likelier.append(quotedToken(token.best), createNode("small", "", logProbText(token.best_logprob)));
-  row.append(likelier, createNode("td", "", token.id ?? ""));
-  return row;
+    createNode("td", "", tag && createNode("span", "ss-tag", tag, { title })),
+    createNode("td", "", token.logprob !== null && logProbText(token.logprob)),
+    createNode(
+      "td",
+      "ss-token",
+      hasLikelier(token) && [quotedToken(token.best), createNode("small", "", logProbText(token.best_logprob))],
+    ),
+    createNode("td", "", token.id),
+  ]);
 }
 
 export function mountInspection(player) {
-  document.addEventListener(
-    "stepscope:inspection",
-    (event) => {
-      const found = event.detail ? JSON.parse(event.detail) : null;
-      // the answer to an earlier request
-      if (!found || !player.inspection.asked || !isAnswerTo(found, player.inspection.asked)) return;
-      player.inspection.asked = null;
-      player.inspection.found = found;
-      if (player.find("inspection").open) drawInspection(player, found.frame);
-    },
-    { signal: player.listeners.signal },
-  );
-
-  player.find("inspection").addEventListener("close", () => player.canvas.focus({ preventScroll: true }));
-  player.find("inspection").addEventListener("click", (event) => {
-    if (event.target === player.find("inspection")) player.find("inspection").close();
-  }); // beside it
+  player.listen(document, "stepscope:inspection", ({ detail }) => {
+    const found = detail ? JSON.parse(detail) : null;
+    // the answer to an earlier request
+    if (!found || !player.inspection.asked || !isAnswerTo(found, player.inspection.asked)) return;
+    player.inspection.asked = null;
+    player.inspection.found = found;
+    if (player.find("inspection").open) drawInspection(player, found.frame);
+  });
+  player.listen("inspection", "close", () => player.focus());
+  // a click beside it
+  player.listen("inspection", "click", ({ target, currentTarget }) => target === currentTarget && target.close());
 }

@@ -20,46 +20,47 @@ import {
 } from "../state/data.js";
 import { createNode, createQuote, showTurns } from "../dom/dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
-import { drawDifference } from "./differences.js";
 import { LOW_SIMILARITY, momentText, signOfKind } from "../playback/stops.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
-import { hasDecided } from "../state/preview.js";
+import { hasDecided } from "../state/thresholds.js";
 import { hasValues, visibleSignals } from "../state/signals.js";
 import { gradeText, legalityTag } from "./transcript.js";
 
 const WRONG_TEXT = "wrong text";
 
 export function drawNowPanel(player, panel, data, frame, time, failure) {
-  const parts = [],
-    hasRun = data.times.length > 0;
+  const hasRun = data.times.length > 0;
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
-  if (failure) parts.push(failureCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps));
-  const head = createNode("p", "ss-line");
   const total = hasRun ? data.times.length + data.num_dropped : data.expected_frames,
     isUnknown = !hasRun && player.settings.hint; // a live session has no length
-  head.append(
-    createNode("b", "", clockText(time)),
-    ` frame ${frame + data.num_dropped}${isUnknown ? "" : ` of ${total}`}`,
-    ...inspectionButton(player),
-  );
-  if (data.isReferenceAlone) head.append(createNode("span", "ss-tag", "reference alone, no run"));
   const cut = data.forgotten[countUpTo(data.forgotten, frame, (found) => found.frame) - 1],
-    isCut = cut?.frame === frame;
-  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1))
-    head.append(createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"));
-  parts.push(head);
-  if (isCut && cut.summary !== null) parts.push(createQuote("summary", cut.summary || "(empty)"));
-  if (data.times.length) {
+    isCut = cut?.frame === frame,
+    isRefreshed = countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1);
+  const parts = [
+    failure && failureCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps),
+    createNode("p", "ss-line", [
+      createNode("b", "", clockText(time)),
+      ` frame ${frame + data.num_dropped}${isUnknown ? "" : ` of ${total}`}`,
+      inspectionButton(player),
+      data.isReferenceAlone && createNode("span", "ss-tag", "reference alone, no run"),
+      isRefreshed && createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"),
+    ]),
+    isCut && cut.summary !== null && createQuote("summary", cut.summary || "(empty)"),
+  ];
+  if (hasRun) {
     const gap = gapText(data, frame),
       heads = gap ? [] : visibleSignals(data).map(({ name }) => name);
-    if (gap) parts.push(createNode("p", "ss-line", `no decision: ${gap}`));
-    if (heads.includes("speak")) parts.push(decisionLine(player, data, "speak", frame));
-    parts.push(...responseLines(data, frame, time, failure));
-    if (heads.includes("update")) parts.push(decisionLine(player, data, "update", frame));
-    parts.push(...updateLines(data, frame), ...signalLines(player, data, frame));
+    parts.push(
+      gap && createNode("p", "ss-line", `no decision: ${gap}`),
+      heads.includes("speak") && decisionLine(player, data, "speak", frame),
+      ...responseLines(data, frame, time, failure),
+      heads.includes("update") && decisionLine(player, data, "update", frame),
+      ...updateLines(data, frame),
+      ...signalLines(player, data, frame),
+    );
   }
   if (data.steps.length) parts.push(...stateParts(data, frame));
-  if (data.times.length) {
+  if (hasRun) {
     const gone = cut && !isCut ? `; at ${clockText(timeOf(data, cut.frame))} ${forgottenText(cut)}` : "";
     const context = data.cache[frame]
       ? `${countText(data.cache[frame], "token")} in the context`
@@ -67,21 +68,21 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
     const warning = data.is_untrained ? "; the signals are untrained" : "";
     parts.push(createNode("p", "ss-dim", `${context}, ${modelTimeText(data.latency[frame])}${gone}${warning}`));
   }
-  panel.replaceChildren(...parts);
+  panel.replaceChildren(...parts.filter(Boolean));
 }
 
 // `isHere`: whether the playhead is at the failure. A turn that was moved is selected at its new time.
 function failureCard(player, data, failure, isHere) {
-  const box = createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure");
-  box.append(createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`));
-  const moment = momentText(player, failure) || (isHere ? "" : `at ${clockText(failure.time)}`);
-  if (moment) box.append(createNode("span", "ss-tag ss-moment", moment));
-  if (failure.words) box.append(` ${showTurns(failure.words)}`);
-  if (failure.kind === WRONG_TEXT) box.append(...wrongTextLines(data, data.turns[failure.turn]));
-  if (failure.cause) box.append(causeLine(player, failure.cause));
-  const highest = highestNear(data, failure);
-  if (highest) box.append(createNode("span", "ss-highest", highestText(highest, data, isHere)));
-  return box;
+  const moment = momentText(player, failure) || (isHere ? "" : `at ${clockText(failure.time)}`),
+    highest = highestNear(data, failure);
+  return createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure", [
+    createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`),
+    moment && createNode("span", "ss-tag ss-moment", moment),
+    failure.words && ` ${failure.words}`,
+    ...(failure.kind === WRONG_TEXT ? wrongTextLines(data, data.turns[failure.turn]) : []),
+    failure.cause && causeLine(player, failure.cause),
+    highest && createNode("span", "ss-highest", highestText(highest, data, isHere)),
+  ]);
 }
 
 // The response and its reference, with the words marked in which they differ.
@@ -94,44 +95,33 @@ function wrongTextLines(data, turn) {
 function causeLine(player, cause) {
   const meanings = causeMeanings(player),
     meaning = Object.hasOwn(meanings, cause) ? meanings[cause] : "as the split's manifest names it",
-    box = createNode("span", "ss-cause"),
-    tag = createNode("span", "ss-tag", cause);
-  box.append("cause ", tag, " ", showTurns(meaning));
-  box.title = "Why this moment is hard: the split's manifest names the cause beside a reference turn.";
-  return box;
+    title = "Why this moment is hard: the split's manifest names the cause beside a reference turn.";
+  return createNode("span", "ss-cause", ["cause ", createNode("span", "ss-tag", cause), " ", meaning], { title });
 }
 
 const DECIDED_WORDS = { speak: ["silent", "spoke"], update: ["no update", "updated"] };
 const PREVIEWED_WORDS = { speak: ["would be silent", "would speak"], update: ["no update", "would update"] };
 
 function decisionLine(player, data, name, frame) {
-  const prob = data[name][frame],
+  const { policy } = data,
+    prob = data[name][frame],
+    isKnown = !Number.isNaN(prob),
     threshold = (player.shown.isPreview ? player.shown : data).thresholds[name];
-  const row = createNode("p", "ss-line ss-decision"),
-    word = createNode(
-      "b",
-      "",
-      (player.shown.isPreview ? PREVIEWED_WORDS : DECIDED_WORDS)[name][Number(hasDecided(player, data, name, frame))],
-    );
-  if (!hasValues(data, name)) {
-    row.append(createNode("span", "ss-name", name), word, createNode("span", "ss-dim", "probability not known"));
-    return row;
-  }
-  const bar = createNode("span", `ss-prob ss-${name}`);
+  const words = player.shown.isPreview ? PREVIEWED_WORDS : DECIDED_WORDS,
+    word = createNode("b", "", words[name][Number(hasDecided(player, data, name, frame))]),
+    label = createNode("span", "ss-name", name),
+    line = (...parts) => createNode("p", "ss-line ss-decision", [label, ...parts, word]);
+  if (!hasValues(data, name)) return line(createNode("span", "ss-dim", "probability not known"));
   const fill = createNode("i"),
     mark = createNode("u");
-  const isKnown = !Number.isNaN(prob);
   fill.style.width = `${isKnown ? 100 * prob : 0}%`;
   mark.style.left = `${100 * threshold}%`;
-  bar.append(fill, ...(isKnown ? [mark] : []));
-  bar.title = `${data.policy.name}: ${conditionText(data.policy, thresholdWords(data.policy, threshold))}`;
-  const sign = signOf(data.policy, exceeds(data.policy, name, prob, threshold));
-  const known = isKnown
-    ? `${probText(prob, threshold)} ${sign} ${thresholdWords(data.policy, threshold)}`
-    : "not known";
-  const comparison = hasSignal(data.policy, name) ? known : "";
-  row.append(createNode("span", "ss-name", name), bar, createNode("span", "", comparison), word);
-  return row;
+  const limit = thresholdWords(policy, threshold),
+    title = `${policy.name}: ${conditionText(policy, limit)}`,
+    bar = createNode("span", `ss-prob ss-${name}`, [fill, isKnown && mark], { title });
+  const sign = signOf(policy, exceeds(policy, name, prob, threshold)),
+    known = isKnown ? `${probText(prob, threshold)} ${sign} ${limit}` : "not known";
+  return line(bar, createNode("span", "", hasSignal(policy, name) && known));
 }
 
 // The named signals at a frame, each with its threshold, and the state of the assistant.
@@ -144,39 +134,31 @@ function signalLines(player, data, frame) {
       number = Number.isNaN(value) ? "not known" : probText(value, hasThreshold ? threshold : 0);
     if (!hasThreshold || Number.isNaN(value)) return [title, number, ""];
     const isAbove = exceeds(policy, decides ?? "speak", value, threshold);
-    return [
-      title,
-      `${number} ${signOf(policy, isAbove)} ${thresholdText(threshold)}`,
-      isAbove && decides ? decides : "",
-    ];
+    return [title, `${number} ${signOf(policy, isAbove)} ${thresholdText(threshold)}`, isAbove && decides];
   });
-  return [...(isShown ? [["state", state, ""]] : []), ...words].map(([title, text, word]) => {
-    const line = createNode("p", "ss-line ss-signal");
-    line.append(
+  return [...(isShown ? [["state", state, ""]] : []), ...words].map(([title, text, word]) =>
+    createNode("p", "ss-line ss-signal", [
       createNode("span", words.length ? "ss-signal-name" : "ss-name", title),
       createNode("span", "", text),
       createNode("b", "", word),
-    );
-    return line;
-  });
+    ]),
+  );
 }
 
 function responseLines(data, frame, time, failure) {
-  const number = countUpTo(data.responses, time + 1e-4, (turn) => turn.time) - 1;
-  const lines = [];
-  const inCard = failure?.kind === WRONG_TEXT ? data.turns[failure.turn] : null; // it has both texts
-  if (number >= 0 && data.responses[number] !== inCard) {
-    const turn = data.responses[number],
-      isNow = turn.frame === frame;
-    const said = createNode("p", isNow ? "ss-text" : "ss-text ss-dim", turn.text);
-    if (!isNow) said.prepend(createNode("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`));
-    lines.push(said);
-    if (isNow && turn.verdict) lines.push(matchLines(data, turn));
+  const turn = data.responses[countUpTo(data.responses, time + 1e-4, (response) => response.time) - 1],
+    asked = data.userTurns.find((other) => other.frame === frame),
+    wanted = data.referenceTurns.find((other) => other.is_missed && other.frame === frame);
+  const lines = asked ? [createQuote("user", asked.text)] : [];
+  const inCard = failure?.kind === WRONG_TEXT && turn === data.turns[failure.turn]; // it has both texts
+  if (turn && !inCard && turn.frame === frame) {
+    lines.push(createNode("p", "ss-text", turn.text));
+    if (turn.verdict) lines.push(...matchLines(data, turn));
+  } else if (turn && !inCard) {
+    const ago = createNode("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`);
+    lines.push(createNode("p", "ss-text ss-dim", [ago, turn.text]));
   }
-  const wanted = data.referenceTurns.find((turn) => turn.is_missed && turn.frame === frame);
   if (wanted) lines.push(createQuote("reference, missed", wanted.text));
-  const asked = data.userTurns.find((turn) => turn.frame === frame);
-  if (asked) lines.unshift(createQuote("user", asked.text));
   return lines;
 }
 
@@ -186,15 +168,15 @@ function matchLines(data, turn) {
     mismatched: "other words",
     redundant: `${turn.failure ?? "redundant"}: no reference near`,
   }[turn.verdict];
-  const box = createNode("p", `ss-judged ss-${turn.verdict}`);
-  box.append(createNode("b", "", `${signOfTurn(turn)} ${words}`));
-  if (turn.score !== null)
-    box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`);
-  const parts = document.createDocumentFragment();
-  parts.append(box);
-  if (turn.grade !== undefined) parts.append(createNode("p", "ss-line ss-grade", `judged ${gradeText(data, turn)}`));
-  if (turn.link !== null) parts.append(createQuote("reference", data.references[turn.link].text));
-  return parts;
+  return [
+    createNode("p", `ss-judged ss-${turn.verdict}`, [
+      createNode("b", "", `${signOfTurn(turn)} ${words}`),
+      turn.score !== null &&
+        ` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`,
+    ]),
+    turn.grade !== undefined && createNode("p", "ss-line ss-grade", `judged ${gradeText(data, turn)}`),
+    turn.link !== null && createQuote("reference", data.references[turn.link].text),
+  ].filter(Boolean);
 }
 
 function delayText(delay) {
@@ -203,20 +185,26 @@ function delayText(delay) {
 }
 
 function updateLines(data, frame) {
-  const [first, end] = [frame - 1, frame].map((last) => countUpTo(data.turns, last, (turn) => turn.frame));
-  return data.turns
-    .slice(first, end)
-    .filter((turn) => turn.role === "update")
-    .map((turn) => {
-      const box = createNode("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
-      box.append(createNode("b", "", turn.text));
-      if (turn.legality !== "legal") box.append(legalityTag(turn));
-      if (turn.verdict === "matched") box.append(` ${signOfTurn(turn)} as the reference, ${delayText(turn.delay)}`);
-      if (turn.verdict === "mismatched")
-        box.append(" ◇ reference ", createNode("b", "", data.references[turn.link].text), `, ${delayText(turn.delay)}`);
-      if (turn.verdict === "redundant") box.append(" ◇ no reference near");
-      return box;
-    });
+  const [first, end] = [frame - 1, frame].map((last) => countUpTo(data.turns, last, (turn) => turn.frame)),
+    updates = data.turns.slice(first, end).filter((turn) => turn.role === "update");
+  const match = (turn) =>
+    ({
+      matched: [` ${signOfTurn(turn)} as the reference, ${delayText(turn.delay)}`],
+      mismatched: [
+        " ◇ reference ",
+        createNode("b", "", data.references[turn.link]?.text),
+        `, ${delayText(turn.delay)}`,
+      ],
+      redundant: [" ◇ no reference near"],
+    })[turn.verdict] ?? [];
+  return updates.map((turn) => {
+    const legality = turn.legality !== "legal" && legalityTag(turn);
+    return createNode("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`, [
+      createNode("b", "", turn.text),
+      legality,
+      ...match(turn),
+    ]);
+  });
 }
 
 // The states of the steps: of the run, else of the reference, which a line then names.
@@ -228,24 +216,64 @@ function stateParts(data, frame) {
 }
 
 function stateTable(data, frame) {
-  const table = createNode("table", "ss-states");
-  const body = table.createTBody();
-  data.steps.forEach((step, number) => {
-    const band = data.bands[bandsOf(data).at(-1)][number] ?? [];
-    const [before, after] = [stateAt(band, frame - 1), stateAt(band, frame)];
-    const wanted = stateAt(data.bands.reference[number] ?? [], frame);
+  const { bands, state_words: words } = data,
+    sign = (state) => words[state].slice(0, 1);
+  const rows = data.steps.map(({ id, name }, number) => {
+    const band = bands[bandsOf(data).at(-1)][number] ?? [],
+      [before, after] = [stateAt(band, frame - 1), stateAt(band, frame)],
+      wanted = stateAt(bands.reference[number] ?? [], frame);
     const isChanged = before !== after,
-      isWrong = wanted !== null && after !== wanted;
-    const words = data.state_words[after] ?? "";
-    const change = isChanged ? `${data.state_words[before].slice(0, 1)} → ${words}` : words;
-    const row = createNode("tr");
-    row.append(createNode("td", "", `${step.id} ${step.name}`), createNode("td", "", change));
-    const reference = createNode("td", "", isWrong ? `≠ ref. ${data.state_words[wanted].slice(0, 1)}` : "");
-    if (isWrong) reference.title = `reference: ${data.state_words[wanted]}`;
-    row.append(reference);
-    row.classList.toggle("ss-changed", isChanged);
-    row.classList.toggle("ss-wrong", isWrong);
-    body.append(row);
+      isWrong = wanted !== null && after !== wanted,
+      title = isWrong ? `reference: ${words[wanted]}` : "";
+    return createNode("tr", [isChanged && "ss-changed", isWrong && "ss-wrong"].filter(Boolean).join(" "), [
+      createNode("td", "", `${id} ${name}`),
+      createNode("td", "", `${isChanged ? `${sign(before)} → ` : ""}${words[after] ?? ""}`),
+      createNode("td", "", isWrong && `≠ ref. ${sign(wanted)}`, { title }),
+    ]);
   });
-  return table;
+  return createNode("table", "ss-states", createNode("tbody", "", rows));
+}
+
+const MAX_WORDS = 200; // of a text that are compared; the rest is shown without marks
+
+// Returns two quotes; a side is its label and its text. Texts without a common word have no marks.
+function drawDifference([label, text], [otherLabel, other]) {
+  const parts = [text, other].map((side) => side.split(/(\s+)/)),
+    found = differences(...parts.map(wordsOf));
+  return [label, otherLabel].map((who, side) => {
+    const quote = createQuote(who, "");
+    quote.append(
+      ...parts[side].map((part, number) =>
+        found[side].has(number / 2) ? createNode("mark", "", part) : showTurns(part),
+      ),
+    );
+    return quote;
+  });
+}
+
+// Words and spaces alternate. Case and punctuation do not count.
+function wordsOf(parts) {
+  return parts
+    .filter((_, number) => number % 2 === 0)
+    .slice(0, MAX_WORDS)
+    .map((word) => word.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ""));
+}
+
+// The indices of the words of each text that are not in their longest common subsequence; none if that is empty.
+export function differences(a, b) {
+  // of the words from two indices on
+  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1)
+      lengths[i][j] = a[i] === b[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+  }
+  const found = [new Set(), new Set()];
+  if (!lengths[0][0]) return found;
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) [i, j] = [i + 1, j + 1];
+    else if (j === b.length || (i < a.length && lengths[i + 1][j] >= lengths[i][j + 1])) found[0].add(i++);
+    else found[1].add(j++);
+  }
+  return found;
 }

@@ -1,20 +1,20 @@
 // The provenance of a run (model, device, thresholds, settings, text encoder) and its exports: files and figures.
 
-import { createNode } from "../dom/dom.js";
+import { createNode, setStatus } from "../dom/dom.js";
 import { makeFile, saveFile } from "../export/files.js";
 import { clockText } from "../state/data.js";
-import { setStatus } from "../dom/status.js";
 
 export function drawProvenance(player) {
   const runs = player.data && !player.data.isReferenceAlone ? [player.data, player.data.other].filter(Boolean) : [];
-  const lines = runs.map((run) => {
-    const details = createNode("details");
-    details.append(createNode("summary", "", run.letter ? `${run.letter}: ${run.origin.summary}` : run.origin.summary));
-    const table = createNode("table");
-    for (const [label, text] of run.origin.rows)
-      table.insertRow().append(createNode("th", "", label), createNode("td", "", text));
-    details.append(table);
-    return details;
+  const lines = runs.map(({ letter, origin }) => {
+    const rows = origin.rows.map(([label, text]) => [createNode("th", "", label), createNode("td", "", text)]);
+    const body = createNode(
+      "tbody",
+      "",
+      rows.map((cells) => createNode("tr", "", cells)),
+    );
+    const summary = createNode("summary", "", letter ? `${letter}: ${origin.summary}` : origin.summary);
+    return createNode("details", "", [summary, createNode("table", "", body)]);
   });
   player.find("origins").replaceChildren(...lines);
   for (const button of player.find("origin").querySelectorAll("button")) button.disabled = !player.data?.times.length;
@@ -34,17 +34,13 @@ function announce(player, words) {
 }
 
 export function mountProvenance(player) {
-  document.addEventListener(
-    "stepscope:saved",
-    ({ detail }) => {
-      if (player.exporting && player.find("said").textContent === player.exporting)
-        setStatus(player, detail ? `Saved ${detail}.` : "");
-      player.exporting = "";
-    },
-    { signal: player.listeners.signal },
-  );
-  player.find("figureChart").addEventListener("change", () => showFormats(player));
-  player.find("origin").addEventListener("click", (event) => {
+  player.listen(document, "stepscope:saved", ({ detail }) => {
+    if (player.exporting && player.find("said").textContent === player.exporting)
+      setStatus(player, detail ? `Saved ${detail}.` : "");
+    player.exporting = "";
+  });
+  player.listen("figureChart", "change", () => showFormats(player));
+  player.listen("origin", "click", (event) => {
     const { export: content, figure: format } = event.target.closest("button")?.dataset ?? {};
     if (!player.data) return;
     if (content) {
@@ -61,9 +57,8 @@ async function exportFigure(player, format) {
     chart = player.find("figureChart"),
     isTimeline = chart.value === "timeline",
     look = { width: player.find("figureWidth").value, theme: player.find("figureTheme").value, start, end };
-  const content = isTimeline
-    ? `${clockText(start)} to ${clockText(end)}`
-    : `"${chart.selectedOptions[0].textContent}" of this video`;
+  const ofVideo = `"${chart.selectedOptions[0].textContent}" of this video`,
+    content = isTimeline ? `${clockText(start)} to ${clockText(end)}` : ofVideo;
   announce(player, `Drawing ${format.toUpperCase()} of ${content}.`);
   if (!isTimeline) return requestFigure(player, { ...look, chart: chart.value, format });
   const run = player.data;

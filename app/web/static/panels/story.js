@@ -1,8 +1,7 @@
 // The story: up to ten moments with captions, in order, kept in this browser. *Publish* in Batch writes it as a player,
 // or as Markdown.
 
-import { createNode } from "../dom/dom.js";
-import { keepSetting, setStatus } from "../dom/status.js";
+import { createButton, createNode, keepSetting, saveBlob, setStatus } from "../dom/dom.js";
 import { seek } from "../playback/playhead.js";
 import { selectedEvent } from "../playback/selection.js";
 import { clockText } from "../state/data.js";
@@ -33,84 +32,73 @@ export function addMoment(player) {
     return setStatus(player, "This run is not kept, so no story can have it: start it in Batch, then add its moments.");
   if (moments.length >= MAX_MOMENTS)
     return setStatus(player, `A story has at most ${MAX_MOMENTS} moments: remove one in the tab Story.`);
-  const moment = {
-      run: data.kept_run,
-      video: data.video_id,
-      time_s: Number(player.video.time.toFixed(3)),
-      caption: "",
-    },
-    event = selectedEvent(player);
-  if (event) moment.event = event;
+  const time_s = Number(player.video.time.toFixed(3)),
+    event = selectedEvent(player),
+    moment = { run: data.kept_run, video: data.video_id, time_s, caption: "", ...(event && { event }) };
   changeStory(player, (story) => story.moments.push(moment));
   setStatus(player, `Moment ${moments.length + 1} of the story. T leads to the tab Story, for captions and Publish.`);
   if (player.tab === "story") drawStory(player);
 }
 
 export function drawStory(player) {
-  const story = readStory(),
-    title = createNode("input"),
-    list = createNode("ol"),
-    line = createNode("p", "ss-line");
-  Object.assign(title, { value: story.title, maxLength: 120, placeholder: "title of the story", autocomplete: "off" });
-  title.setAttribute("aria-label", "Title of the story");
-  title.addEventListener("input", () =>
-    changeStory(player, (now) => {
-      now.title = title.value;
-    }),
-  );
-  list.append(...story.moments.map((moment, at) => drawMoment(player, moment, at, story.moments.length)));
-  const buttons = [
-    ["add this moment (*)", () => addMoment(player), story.moments.length < MAX_MOMENTS],
-    ["publish…", openPublish, story.moments.length > 0],
-    ["story.json", () => saveStory(), story.moments.length > 0],
-  ];
-  line.append(
-    ...buttons.map(([words, act, isPossible]) => {
-      const button = createNode("button", "", words);
-      Object.assign(button, { type: "button", disabled: !isPossible });
-      button.addEventListener("click", act);
-      return button;
-    }),
-  );
+  const { title, moments } = readStory();
+  const onTitle = ({ target }) =>
+    changeStory(player, (story) => {
+      story.title = target.value;
+    });
+  const heading = createNode("input", "", "", {
+    value: title,
+    maxLength: 120,
+    placeholder: "title of the story",
+    autocomplete: "off",
+    ariaLabel: "Title of the story",
+    oninput: onTitle,
+  });
   const empty = "No moments yet. Go to one, and press * or the button. A story has up to ten, of any saved runs.";
+  const list = moments.map((moment, at) => drawMoment(player, moment, at, moments.length));
+  const isFull = moments.length >= MAX_MOMENTS,
+    disabled = moments.length === 0;
+  const line = createNode("p", "ss-line", [
+    createButton("", "add this moment (*)", () => addMoment(player), { disabled: isFull }),
+    createButton("", "publish…", openPublish, { disabled }),
+    createButton("", "story.json", saveStory, { disabled }),
+  ]);
   player
     .find("story")
-    .replaceChildren(title, ...(story.moments.length ? [list] : [createNode("p", "ss-dim", empty)]), line);
+    .replaceChildren(heading, disabled ? createNode("p", "ss-dim", empty) : createNode("ol", "", list), line);
 }
 
 function drawMoment(player, moment, at, number) {
-  const item = createNode("li"),
-    line = createNode("p", "ss-line"),
-    place = createNode("button", "ss-moment", `${clockText(moment.time_s)} ${moment.video}`),
-    caption = createNode("textarea");
-  place.type = "button";
-  place.title = `Go to this moment of the run ${moment.run}`;
-  place.addEventListener("click", () => openMoment(player, moment));
-  Object.assign(caption, { value: moment.caption, maxLength: 500, rows: 2, placeholder: "caption" });
-  caption.setAttribute("aria-label", `Caption of moment ${at + 1}`);
-  caption.addEventListener("input", () =>
-    changeStory(player, ({ moments }) => {
-      if (moments[at]) moments[at].caption = caption.value;
-    }),
-  );
-  const move = (to) => changeStory(player, ({ moments }) => moments.splice(to, 0, ...moments.splice(at, 1)));
-  line.append(place);
-  for (const [sign, words, act, isPossible] of [
-    ["▴", "Earlier in the story", () => move(at - 1), at > 0],
-    ["▾", "Later in the story", () => move(at + 1), at < number - 1],
-    ["✕", "Remove from the story", () => changeStory(player, ({ moments }) => moments.splice(at, 1)), true],
-  ]) {
-    const button = createNode("button", "", sign);
-    Object.assign(button, { type: "button", title: words, disabled: !isPossible });
-    button.setAttribute("aria-label", `${words}: moment ${at + 1}`);
-    button.addEventListener("click", () => {
-      act();
+  const caption = createNode("textarea", "", "", {
+    value: moment.caption,
+    maxLength: 500,
+    rows: 2,
+    placeholder: "caption",
+    ariaLabel: `Caption of moment ${at + 1}`,
+    oninput: () =>
+      changeStory(player, ({ moments }) => {
+        if (moments[at]) moments[at].caption = caption.value;
+      }),
+  });
+  // moves the moment to another place, or removes it
+  const change = (sign, title, place, isPossible) => {
+    const move = ({ moments }) => moments.splice(place, 0, ...moments.splice(at, 1)),
+      remove = ({ moments }) => moments.splice(at, 1);
+    const act = () => {
+      changeStory(player, place === null ? remove : move);
       drawStory(player);
-    });
-    line.append(button);
-  }
-  item.append(line, caption);
-  return item;
+    };
+    return createButton("", sign, act, { title, ariaLabel: `${title}: moment ${at + 1}`, disabled: !isPossible });
+  };
+  const title = `Go to this moment of the run ${moment.run}`,
+    words = `${clockText(moment.time_s)} ${moment.video}`;
+  const line = createNode("p", "ss-line", [
+    createButton("ss-moment", words, () => openMoment(player, moment), { title }),
+    change("▴", "Earlier in the story", at - 1, at > 0),
+    change("▾", "Later in the story", at + 1, at < number - 1),
+    change("✕", "Remove from the story", null, true),
+  ]);
+  return createNode("li", "", [line, caption]);
 }
 
 // Seeks if the moment is of the shown run; otherwise the page opens it.
@@ -140,20 +128,12 @@ function openPublish() {
 }
 
 function saveStory() {
-  const link = createNode("a"),
-    url = URL.createObjectURL(new Blob([`${JSON.stringify(readStory(), null, 1)}\n`], { type: "application/json" }));
-  Object.assign(link, { href: url, download: "story.json" });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  saveBlob(new Blob([`${JSON.stringify(readStory(), null, 1)}\n`], { type: "application/json" }), "story.json");
 }
 
 export function mountStory(player) {
   for (const name of ["[data-tab=story]", "[data-do=addMoment]"]) player.root.querySelector(name).hidden = false;
-  window.addEventListener(
-    "storage",
-    ({ key }) => key === "stepscope:story" && player.tab === "story" && drawStory(player),
-    {
-      signal: player.listeners.signal,
-    },
-  );
+  player.listen(window, "storage", ({ key }) => {
+    if (key === "stepscope:story" && player.tab === "story") drawStory(player);
+  });
 }

@@ -12,7 +12,7 @@ export function tabNames(player) {
 export function openTab(player, name) {
   player.tab = name;
   for (const button of player.root.querySelectorAll("[data-tab]")) {
-    button.setAttribute("aria-selected", button.dataset.tab === name);
+    button.ariaSelected = button.dataset.tab === name;
     button.tabIndex = button.dataset.tab === name ? 0 : -1;
   }
   for (const panel of ["rows", "review", "curves", "story"]) player.find(panel).hidden = name !== panel;

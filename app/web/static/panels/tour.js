@@ -1,6 +1,6 @@
 // A tour of the page in five stops: a small popover beside each part, under which the page works as usual.
 
-import { createNode } from "../dom/dom.js";
+import { createButton, createNode } from "../dom/dom.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 
 const GAP_PX = 12,
@@ -65,39 +65,34 @@ export function offerTour(player) {
 
 export function startTour(player) {
   closeTour(player);
-  const [box, rings, arrow] = ["ss-tour", "ss-tour-rings", "ss-tour-arrow"].map((name) => createNode("div", name));
-  const [title, text, place, back, next, close] = [
-    createNode("h3"),
-    createNode("p"),
-    createNode("span", "ss-dim"),
-    ...["back", "next", "×"].map((words) => createNode("button", "", words)),
-  ];
-  const buttons = createNode("p", "ss-line");
-  buttons.append(place, back, next);
-  box.append(arrow, title, close, text, buttons);
-  title.id = "ss-tour-title";
-  text.id = "ss-tour-text";
-  for (const [name, value] of Object.entries({
-    role: "dialog",
-    tabindex: "-1",
-    "aria-labelledby": title.id,
-    "aria-describedby": text.id,
-  }))
-    box.setAttribute(name, value);
-  close.setAttribute("aria-label", "Close the tour");
-  close.className = "ss-tour-close";
-  close.title = "Close the tour (Esc)";
+  const move = (by) => () => goTo(player, player.tour.number + by);
+  const close = { title: "Close the tour (Esc)", ariaLabel: "Close the tour" };
+  const parts = {
+    arrow: createNode("div", "ss-tour-arrow"),
+    title: createNode("h3", "", "", { id: "ss-tour-title" }),
+    text: createNode("p", "", "", { id: "ss-tour-text" }),
+    place: createNode("span", "ss-dim"),
+    back: createButton("", "back", move(-1)),
+    next: createButton("", "next", move(1)),
+    rings: createNode("div", "ss-tour-rings"),
+  };
+  const { arrow, title, text, place, back, next, rings } = parts;
+  const box = createNode(
+    "div",
+    "ss-tour",
+    [
+      arrow,
+      title,
+      createButton("ss-tour-close", "×", () => closeTour(player), close),
+      text,
+      createNode("p", "ss-line", [place, back, next]),
+    ],
+    { role: "dialog", tabIndex: -1, onkeydown: (event) => onKey(player, event) },
+  );
+  box.setAttribute("aria-labelledby", title.id);
+  box.setAttribute("aria-describedby", text.id);
   const stops = STOPS.filter(([, , boxes]) => boxes(player).length); // a published player has one tab
-  player.tour = { box, rings, arrow, title, text, place, back, next, stops, number: 0, before: document.activeElement };
-  for (const [button, act] of [
-    [back, () => goTo(player, player.tour.number - 1)],
-    [next, () => goTo(player, player.tour.number + 1)],
-    [close, () => closeTour(player)],
-  ]) {
-    button.type = "button";
-    button.addEventListener("click", act);
-  }
-  box.addEventListener("keydown", (event) => onKey(player, event));
+  player.tour = { ...parts, box, stops, number: 0, before: document.activeElement };
   player.root.append(rings, box);
   goTo(player, 0);
   // text that is being typed stays there
@@ -124,18 +119,22 @@ function onKey(player, event) {
 }
 
 function goTo(player, number) {
-  if (number === player.tour.stops.length) return closeTour(player);
-  const [title, text] = player.tour.stops[(player.tour.number = number)];
-  player.tour.title.textContent = title;
-  player.tour.text.textContent = text;
-  player.tour.place.textContent = `${number + 1} of ${player.tour.stops.length}`;
-  player.tour.back.disabled = number === 0;
-  player.tour.next.textContent = number === player.tour.stops.length - 1 ? "done" : "next";
+  const { stops, title, text, place, back, next } = player.tour;
+  if (number === stops.length) return closeTour(player);
+  [title.textContent, text.textContent] = stops[number];
+  player.tour.number = number;
+  place.textContent = `${number + 1} of ${stops.length}`;
+  back.disabled = number === 0;
+  next.textContent = number === stops.length - 1 ? "done" : "next";
   scrollToStop(player);
   position(player);
 }
 
-// The box around the parts of a stop, in the window.
+function boxesOfStop(player) {
+  const { stops, number } = player.tour;
+  return stops[number][2](player);
+}
+
 function boxAround(boxes) {
   const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));
   const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
@@ -143,23 +142,18 @@ function boxAround(boxes) {
 }
 
 function drawRing({ left, top, right, bottom }) {
-  const ring = createNode("div", "ss-tour-ring");
-  Object.assign(ring.style, {
-    left: `${left - 3}px`,
-    top: `${top - 3}px`,
-    width: `${right - left + 6}px`,
-    height: `${bottom - top + 6}px`,
-  });
-  return ring;
+  const style = `left: ${left - 3}px; top: ${top - 3}px; width: ${right - left + 6}px; height: ${bottom - top + 6}px`;
+  return createNode("div", "ss-tour-ring", "", { style });
 }
 
-// The places of the popover that lie in the window, with its side: below the parts, above them, below the toolbar
-// (without an arrow), or beside one of them.
-function placesOf(player, boxes, { offsetWidth: width, offsetHeight: height }) {
-  const part = boxAround(boxes),
-    clamped = (value, most) => Math.max(EDGE_PX, Math.min(most - EDGE_PX, value));
-  const left = clamped((part.left + part.right - width) / 2, innerWidth - width),
-    below = { side: "below", left, top: part.bottom + GAP_PX };
+// The place of the popover in the window that covers least of the toolbar and the parts, with its side and the
+// `covered` area: below the parts, above them, below the toolbar (without an arrow), or beside one of them.
+function bestPlace(player, boxes) {
+  const { offsetWidth: width, offsetHeight: height } = player.tour.box,
+    bar = boxOf(player.find("bar")),
+    part = boxAround(boxes),
+    clamped = (value, most) => Math.max(EDGE_PX, Math.min(most - EDGE_PX, value)),
+    left = clamped((part.left + part.right - width) / 2, innerWidth - width);
   const beside = boxes.flatMap((box) => {
     const top = clamped((box.top + box.bottom - height) / 2, innerHeight - height);
     return [
@@ -167,43 +161,32 @@ function placesOf(player, boxes, { offsetWidth: width, offsetHeight: height }) {
       { side: "left", left: box.left - GAP_PX - width, top },
     ];
   });
-  const underBar = { side: "", left, top: boxOf(player.find("bar")).bottom + GAP_PX };
-  const places = [below, { side: "above", left, top: part.top - GAP_PX - height }, underBar, ...beside].map(
-    (place) => ({ ...place, right: place.left + width, bottom: place.top + height }),
-  );
-  const inWindow = places.filter(
-    (place) =>
-      Math.min(place.left, place.top) >= EDGE_PX &&
-      place.right <= innerWidth - EDGE_PX &&
-      place.bottom <= innerHeight - EDGE_PX,
-  );
-  return inWindow.length ? inWindow : [{ ...places[0], top: Math.max(EDGE_PX, innerHeight - height - EDGE_PX) }];
-}
-
-// The area of a place over the toolbar and the parts of the stop, in pixels.
-function coveredBy(player, place, boxes) {
-  const shared = (box, low, high) => Math.max(0, Math.min(place[high], box[high]) - Math.max(place[low], box[low]));
-  return [boxOf(player.find("bar")), ...boxes].reduce(
-    (sum, box) => sum + shared(box, "left", "right") * shared(box, "top", "bottom"),
-    0,
-  );
-}
-
-// The first place of the popover that covers least.
-function bestPlace(player, boxes) {
-  const places = placesOf(player, boxes, player.tour.box),
-    covered = places.map((place) => coveredBy(player, place, boxes)),
-    least = Math.min(...covered);
-  return { place: places[covered.indexOf(least)], least };
+  const places = [
+    { side: "below", left, top: part.bottom + GAP_PX },
+    { side: "above", left, top: part.top - GAP_PX - height },
+    { side: "", left, top: bar.bottom + GAP_PX },
+    ...beside,
+  ];
+  const isInWindow = ({ left: x, top: y }) =>
+    Math.min(x, y) >= EDGE_PX && x + width <= innerWidth - EDGE_PX && y + height <= innerHeight - EDGE_PX;
+  const overlap = (from, size, low, high) => Math.max(0, Math.min(from + size, high) - Math.max(from, low));
+  const coveredBy = ({ left: x, top: y }) =>
+    [bar, ...boxes].reduce(
+      (sum, box) => sum + overlap(x, width, box.left, box.right) * overlap(y, height, box.top, box.bottom),
+      0,
+    );
+  const atFoot = { ...places[0], top: Math.max(EDGE_PX, innerHeight - height - EDGE_PX) },
+    found = places.filter(isInWindow).map((place) => ({ ...place, covered: coveredBy(place) }));
+  return found.sort((a, b) => a.covered - b.covered)[0] ?? { ...atFoot, covered: coveredBy(atFoot) };
 }
 
 // Scrolls such that the parts of the stop are in the window, and the popover beside them where it would cover some.
 function scrollToStop(player) {
-  const boxes = player.tour.stops[player.tour.number][2](player),
+  const boxes = boxesOfStop(player),
     { top, bottom } = boxAround(boxes);
   if (bottom > innerHeight || top < 0) scrollBy({ top: Math.min(top - EDGE_PX, bottom + EDGE_PX - innerHeight) });
-  const moved = player.tour.stops[player.tour.number][2](player);
-  if (!bestPlace(player, moved).least) return;
+  const moved = boxesOfStop(player);
+  if (!bestPlace(player, moved).covered) return;
   const part = boxAround(moved),
     missing = Math.ceil(part.bottom + GAP_PX + player.tour.box.offsetHeight + EDGE_PX - innerHeight);
   if (missing > 0) scrollBy({ top: Math.min(missing, part.top - EDGE_PX) });
@@ -213,9 +196,9 @@ function scrollToStop(player) {
 function position(player) {
   if (!player.tour) return;
   const { box, rings, arrow } = player.tour,
-    boxes = player.tour.stops[player.tour.number][2](player),
+    boxes = boxesOfStop(player),
     part = boxAround(boxes),
-    { place } = bestPlace(player, boxes);
+    place = bestPlace(player, boxes);
   Object.assign(box.style, { left: `${place.left}px`, top: `${place.top}px` });
   box.dataset.side = place.side;
   const isBeside = ["left", "right"].includes(place.side),
@@ -226,25 +209,16 @@ function position(player) {
 }
 
 export function mountTour(player) {
-  const { signal } = player.listeners;
   for (const name of ["resize", "scroll"])
-    addEventListener(name, () => position(player), { signal, passive: true, capture: true });
-  for (const name of ["pointerdown", "keydown"])
-    addEventListener(
-      name,
-      () => {
-        player.isInUse = true;
-      },
-      { signal, capture: true, once: true },
-    );
+    player.listen(window, name, () => position(player), { passive: true, capture: true });
+  const markInUse = () => {
+    player.isInUse = true;
+  };
+  for (const name of ["pointerdown", "keydown"]) player.listen(window, name, markInUse, { capture: true, once: true });
   const sizes = new ResizeObserver(() => position(player));
   sizes.observe(player.canvas);
-  signal.addEventListener("abort", () => sizes.disconnect());
-  document.addEventListener(
-    "keydown",
-    (event) => {
-      if (event.key === "Escape" && player.tour && !player.root.querySelector("dialog[open]")) closeTour(player);
-    },
-    { signal },
-  );
+  player.whenGone(() => sizes.disconnect());
+  player.listen(document, "keydown", ({ key }) => {
+    if (key === "Escape" && player.tour && !player.root.querySelector("dialog[open]")) closeTour(player);
+  });
 }

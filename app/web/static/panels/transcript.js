@@ -4,18 +4,13 @@ import { clockText, countUpTo, KINDS } from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
-export function legalityTag(turn) {
-  const tag = createNode(
-    "span",
-    "ss-tag",
-    turn.legality === "illegal" ? "illegal in the model's states" : turn.legality,
-  );
-  tag.title =
-    turn.legality === "malformed"
+export function legalityTag({ legality }) {
+  const title =
+    legality === "malformed"
       ? "not written as STEP->start or STEP->complete: it changes nothing"
       : "in the states that the model had, it skips, repeats or goes back, or its step does not exist; it " +
         "may still match the reference";
-  return tag;
+  return createNode("span", "ss-tag", legality === "illegal" ? "illegal in the model's states" : legality, { title });
 }
 
 const GRADES = ["wrong", "partly right", "right"];
@@ -26,9 +21,7 @@ export function gradeText(data, turn) {
 }
 
 function gradeTag(data, turn) {
-  const tag = createNode("small", "ss-score ss-grade", `${turn.grade}/2`);
-  tag.title = `judged ${gradeText(data, turn)}`;
-  return tag;
+  return createNode("small", "ss-score ss-grade", `${turn.grade}/2`, { title: `judged ${gradeText(data, turn)}` });
 }
 
 function quoteLabel(data, turn, reference) {
@@ -41,10 +34,7 @@ function quoteLabel(data, turn, reference) {
 export class Transcript {
   // `verdicts` are those that a reviewer can give; `go(row)` is called for a row that is chosen.
   constructor(panel, verdicts, go) {
-    this.panel = panel;
-    this.verdicts = verdicts;
-    this.rows = [];
-    this.current = -1;
+    Object.assign(this, { panel, verdicts, rows: [], current: -1 });
     this.isMarked = true; // whether the current row is marked: a wrong state has no row, and shows those of its time
     this.selected = null; // the key of the event that was selected last
     this.list = new WindowedList(panel, (number) => this.drawRow(this.data, this.rows[number]));
@@ -66,11 +56,7 @@ export class Transcript {
   }
 
   draw(data) {
-    this.data = data;
-    this.rows = data.rows;
-    this.current = -1;
-    this.selected = null;
-    this.opinions = null;
+    Object.assign(this, { data, rows: data.rows, current: -1, selected: null, opinions: null });
     this.list.reset(this.rows.length);
     if (!this.rows.length) this.panel.append(createNode("p", "ss-dim", "No responses or updates."));
   }
@@ -87,40 +73,36 @@ export class Transcript {
   }
 
   drawRow(data, row) {
-    const box = createNode("div", "ss-row");
-    box.setAttribute("role", "button");
-    const glyph = { update: "◆", user: "▹", assistant: "●" }[row.role];
-    const words = createNode("span", "ss-words");
-    const { turn, reference } = row;
-    const kind = turn
-      ? turn.failure
-      : reference.is_missed
-        ? { update: "missed update", assistant: "missed" }[row.role]
-        : null;
+    const { turn, reference, role } = row;
+    const missed = reference?.is_missed ? { update: "missed update", assistant: "missed" }[role] : null,
+      kind = turn ? turn.failure : missed;
+    const score = turn?.verdict === "matched" && turn.score !== null ? turn.score.toFixed(2) : "";
     const mark = createNode(
       "span",
       `ss-mark ss-${kind ? "mismatched" : "matched"}`,
-      kind ? KINDS[kind] : turn?.verdict ? "✓" : "",
+      [
+        kind ? KINDS[kind] : turn?.verdict && "✓",
+        score && createNode("small", "ss-score", score),
+        turn?.grade !== undefined && gradeTag(data, turn),
+      ],
+      { title: [kind, score && `similarity ${score}`].filter(Boolean).join(", ") },
     );
-    mark.title = kind ?? "";
-    if (turn && turn.score !== null && turn.verdict === "matched") {
-      mark.title = [kind, `similarity ${turn.score.toFixed(2)}`].filter(Boolean).join(", ");
-      mark.append(createNode("small", "ss-score", turn.score.toFixed(2)));
-    }
-    if (turn?.grade !== undefined) mark.append(gradeTag(data, turn));
-    if (turn) words.append(createNode("span", "", turn.text));
-    if (turn && turn.legality !== "legal") words.append(legalityTag(turn));
-    if (row.role === "user" && reference.is_given) words.append(createNode("span", "", reference.text));
-    else if (reference && (!turn || reference.text !== turn.text)) {
-      words.append(createQuote(quoteLabel(data, turn, reference), reference.text));
-    }
-    box.append(
+    const isGiven = role === "user" && reference.is_given,
+      isQuoted = !isGiven && reference && (!turn || reference.text !== turn.text);
+    const words = createNode("span", "ss-words", [
+      turn && createNode("span", "", turn.text),
+      turn && turn.legality !== "legal" && legalityTag(turn),
+      isGiven && createNode("span", "", reference.text),
+      isQuoted && createQuote(quoteLabel(data, turn, reference), reference.text),
+    ]);
+    const parts = [
       createNode("span", "ss-time", clockText(row.time)),
-      createNode("span", "", glyph),
+      createNode("span", "", { update: "◆", user: "▹", assistant: "●" }[role]),
       words,
       mark,
       createNode("span", "ss-given"),
-    );
+    ];
+    const box = createNode("div", "ss-row", parts, { role: "button" });
     box.classList.toggle("ss-current", this.isMarked && row === this.rows[this.current]);
     if (this.opinions) this.markRow(box, row);
     return box;
@@ -138,11 +120,10 @@ export class Transcript {
     const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
     if (box.title === words) return;
     box.title = words;
-    box.replaceChildren(
-      ...said.map((found) =>
-        createNode("kbd", found.isWaiting ? "ss-waits" : "", this.verdicts.indexOf(found.verdict) + 1),
-      ),
+    const numbers = said.map(({ verdict, isWaiting }) =>
+      createNode("kbd", isWaiting && "ss-waits", this.verdicts.indexOf(verdict) + 1),
     );
+    box.replaceChildren(...numbers);
   }
 
   // Marks and shows the row of an event, a failure or a time. A selection shows its row again; playback moves a list
@@ -153,12 +134,12 @@ export class Transcript {
     let number = hasRow ? this.rows.findIndex(isOf) : -1;
     if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
     const selected = isSelected ? (event?.key ?? null) : null,
-      isNew = selected !== null && selected !== this.selected;
+      isNew = selected !== null && selected !== this.selected,
+      isMarked = !event || hasRow;
     this.selected = selected;
-    const isMarked = !event || hasRow;
     if (number === this.current && isMarked === this.isMarked && !isNew) return;
     this.list.boxOf(this.current)?.classList.remove("ss-current");
-    [this.current, this.isMarked] = [number, isMarked];
+    Object.assign(this, { current: number, isMarked });
     this.list.boxOf(number)?.classList.toggle("ss-current", isMarked);
     this.reveal(selected !== null);
   }

@@ -1,27 +1,86 @@
-// Stepping through the stops, and the chips that choose them.
+// Stepping through the stops, or through the moments of a search or to settle, and the chips that choose stops.
 
 import { requestPaint } from "../timeline/chart.js";
 import { clockText, KINDS } from "../state/data.js";
-import { createNode } from "../dom/dom.js";
+import { createButton, createNode, keepSetting, setStatus } from "../dom/dom.js";
 import { currentEvent } from "../review/opinions.js";
 import { redrawPlayhead } from "./playhead.js";
 import { goToFailure, stopIndexOf } from "./selection.js";
 import { readSetting } from "../state/settings.js";
-import { keepSetting, setStatus } from "../dom/status.js";
 import {
   canFail,
   collectStops,
   LOW_SIMILARITY,
   lowSimilarityStops,
   momentText,
-  parseSimilarity,
   signOfKind,
   stopText,
-  whyNoFailures,
 } from "./stops.js";
+
+// Parses a similarity such as 0.8 or 0,8 to hundredths; null for other text.
+function parseSimilarity(text) {
+  const value = text.trim() ? Number(text.trim().replace(",", ".")) : NaN;
+  return value >= 0 && value <= 1 ? Number(value.toFixed(2)) : null;
+}
+
+function whyNoFailures(player) {
+  const { has_reference, is_copied, isReferenceAlone } = player.data,
+    copied = ": the turns are a copy of the model's own. Correct them, then tick “score by corrected”";
+  if (!has_reference) return `There is no reference to fail against${is_copied ? copied : ""}.`;
+  return isReferenceAlone
+    ? "There is no run here that can fail: this is the reference alone."
+    : "The run still streams: its failures are known once it ends.";
+}
 
 function chipText(player, kind) {
   return kind === LOW_SIMILARITY ? `${LOW_SIMILARITY} (below ${player.lowSimilarity.toFixed(2)})` : kind;
+}
+
+// Shows the place of the moment in its list above the failure keys; hides it for a run that no list opened.
+export function drawHit(player) {
+  const { hit } = player.data,
+    line = player.find("hit");
+  line.hidden = !hit;
+  if (!hit) return;
+  const isSearch = hit.of === "search",
+    place = `${isSearch ? "Moment " : ""}${hit.number} of ${hit.total} ${isSearch ? "of the search " : "to settle"}`,
+    title = "Let N and P go to the failures of this video again";
+  const leave = () => {
+    delete player.data.hit;
+    drawHit(player);
+  };
+  line.replaceChildren(
+    createNode("span", "", place),
+    createNode("b", "", isSearch && `“${hit.query}”`),
+    createNode("span", "", " · N next · P previous "),
+    createButton("", isSearch ? "leave the search" : "leave the list", leave, { title }),
+  );
+}
+
+// The button of the page for the next (1) or previous (-1) entry of a list.
+const stepButton = (of, by) => document.querySelector(`#${of}_${by > 0 ? "next" : "previous"}`);
+
+// Opens the next (1) or previous (-1) moment of the list, in any video; else goes to a failure.
+export function stepStop(player, by) {
+  const { hit } = player.data,
+    button = hit && stepButton(hit.of, by);
+  if (button) button.click();
+  else stepFailure(player, by);
+}
+
+// Opens the next (1) or previous (-1) video of the table.
+export function stepVideo(player, by) {
+  const button = stepButton("videos", by);
+  if (button) button.click();
+  else setStatus(player, "The table of videos is not loaded: open Videos in Batch once.");
+}
+
+// Goes on after a verdict settled the shown moment; P returns to it.
+export function goOnSettling(player) {
+  const { hit } = player.data;
+  if (hit?.of !== "settle") return;
+  if (hit.number < hit.total) stepStop(player, 1);
+  else setStatus(player, `Settled. This was the last of ${hit.total} to settle.`);
 }
 
 // Updates the stops after a change of the setting; keeps the current stop if it is still one.
@@ -63,31 +122,22 @@ function orderOfEvent(player, key) {
   return player.review.events.findIndex((event) => event.key === unit);
 }
 
-export function stepFailure(player, by) {
+function stepFailure(player, by) {
   const wanted = player.data.stops
     .map((failure, number) => ({ failure, number }))
     .filter(({ failure }) => player.kinds.has(failure.kind));
   const isBeyond = isBeyondPlace(player, by);
   const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
   if (!canFail(player.data)) return setStatus(player, whyNoFailures(player), true);
-  if (!next)
-    return setStatus(
-      player,
-      wanted.length
-        ? `No failure ${by > 0 ? "after" : "before"} ` +
-            `${player.selectedTime === null ? clockText(player.video.time) : "this one"}.`
-        : "No failure of the chosen kinds.",
-      true,
-    );
+  if (!next) {
+    const place = player.selectedTime === null ? clockText(player.video.time) : "this one",
+      none = wanted.length ? `No failure ${by > 0 ? "after" : "before"} ${place}.` : "No failure of the chosen kinds.";
+    return setStatus(player, none, true);
+  }
   goToFailure(player, next.number);
-  setStatus(
-    player,
-    `${stopText(player, next.number)}` +
-      (momentText(player, next.failure)
-        ? `; ${momentText(player, next.failure)}`
-        : ` at ${clockText(next.failure.time)}`),
-    true,
-  );
+  const moment = momentText(player, next.failure),
+    where = moment ? `; ${moment}` : ` at ${clockText(next.failure.time)}`;
+  setStatus(player, `${stopText(player, next.number)}${where}`, true);
 }
 
 // Shows the button for the kind of the failure that is shown; null for none.
@@ -97,9 +147,7 @@ export function drawOnlyKind(player, failure) {
   button.hidden = !failure;
   player.find("find").hidden = !player.settings.can_run || !player.data?.kept_run || !KINDS[failure?.kind];
   button.textContent = isOnly ? "all kinds" : "only this kind";
-  button.title = isOnly
-    ? "Let N and P stop at the other kinds again (8)"
-    : "Let N and P stop at this kind of failure only (8)";
+  button.title = `Let N and P stop at ${isOnly ? "the other kinds again" : "this kind of failure only"} (8)`;
 }
 
 // Stops only at the kind of the failure that is shown, or again at the kinds chosen before.
@@ -129,41 +177,31 @@ export function findKind(player) {
 export function drawKinds(player) {
   const counts = { [LOW_SIMILARITY]: lowSimilarityStops(player, player.data).length };
   for (const failure of player.data.failures) counts[failure.kind] = (counts[failure.kind] ?? 0) + 1;
-  player
-    .find("kinds")
-    .replaceChildren(
-      ...(canFail(player.data)
-        ? [...Object.keys(KINDS), LOW_SIMILARITY].map((kind) => drawChip(player, kind, counts[kind] ?? 0))
-        : []),
-    );
+  const kinds = canFail(player.data) ? [...Object.keys(KINDS), LOW_SIMILARITY] : [];
+  player.find("kinds").replaceChildren(...kinds.map((kind) => drawChip(player, kind, counts[kind] ?? 0)));
   drawSimilarityInput(player);
 }
 
 function drawChip(player, kind, count) {
-  const chip = createNode("button", "ss-kind");
-  chip.type = "button";
-  chip.dataset.kind = kind;
-  chip.setAttribute("aria-pressed", player.kinds.has(kind));
-  chip.disabled = !count && kind !== LOW_SIMILARITY; // another similarity may have some
-  chip.addEventListener("click", () => {
+  const toggle = () => {
     if (!player.kinds.delete(kind)) player.kinds.add(kind);
     player.kindsBefore = null;
     redrawPlayhead(player);
-    chip.setAttribute("aria-pressed", player.kinds.has(kind));
+    chip.ariaPressed = player.kinds.has(kind);
     if (kind === LOW_SIMILARITY) {
       updateStops(player);
       drawSimilarityInput(player);
     }
     requestPaint(player);
+  };
+  const words = chipText(player, kind);
+  const chip = createButton("ss-kind", [`${signOfKind(kind)} ${count}`, createNode("small", "", words)], toggle, {
+    disabled: !count && kind !== LOW_SIMILARITY, // another similarity may have some
+    title: `${words}: stop there or not`,
+    ariaLabel: `${words}: ${count}`,
+    ariaPressed: player.kinds.has(kind),
+    dataset: { kind },
   });
-  return labelChip(player, chip, count);
-}
-
-function labelChip(player, chip, count) {
-  const words = chipText(player, chip.dataset.kind);
-  chip.title = `${words}: stop there or not`;
-  chip.setAttribute("aria-label", `${words}: ${count}`);
-  chip.replaceChildren(`${signOfKind(chip.dataset.kind)} ${count}`, createNode("small", "", words));
   return chip;
 }
 
@@ -176,27 +214,18 @@ export function drawSimilarityInput(player) {
 
 export function mountFailureStops(player) {
   player.lowSimilarity = parseSimilarity(readSetting("low_similarity")) ?? player.lowSimilarity;
-  player.find("similarity").addEventListener("change", (event) => {
-    const typed = parseSimilarity(event.target.value);
-    setStatus(
-      player,
-      typed === null
-        ? `“${event.target.value.slice(0, 20)}” is not a similarity: a number from 0 to 1 is. It stays ` +
-            `${player.lowSimilarity.toFixed(2)}.`
-        : "",
-    );
-    player.lowSimilarity = typed ?? player.lowSimilarity;
-    event.target.value = player.lowSimilarity.toFixed(2);
-    if (typed === null || !player.data) return;
-    keepSetting(player, "low_similarity", player.lowSimilarity.toFixed(2));
-    labelChip(
-      player,
-      player.find("kinds").querySelector(`[data-kind="${LOW_SIMILARITY}"]`),
-      lowSimilarityStops(player, player.data).length,
-    );
+  player.listen("similarity", "change", ({ target }) => {
+    const typed = parseSimilarity(target.value),
+      kept = (typed ?? player.lowSimilarity).toFixed(2),
+      refusal = `“${target.value.slice(0, 20)}” is not a similarity: a number from 0 to 1 is. It stays ${kept}.`;
+    setStatus(player, typed === null ? refusal : "");
+    target.value = kept;
+    if (typed === null) return;
+    player.lowSimilarity = typed;
+    if (!player.data) return;
+    keepSetting(player, "low_similarity", kept);
+    drawKinds(player);
     updateStops(player);
   });
-  player.find("similarity").addEventListener("keydown", (event) => {
-    if (event.key === "Enter") player.canvas.focus({ preventScroll: true });
-  });
+  player.listen("similarity", "keydown", ({ key }) => key === "Enter" && player.focus());
 }

@@ -30,12 +30,8 @@ export function tick(player) {
 export function updatePlayhead(player) {
   if (!player.data || !player.canvas.clientWidth) return;
   let time = player.video.time;
-  if (
-    player.shown.isLooping &&
-    player.shown.region &&
-    (time >= player.shown.region[1] || time < player.shown.region[0] - 0.3)
-  )
-    seek(player, (time = player.shown.region[0]));
+  const [from, to] = (player.shown.isLooping && player.shown.region) || [-Infinity, Infinity];
+  if (time >= to || time < from - 0.3) seek(player, (time = from));
   if (time === player.lastTime) return;
   player.lastTime = time;
   scrollView(player, time);
@@ -55,8 +51,8 @@ export function updatePlayhead(player) {
   drawNowPanel(player, player.find("now"), player.data, frameAt(player.data, time), time, failure);
   if (player.data.events.length) followEvent(player, time);
   player.transcript.follow(time, currentEvent(player) ?? failure, player.selectedTime !== null);
-  player.canvas.setAttribute("aria-valuenow", time.toFixed(1));
-  player.canvas.setAttribute("aria-valuetext", `${clockText(time)} of ${clockText(player.data.duration_s)}`);
+  player.canvas.ariaValueNow = time.toFixed(1);
+  player.canvas.ariaValueText = `${clockText(time)} of ${clockText(player.data.duration_s)}`;
 }
 
 function scrollView(player, time) {

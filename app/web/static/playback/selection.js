@@ -2,36 +2,28 @@
 // in a lane selects exactly its own event; otherwise the event that began last is selected.
 
 import { reveal } from "../timeline/chart.js";
-import { focusedInput } from "../dom/dom.js";
+import { focusedInput, setStatus } from "../dom/dom.js";
 import { eventTime } from "../review/layer.js";
 import { currentEvent, eventByKey, isInScope, mergeOpinions, opinion } from "../review/opinions.js";
 import { redrawPlayhead, seek } from "./playhead.js";
 import { stopText } from "./stops.js";
-import { setStatus } from "../dom/status.js";
 
 export function splitPair(player) {
   const event = currentEvent(player),
     key = event?.pair || (event?.other && event.kind !== "reference") ? event.key : event?.other;
-  if (!key)
-    return setStatus(
-      player,
-      "Only a matched pair, of the model's event and its reference turn, can be split or joined; none is selected.",
-    );
+  const refusal = "Only a matched pair, of the model's event and its reference turn, can be split or joined";
+  if (!key) return setStatus(player, `${refusal}; none is selected.`);
   player.review.splits.set(key, Boolean(event.pair));
   const time = player.video.time;
   mergeOpinions(player);
   const now = eventByKey(player, event.pair ? event.key : key);
   selectEvent(player, now, time, stopIndexOf(player, now));
-  setStatus(
-    player,
-    event.pair
-      ? "Split: the model's event and its reference turn are judged separately. S joins them."
-      : "Joined: one verdict counts for both. S splits them.",
-  );
+  const split = "Split: the model's event and its reference turn are judged separately. S joins them.";
+  setStatus(player, event.pair ? split : "Joined: one verdict counts for both. S splits them.");
 }
 
 // Selects an event, or none, with the playhead at a time; `failure` is the number of a failure.
-export function selectEvent(player, event, time, failure = null) {
+function selectEvent(player, event, time, failure = null) {
   if ((event?.key ?? null) !== player.review.current) focusedInput(player)?.blur(); // submits the text to its own event
   player.review.current = event?.key ?? null;
   player.stopIndex = failure;
@@ -58,13 +50,8 @@ export function goToLinked(player, { event, time }) {
 // Shows the failure of a selected turn once its corrections are known, if these moved it to the playhead.
 export function showFailureOfMoved(player) {
   const event = currentEvent(player);
-  if (
-    !event ||
-    player.selectedTime === null ||
-    player.stopIndex !== null ||
-    Math.abs(eventTime(player, event) - player.selectedTime) >= 0.5 / player.data.fps
-  )
-    return;
+  if (!event || player.selectedTime === null || player.stopIndex !== null) return;
+  if (Math.abs(eventTime(player, event) - player.selectedTime) >= 0.5 / player.data.fps) return;
   player.stopIndex = stopIndexOf(player, event);
   redrawPlayhead(player);
 }
@@ -91,7 +78,7 @@ export function goToRow(player, row) {
   setStatus(player, "");
   const event = eventByKey(player, row.key);
   selectEvent(player, event, row.time + 1e-3, stopIndexOf(player, event));
-  player.canvas.focus({ preventScroll: true });
+  player.focus();
 }
 
 // Clears the selection when the playhead leaves it: its message and failure are removed, and the event follows the
@@ -104,18 +91,15 @@ export function clearSelection(player) {
 
 // The index of the current event; between two indices if the playhead is between events.
 function currentIndex(player) {
-  const at = player.review.events.findIndex((event) => event.key === player.review.current);
-  return at >= 0
-    ? at
-    : player.review.events.filter((event) => eventTime(player, event) <= player.video.time).length - 0.5;
+  const { events, current } = player.review,
+    at = events.findIndex((event) => event.key === current);
+  return at >= 0 ? at : events.filter((event) => eventTime(player, event) <= player.video.time).length - 0.5;
 }
 
 export function stepEvent(player, by) {
-  const at = currentIndex(player);
-  const next =
-    by > 0
-      ? player.review.events.find((event, number) => number > at && isInScope(player, event))
-      : player.review.events.findLast((event, number) => number < at && isInScope(player, event));
+  const at = currentIndex(player),
+    isBeyond = (event, number) => by * (number - at) > 0 && isInScope(player, event);
+  const next = by > 0 ? player.review.events.find(isBeyond) : player.review.events.findLast(isBeyond);
   if (!next) return setStatus(player, `No event ${by > 0 ? "after" : "before"} this one.`, true);
   goToEvent(player, next);
 }
@@ -129,18 +113,14 @@ export function goToUnreviewed(player, given = "") {
   if (!next) return setStatus(player, `${given}Every event has your verdict.`, !given);
   goToEvent(player, next.event);
   player.isAfterVerdict = given !== "";
-  if (given)
-    setStatus(
-      player,
-      `${given}The next one is selected${player.stopIndex === null ? "" : `: ${stopText(player, player.stopIndex)}`}.`,
-    );
+  const stop = player.stopIndex === null ? "" : `: ${stopText(player, player.stopIndex)}`;
+  if (given) setStatus(player, `${given}The next one is selected${stop}.`);
 }
 
 // The first of the events of the scope that began last; null before all of them.
-export function latestEvent(player, time) {
-  const begun = player.review.events.filter(
-    (event) => isInScope(player, event) && eventTime(player, event) <= time + 1e-4,
-  );
+function latestEvent(player, time) {
+  const hasBegun = (event) => isInScope(player, event) && eventTime(player, event) <= time + 1e-4,
+    begun = player.review.events.filter(hasBegun);
   const latest = begun.reduce((most, event) => Math.max(most, eventTime(player, event)), -Infinity);
   return begun.find((event) => eventTime(player, event) > latest - 1e-3) ?? null;
 }
@@ -150,13 +130,8 @@ export function followEvent(player, time) {
   if (focusedInput(player) || player.selectedTime !== null) return;
   const now = currentEvent(player),
     latest = latestEvent(player, time);
-  if (
-    now &&
-    latest &&
-    eventTime(player, now) > eventTime(player, latest) - 1e-3 &&
-    eventTime(player, now) <= time + 0.5 / player.data.fps
-  )
-    return;
+  const began = now && eventTime(player, now);
+  if (now && latest && began > eventTime(player, latest) - 1e-3 && began <= time + 0.5 / player.data.fps) return;
   const key = latest?.key ?? null;
   if (key === player.review.current) return;
   player.review.current = key;
@@ -166,7 +141,7 @@ export function followEvent(player, time) {
 // The event that keys judge, unless it is the one that follows from the time alone.
 export function selectedEvent(player) {
   if (!player.data) return null;
-  return player.selectedTime !== null || player.review.current !== (latestEvent(player, player.video.time)?.key ?? null)
-    ? player.review.current
-    : null;
+  const { current } = player.review,
+    isFollowed = current === (latestEvent(player, player.video.time)?.key ?? null);
+  return player.selectedTime === null && isFollowed ? null : current;
 }

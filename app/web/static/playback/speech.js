@@ -1,7 +1,7 @@
 // Speaks the model's responses when the playhead reaches them, with sound from the page's server: the recorded answers
 // of a run that has them (`sounds`: pairs of time and number), else a synthetic voice.
 
-import { setStatus } from "../dom/status.js";
+import { setStatus } from "../dom/dom.js";
 
 const MAX_CHARS = 1000; // the server speaks no longer text
 const LEAD_S = 0.05; // playback from a response on speaks it too
@@ -9,7 +9,7 @@ const MAX_STEP_S = 1; // of playback between two ticks, times the rate; a longer
 
 export function mountSpeech(player) {
   player.find("speech").hidden = !player.settings.speech_url;
-  player.listeners.signal.addEventListener("abort", () => stop(player));
+  player.whenGone(() => stop(player));
 }
 
 export function toggleSpeech(player) {
@@ -18,13 +18,9 @@ export function toggleSpeech(player) {
   player.speech.passed = null;
   if (!player.speech.isOn) stop(player);
   player.find("speech").setAttribute("aria-pressed", player.speech.isOn);
-  const heard = player.data?.sounds ? "recorded answers are heard" : "responses are spoken";
-  setStatus(
-    player,
-    player.speech.isOn
-      ? `The model's ${heard} during playback. The key ; ends it.`
-      : "The model's responses are not spoken.",
-  );
+  const heard = player.data?.sounds ? "recorded answers are heard" : "responses are spoken",
+    words = player.speech.isOn ? `${heard} during playback. The key ; ends it.` : "responses are not spoken.";
+  setStatus(player, `The model's ${words}`);
 }
 
 // Speaks the latest response between the last tick and this one; silent while the video is paused, and after a seek.
@@ -39,17 +35,13 @@ export function followSpeech(player) {
   const from = before === null || isSeek ? time - LEAD_S : before;
   const isNew = (at) => at > from && at <= time,
     { sounds } = player.data;
-  if (sounds)
-    return hear(
-      player,
-      sounds.filter(([at]) => isNew(at)).map(([, number]) => number),
-    );
+  if (sounds) return hear(player, ...sounds.filter(([at]) => isNew(at)).map(([, number]) => number));
   const response = player.data.responses.findLast((turn) => isNew(turn.time));
   if (response) speak(player, response.text);
 }
 
 // Plays recorded answers one after another: a system may send several in a second.
-function hear(player, numbers) {
+function hear(player, ...numbers) {
   player.speech.waiting.push(...numbers);
   if (player.speech.sound || !player.speech.waiting.length) return;
   const { run_name: run, video_id: video } = player.data;
@@ -57,7 +49,7 @@ function hear(player, numbers) {
   play(player, `${player.settings.answer_url}?${query}`);
   const next = () => {
     player.speech.sound = null;
-    hear(player, []);
+    hear(player);
   };
   for (const end of ["ended", "error"]) player.speech.sound.addEventListener(end, next);
 }

@@ -6,37 +6,17 @@ import { clockText, KINDS } from "../state/data.js";
 export const LOW_SIMILARITY = "low similarity",
   LOW_SIMILARITY_SIGN = "≈";
 
-// Parses a similarity such as 0.8 or 0,8 to hundredths; null for other text.
-export function parseSimilarity(text) {
-  const value = text.trim() ? Number(text.trim().replace(",", ".")) : NaN;
-  return value >= 0 && value <= 1 ? Number(value.toFixed(2)) : null;
-}
-
 // Whether outputs exist that can fail: a reference alone has none.
 export function canFail(data) {
   return data.has_reference && data.is_judged && !data.isReferenceAlone;
-}
-
-export function whyNoFailures(player) {
-  if (player.data.is_copied && !player.data.has_reference)
-    return (
-      "There is no reference to fail against: the turns are a copy of the model's own. Correct them, " +
-      "then tick “score by corrected”."
-    );
-  if (!player.data.has_reference) return "There is no reference to fail against.";
-  return player.data.isReferenceAlone
-    ? "There is no run here that can fail: this is the reference alone."
-    : "The run still streams: its failures are known once it ends.";
 }
 
 // The sign and kind of a stop, with its place among the stops of the chosen kinds, such as "✕ missed (2 of 4)".
 export function stopText(player, number) {
   const stop = player.data.stops[number],
     chosen = player.data.stops.filter(({ kind }) => player.kinds.has(kind));
-  return (
-    `${signOfKind(stop.kind)} ${stop.kind}` +
-    `${chosen.includes(stop) ? ` (${chosen.indexOf(stop) + 1} of ${chosen.length})` : ""}`
-  );
+  const place = chosen.includes(stop) ? ` (${chosen.indexOf(stop) + 1} of ${chosen.length})` : "";
+  return `${signOfKind(stop.kind)} ${stop.kind}${place}`;
 }
 
 // The place of a failure among the stops of its moment that N visits, such as "2 of 3 at 0:09.5"; "" where it is alone.
@@ -44,18 +24,18 @@ export function momentText(player, failure) {
   const together = player.data.stops.filter(
     (stop) => stop === failure || (player.kinds.has(stop.kind) && Math.abs(stop.time - failure.time) < 1e-6),
   );
-  return together.length > 1
-    ? `${together.indexOf(failure) + 1} of ${together.length} at ${clockText(failure.time)}`
-    : "";
+  const place = `${together.indexOf(failure) + 1} of ${together.length} at ${clockText(failure.time)}`;
+  return together.length > 1 ? place : "";
 }
 
 // The status line of a run that opens at a failure: the failure, and the keys for the next steps.
 export function openingText(player, number) {
   const { kind, words, time } = player.data.stops[number];
-  const failure = `${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}`;
+  const failure = `${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}`,
+    next = { search: "moment of the search", settle: "one to settle" }[player.data.hit?.of] ?? "failure";
   return (
-    `Failure ${number + 1} of ${player.data.stops.length}: ${failure}, at ${clockText(time)}. N: next ` +
-    `${{ search: "moment of the search", settle: "one to settle" }[player.data.hit?.of] ?? "failure"} · Space: play · ?: all keys`
+    `Failure ${number + 1} of ${player.data.stops.length}: ${failure}, at ${clockText(time)}. ` +
+    `N: next ${next} · Space: play · ?: all keys`
   );
 }
 
@@ -64,26 +44,14 @@ export function signOfKind(kind) {
 }
 
 // Matched texts with a low similarity (as rounded for display), as objects like failures.
-export function lowSimilarityStops(player, data) {
-  return data.turns
-    .map((turn, number) => ({ turn, number }))
-    .filter(
-      ({ turn }) =>
-        turn.role === "assistant" &&
-        turn.verdict === "matched" &&
-        turn.score !== null &&
-        Number(turn.score.toFixed(2)) < player.lowSimilarity,
-    )
-    .map(({ turn, number }) => ({
-      kind: LOW_SIMILARITY,
-      turn: number,
-      reference: turn.link,
-      frame: turn.frame,
-      time: turn.time,
-      key: turn.key,
-      cause: null,
-      words: `${turn.score.toFixed(2)}, below ${player.lowSimilarity.toFixed(2)}: matched, no failure`,
-    }));
+export function lowSimilarityStops({ lowSimilarity }, data) {
+  const toStop = ({ role, verdict, score, link: reference, frame, time, key }, turn) => {
+    if (role !== "assistant" || verdict !== "matched" || score === null) return [];
+    if (Number(score.toFixed(2)) >= lowSimilarity) return [];
+    const words = `${score.toFixed(2)}, below ${lowSimilarity.toFixed(2)}: matched, no failure`;
+    return { kind: LOW_SIMILARITY, turn, reference, frame, time, key, cause: null, words };
+  };
+  return data.turns.flatMap(toStop);
 }
 
 // Failures and, if switched on, texts of low similarity, in the order of the events.

@@ -1,10 +1,11 @@
 // Moves of thresholds: every move is a preview in the browser; a release requests the exact run. The latest move wins.
+// A typed value that is no threshold is refused with a message, and reset.
 
 import { refreshCounts } from "../timeline/chart.js";
-import { pointerOffset, trackDrag } from "../dom/drag.js";
+import { createNode, pointerOffset, trackDrag } from "../dom/dom.js";
 import { hasTheta } from "../state/policy.js";
 import { DECISIONS, signalOf } from "../state/signals.js";
-import { hundredths, mountThresholdInputs } from "./threshold_inputs.js";
+import { isThreshold } from "../state/thresholds.js";
 
 const IDLE_MS = 700;
 
@@ -34,11 +35,8 @@ export function requestExactRun(player) {
 
 // Shows the sliders of the rule of the run, or of the page's model before the first run; the style sheet has the rest.
 function showSliders(player) {
-  if (!player.settings.hint)
-    document.documentElement.toggleAttribute(
-      "data-theta",
-      player.data ? hasTheta(player.data.policy) : player.settings.has_theta,
-    );
+  const isTheta = player.data ? hasTheta(player.data.policy) : player.settings.has_theta;
+  if (!player.settings.hint) document.documentElement.toggleAttribute("data-theta", isTheta);
 }
 
 // Settles a request after a run arrived or was cleared; the sliders follow the run.
@@ -67,12 +65,87 @@ export function dragThreshold(player, name, valueAt, event) {
     moveThresholds(player, { [name]: rounded(player, name, valueAt(y)) });
     player.trigger("shown");
   };
-  trackDrag(event.currentTarget, event, move, () => {});
+  trackDrag(event.currentTarget, event, move);
 }
 
 export function mountThresholds(player) {
   showSliders(player);
   player.root.thresholds = () => DECISIONS.map((name) => player.thresholds.shown[name]);
   mountThresholdInputs(player);
-  player.listeners.signal.addEventListener("abort", () => clearTimeout(player.thresholdTimer));
+  player.whenGone(() => clearTimeout(player.thresholdTimer));
+}
+
+const TYPING_MS = 300;
+const THRESHOLD_INPUTS = ".threshold input[type=number]";
+
+// The precision of a drag; a threshold itself may have more digits.
+const hundredths = (value) => Math.round(value * 100) / 100;
+
+const isValid = (box) => box.value !== "" && isThreshold(Number(box.value));
+const dispatchInput = (box) => box.dispatchEvent(new InputEvent("input", { bubbles: true }));
+
+function mountThresholdInputs(player) {
+  const valueBeforeTyping = new WeakMap(); // input -> its last valid value, until the typed one is checked
+  let isRefused = false,
+    typing = 0;
+
+  // before Gradio's own listener, which reads "" as 0
+  const listenFirst = (name, handle) => player.listen(document, name, handle, { capture: true });
+  const onThresholdInput = (name, handle) =>
+    listenFirst(name, (event) => event.target.matches?.(THRESHOLD_INPUTS) && handle(event.target, event));
+
+  function validateInput(box) {
+    const frame = box.closest(".threshold"),
+      kept = valueBeforeTyping.get(box);
+    clearTimeout(typing);
+    if (!valueBeforeTyping.delete(box)) return; // nothing was typed
+    if (isValid(box)) return dispatchInput(box);
+    const name = frame.querySelector("label").textContent.trim().toLowerCase();
+    const got = box.validity.badInput ? "something else" : box.value === "" ? "nothing" : box.value;
+    box.value = kept;
+    dispatchInput(box);
+    const words = `The ${name} must be a number from 0 to 1; got ${got}. It stays ${kept}.`;
+    frame.querySelector(".threshold-problem")?.remove();
+    frame.append(createNode("p", "threshold-problem", words, { role: "alert" }));
+    isRefused = true;
+  }
+
+  // Typed text counts after a digit and a pause: Gradio rewrites the text to the number read so far, "0." to "0".
+  onThresholdInput("input", (box, event) => {
+    if (!event.isTrusted) return;
+    event.stopImmediatePropagation();
+    clearTimeout(typing);
+    if (isValid(box) && /\d$/.test(event.data)) typing = setTimeout(dispatchInput, TYPING_MS, box);
+  });
+  onThresholdInput("beforeinput", (box, event) => {
+    if (!valueBeforeTyping.has(box)) valueBeforeTyping.set(box, isValid(box) ? box.value : "0.5");
+    if (!event.data?.includes(",")) return;
+    event.preventDefault();
+    document.execCommand("insertText", false, event.data.replaceAll(",", "."));
+  });
+  onThresholdInput("keydown", (box) => box.closest(".threshold").querySelector(".threshold-problem")?.remove());
+  onThresholdInput("change", validateInput);
+  onThresholdInput("blur", validateInput);
+  listenFirst("pointerdown", () => {
+    isRefused = false;
+  });
+  listenFirst("click", (event) => {
+    // a click on Run or Start that refuses an input does nothing else
+    // it was read, and may no longer hold
+    if (!isRefused) for (const problem of document.querySelectorAll(".threshold-problem")) problem.remove();
+    if (!isRefused || !event.target.closest?.("button")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  });
+
+  // Sliders have the step "any", because a step would round the threshold that they show. A drag sets hundredths, and
+  // so do the arrows of a number input.
+  listenFirst("input", ({ target: slider }) => {
+    if (player.isMouseActive && slider.matches?.(".threshold input[type=range]"))
+      slider.value = hundredths(Number(slider.value));
+  });
+  for (const name of ["pointerover", "focus"])
+    onThresholdInput(name, (box) => {
+      box.step = "0.01";
+    });
 }

@@ -8,16 +8,8 @@ const VIDEO_EVENTS = ["play", "playing", "pause", "seeking", "seeked", "loadedme
 export class VideoPlayer {
   // onMove(): called when the time jumps, and when playback starts or stops.
   constructor(selector, onMove) {
-    this.selector = selector;
-    this.onMove = onMove;
-    this.video = null;
-    this.clock = 0;
-    this.end = Infinity; // of the clock, in seconds
-    this.began = null;
-    this.rate = 1;
-    this.wanted = null;
-    this.arrival = null;
-    this.captions = "off";
+    Object.assign(this, { selector, onMove, video: null, captions: "off", rate: 1, wanted: null, arrival: null });
+    Object.assign(this, { clock: 0, end: Infinity, began: null }); // of the clock, in seconds; when it was started
   }
 
   // Gradio replaces the element when its value changes, so it is looked up again each time.
@@ -30,14 +22,12 @@ export class VideoPlayer {
       for (const name of video ? VIDEO_EVENTS : []) video.addEventListener(name, this.onMove);
     }
     if (!video && this.began !== null && this.clockTime >= this.end) this.pause();
-    if (this.wanted !== null && video?.readyState >= 1) {
-      video.currentTime = this.wanted;
-      this.wanted = null;
-    }
-    if (this.arrival && video?.readyState >= 1 && video.currentSrc !== this.arrival.before) {
-      video.currentTime = this.arrival.time;
-      this.arrival = null;
-    }
+    if (!(video?.readyState >= 1)) return video;
+    if (this.wanted !== null) video.currentTime = this.wanted;
+    this.wanted = null;
+    if (!this.arrival || video.currentSrc === this.arrival.before) return video;
+    video.currentTime = this.arrival.time;
+    this.arrival = null;
     return video;
   }
 
@@ -46,9 +36,7 @@ export class VideoPlayer {
     for (const end = performance.now() + limit_ms; performance.now() < end;) {
       const video = this.refresh();
       if (video?.readyState >= 2 && !video.seeking) return;
-      await new Promise((resolve) => {
-        requestAnimationFrame(resolve);
-      });
+      await new Promise(requestAnimationFrame);
     }
   }
 
@@ -64,13 +52,8 @@ export class VideoPlayer {
     setTimeout(expire, ARRIVAL_MS);
   }
 
-  // Looks the element up if it is not in the page any more: a paused player does so only a few times a second.
-  ensureCurrent() {
-    if (!this.video?.isConnected) this.refresh();
-  }
-
   get time() {
-    this.ensureCurrent();
+    if (!this.video?.isConnected) this.refresh(); // a paused player does so only a few times a second
     // until then, the element shows the previous video
     if (this.arrival && this.video?.paused) return this.arrival.time;
     if (this.video) return this.wanted ?? this.video.currentTime;
@@ -78,14 +61,12 @@ export class VideoPlayer {
   }
 
   get clockTime() {
-    return Math.min(
-      this.end,
-      this.clock + (this.began === null ? 0 : ((performance.now() - this.began) / 1000) * this.rate),
-    );
+    const passed = this.began === null ? 0 : ((performance.now() - this.began) / 1000) * this.rate;
+    return Math.min(this.end, this.clock + passed);
   }
 
   set time(time) {
-    this.ensureCurrent();
+    if (!this.video?.isConnected) this.refresh();
     if (this.video?.readyState >= 1) this.video.currentTime = time;
     else if (this.video) this.wanted = time;
     this.clock = time;
@@ -136,7 +117,6 @@ export class VideoPlayer {
     });
   }
 
-  // Adds cues for the new responses of a streaming run.
   appendCaptions(data, turns) {
     if (this.captions !== "model" || !this.track || !turns.length) return;
     const last = this.track.cues?.[this.track.cues.length - 1];
@@ -145,7 +125,6 @@ export class VideoPlayer {
   }
 }
 
-// Escapes the text of a cue: WebVTT has its own markup.
 function cueText(text) {
   return showTurns(text.slice(0, 300)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

@@ -1,8 +1,8 @@
-// Submits reviewers' actions to the outbox.
+// Submits reviewers' actions to the outbox. A text that is typed for an event and not submitted yet is a draft.
 
 import { currentEvent, currentPlace, mergeOpinions } from "./opinions.js";
 import { newActionId, stacksOf } from "../state/outbox.js";
-import { setStatus } from "../dom/status.js";
+import { setStatus } from "../dom/dom.js";
 import { reviewKey, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
 
@@ -44,7 +44,6 @@ function putAction(player, action, done) {
   return true;
 }
 
-// Submits the actions that waited for the reviewer's name.
 export function submitUnnamed(player) {
   for (const { action, done } of player.review.unnamed.splice(0)) putAction(player, action, done);
 }
@@ -56,15 +55,11 @@ export function dropUnnamed(player) {
   player.drawReview();
 }
 
-export function submitForEvent(player, kind, more, done) {
+export function submitForEvent(player, kind, more, done = () => {}) {
   const event = currentEvent(player);
   if (!event) return setStatus(player, "There is no event here to judge: W goes to the next one.", true);
-  return submitAction(
-    player,
-    kind,
-    { event: eventIdentity(event), ...(event.pair ? { paired: eventIdentity(event.pair) } : {}), ...more },
-    done,
-  );
+  const paired = event.pair && { paired: eventIdentity(event.pair) };
+  return submitAction(player, kind, { event: eventIdentity(event), ...paired, ...more }, done);
 }
 
 function eventIdentity({ key, kind, role, time, text, number }) {
@@ -73,9 +68,27 @@ function eventIdentity({ key, kind, role, time, text, number }) {
 
 // Undo or redo. The target is named if it waits in the outbox, so that a refusal cannot redirect the undo.
 export function undoOrRedo(player, kind) {
-  const mine = player.outbox
-    .all()
-    .filter((action) => action.reviewer === player.reviewer && action.video_id === player.data.video_id);
-  const { done, undone } = stacksOf(mine);
+  const isMine = ({ reviewer, video_id }) => reviewer === player.reviewer && video_id === player.data.video_id;
+  const { done, undone } = stacksOf(player.outbox.all().filter(isMine));
   submitAction(player, kind, { target: (kind === "undo" ? done : undone).at(-1) ?? null });
+}
+
+export function draftKey(box) {
+  return `${box.className} ${box.dataset.event}`;
+}
+
+// Submits the text of an input with `work`. It stays a draft while the action waits for a reviewer's name.
+export function submitInput(player, box, work) {
+  const key = draftKey(box),
+    forget = () => player.review.drafts.delete(key);
+  player.review.drafts.set(key, box.value);
+  work(box.value, forget);
+  if (player.reviewer) forget();
+}
+
+// Fills an input with the opinion on an event, unless the user is typing there; a draft takes precedence.
+export function fillInput(player, box, key, said) {
+  const isTyped = document.activeElement === box && box.dataset.event === key;
+  box.dataset.event = key;
+  if (!isTyped) box.value = player.review.drafts.get(draftKey(box)) ?? said;
 }

@@ -1,20 +1,16 @@
 // Corrections of the reference as a layer over it: text, time, new and deleted turns.
 
-import { submitAction } from "./actions.js";
+import { draftKey, fillInput, submitAction, submitInput } from "./actions.js";
 import { clockText, gridFrame, parseTime } from "../state/data.js";
-import { createNode, showTurns } from "../dom/dom.js";
-import { draftKey, fillInput, submitInput } from "./drafts.js";
+import { createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
 import { conflictText, describeAction, describeEvent } from "./event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
 import { currentEvent, eventByKey, referenceOf } from "./opinions.js";
 import { seek } from "../playback/playhead.js";
 import { goToEvent } from "../playback/selection.js";
-import { keepSetting, setStatus } from "../dom/status.js";
 import { openTab } from "../panels/tabs.js";
-import { onsetsOf, snapTime, stepTime } from "./snap.js";
-import { drawTime, mountSpans, snapSpan, turnInside } from "./spans.js";
-import { keepText, mountTemplates } from "./templates.js";
-import { readSetting } from "../state/settings.js";
+import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInside } from "./spans.js";
+import { readSetting, writeSetting } from "../state/settings.js";
 
 function submitCorrection(player, kind, turn, more = {}, done) {
   return submitAction(player, "correction", { correction: { kind, turn, ...more } }, done);
@@ -28,7 +24,6 @@ function correctableTurn(player, selected) {
   return turn && { ...turn, isDeleted: !correctedTurn(player, event) };
 }
 
-// The reason why the layer is missing: for example, the server has not sent it yet.
 function missingLayerText(player) {
   if (player.review.state) return "There is no reference to correct.";
   return player.review.problem
@@ -40,11 +35,9 @@ function withCorrectableTurn(player, work) {
   const turn = correctableTurn(player, currentEvent(player));
   if (turn) return work(turn);
   const event = currentEvent(player),
-    selected = event ? `, and this is ${describeEvent(player, event)}` : ": select one";
-  setStatus(
-    player,
-    player.layer ? `Only a turn of the reference can be corrected${selected}.` : missingLayerText(player),
-  );
+    selected = event ? `, and this is ${describeEvent(player, event)}` : ": select one",
+    words = `Only a turn of the reference can be corrected${selected}.`;
+  setStatus(player, player.layer ? words : missingLayerText(player));
 }
 
 // Moves a turn. An update moves together with all updates at its time: a step's end is the start of the next.
@@ -58,15 +51,9 @@ export function moveTurn(player, turn, time) {
 }
 
 function submitTime(player, turn, time_s) {
-  const alike = player.layer.turns.filter(
-    (other) => other.role === "update" && Math.abs(other.name.time_s - turn.name.time_s) < 1e-3,
-  );
-  submitCorrection(
-    player,
-    turn.role === "update" && alike.length > 1 && player.find("together").checked ? "boundary" : "time",
-    turn.name,
-    { time_s },
-  );
+  const isAlike = ({ role, name }) => role === "update" && Math.abs(name.time_s - turn.name.time_s) < 1e-3,
+    isBoundary = turn.role === "update" && player.layer.turns.filter(isAlike).length > 1;
+  submitCorrection(player, isBoundary && player.find("together").checked ? "boundary" : "time", turn.name, { time_s });
 }
 
 // Sets a typed time to the millisecond: the start of a turn, or the end of its reply span. The server checks it.
@@ -106,11 +93,10 @@ function finishSpan(player, span) {
 }
 
 export function nudge(player, by) {
-  withCorrectableTurn(player, (turn) =>
-    turn.isDeleted
-      ? setStatus(player, "It is deleted: D brings it back.")
-      : moveTurn(player, turn, stepTime(player, turn.time, by)),
-  );
+  withCorrectableTurn(player, (turn) => {
+    if (turn.isDeleted) setStatus(player, "It is deleted: D brings it back.");
+    else moveTurn(player, turn, stepTime(player, turn.time, by));
+  });
 }
 
 export function editText(player) {
@@ -121,7 +107,6 @@ export function editText(player) {
   });
 }
 
-// Drops the text that is typed for the turn.
 export function resetEdited(player) {
   const turn = correctableTurn(player, currentEvent(player)),
     box = player.find("edited");
@@ -131,11 +116,14 @@ export function resetEdited(player) {
 
 export function deleteTurn(player) {
   withCorrectableTurn(player, (turn) => {
-    const correction = { kind: turn.isDeleted ? "add" : "delete", turn: turn.name },
-      event = referenceOf(currentEvent(player));
-    submitCorrection(player, correction.kind, correction.turn, {}, () => {
-      if (!player.review.problem) setStatus(player, describeAction(player, { correction }, event));
-    });
+    const event = referenceOf(currentEvent(player));
+    submitAndSay(player, { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, event);
+  });
+}
+
+function submitAndSay(player, correction, event) {
+  submitAction(player, "correction", { correction }, () => {
+    if (!player.review.problem) setStatus(player, describeAction(player, { correction }, event));
   });
 }
 
@@ -168,10 +156,7 @@ function correctNearest(player, text, time_s) {
   openTab(player, "review");
   goToEvent(player, eventByKey(player, nearest.key));
   if (nearest.text === text) return setStatus(player, "The reference says this already.");
-  const correction = { kind: "text", turn: nearest.name, text };
-  submitCorrection(player, correction.kind, correction.turn, { text }, () => {
-    if (!player.review.problem) setStatus(player, describeAction(player, { correction }, null));
-  });
+  submitAndSay(player, { kind: "text", turn: nearest.name, text }, null);
 }
 
 function finishAdding(player) {
@@ -182,17 +167,16 @@ function finishAdding(player) {
   const span = role === "assistant" ? player.review.markedSpan : null;
   const frame = Math.min(player.data.expected_frames - 1, gridFrame(player.data, span?.time_s ?? player.video.time)),
     time_s = Math.round((frame / player.data.fps) * 1000) / 1000;
-  const alike = player.layer.turns.filter(
-    (turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3,
-  );
-  const name = { role, time_s, text, number: alike.length };
+  const isAlike = ({ role: other, name: { text: said, time_s: at } }) =>
+    other === role && said === text && Math.abs(at - time_s) < 1e-3;
+  const name = { role, time_s, text, number: player.layer.turns.filter(isAlike).length };
   if (role !== "update") keepText(text);
   submitCorrection(player, "add", name, {}, () => {
     if (span) submitCorrection(player, "span", name, { time_s, end_s: span.end_s });
     player.review.markedSpan = null;
     player.find("addedText").value = "";
     player.find("adding").hidden = true;
-    player.canvas.focus({ preventScroll: true });
+    player.focus();
   });
 }
 
@@ -201,73 +185,92 @@ export function drawCorrection(player, event) {
     box = player.find("correction");
   box.hidden = !turn;
   player.find("add").hidden = player.find("against").parentElement.hidden = !player.layer;
-  const troubles = (player.layer?.conflicts ?? [])
-    .filter((found) => found.key === referenceOf(event)?.key)
-    .map(conflictText);
-  player
-    .find("troubles")
-    .replaceChildren(
-      ...[...troubles, ...(player.layer?.unusable ?? []).map((reason) => `Does not fit: ${reason}`)].map((words) =>
-        createNode("p", "ss-failure", words),
-      ),
-    );
+  const conflicts = (player.layer?.conflicts ?? []).filter(({ key }) => key === referenceOf(event)?.key),
+    unusable = (player.layer?.unusable ?? []).map((reason) => `Does not fit: ${reason}`),
+    troubles = [...conflicts.map(conflictText), ...unusable];
+  player.find("troubles").replaceChildren(...troubles.map((words) => createNode("p", "ss-failure", words)));
   if (!turn) return;
   const words = player.find("edited");
   words.disabled = Boolean(turn.isDeleted);
   fillInput(player, words, turn.key, turn.text);
   drawTime(player, turn);
   player.find("delete").textContent = turn.isDeleted ? "bring back (D)" : "delete (D)";
-  const original = turn.is_added
-    ? "added"
-    : turn.isDeleted
-      ? "deleted"
-      : [
-          turn.text !== turn.name.text && `was “${turn.name.text}”`,
-          turn.time !== turn.name.time_s && `was at ${clockText(turn.name.time_s, 3)}`,
-        ]
-          .filter(Boolean)
-          .join(", ");
-  const from = [original, turn.reviewers?.length ? `by ${turn.reviewers.join(", ")}` : ""].filter(Boolean).join(", ");
-  player.find("original").textContent = showTurns(from);
+  const changes = [
+    turn.text !== turn.name.text && `was “${turn.name.text}”`,
+    turn.time !== turn.name.time_s && `was at ${clockText(turn.name.time_s, 3)}`,
+  ];
+  const original = turn.is_added ? ["added"] : turn.isDeleted ? ["deleted"] : changes,
+    from = [...original, turn.reviewers?.length > 0 && `by ${turn.reviewers.join(", ")}`].filter(Boolean);
+  player.find("original").textContent = showTurns(from.join(", "));
   player.find("together").parentElement.hidden = turn.role !== "update";
   player.find("snap").querySelector("[value=sound]").disabled = !onsetsOf(player.data).length;
 }
 
 export function mountCorrections(player) {
-  document.addEventListener("stepscope:propose", (event) => proposeTurn(player, event.detail), {
-    signal: player.listeners.signal,
-  });
+  player.listen(document, "stepscope:propose", ({ detail }) => proposeTurn(player, detail));
   mountSpans(player, (span) => finishSpan(player, span));
   mountTemplates(player, player.find("edited"), () => correctableTurn(player, currentEvent(player))?.role);
   mountTemplates(player, player.find("addedText"), () => player.find("addedRole").value);
   const snap = player.find("snap");
   snap.value = readSetting("snap", "frame");
   if (!snap.value) snap.value = "frame";
-  snap.addEventListener("change", () => keepSetting(player, "snap", snap.value));
-  player
-    .find("instant")
-    .addEventListener("click", () =>
-      withCorrectableTurn(player, (turn) => setSpan(player, turn, { time_s: turn.time, end_s: null })),
-    );
-  player.find("edited").addEventListener("change", (event) =>
-    submitInput(player, event.target, (text, done) =>
-      withCorrectableTurn(player, (turn) => {
-        if (turn.role !== "update") keepText(text.trim());
-        submitCorrection(player, turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }, done);
-      }),
-    ),
+  player.listen("snap", "change", () => keepSetting(player, "snap", snap.value));
+  player.listen("instant", "click", () =>
+    withCorrectableTurn(player, (turn) => setSpan(player, turn, { time_s: turn.time, end_s: null })),
   );
-  for (const name of ["when", "until"])
-    player.find(name).addEventListener("change", (event) => setTypedTime(player, event.target));
-  player.find("addedText").addEventListener("keydown", (event) => {
+  const submitText = (typed, done) =>
+    withCorrectableTurn(player, (turn) => {
+      const text = typed.trim();
+      if (turn.role !== "update") keepText(text);
+      submitCorrection(player, turn.role === "update" ? "update" : "text", turn.name, { text }, done);
+    });
+  player.listen("edited", "change", ({ target }) => submitInput(player, target, submitText));
+  for (const name of ["when", "until"]) player.listen(name, "change", ({ target }) => setTypedTime(player, target));
+  player.listen("addedText", "keydown", (event) => {
     if (event.key === "Escape") player.find("adding").hidden = true;
-    if (event.key === "Enter") {
-      event.stopPropagation();
-      finishAdding(player);
-    }
+    if (event.key !== "Enter") return;
+    event.stopPropagation();
+    finishAdding(player);
   });
-  player.find("against").addEventListener("change", (event) => {
-    player.review.wantsCorrected = event.target.checked;
+  player.listen("against", "change", ({ target }) => {
+    player.review.wantsCorrected = target.checked;
     requestScoring(player);
+  });
+}
+
+const SETTING = "texts",
+  MOST_KEPT = 40;
+
+function typedTexts() {
+  try {
+    const texts = JSON.parse(readSetting(SETTING, "[]"));
+    return Array.isArray(texts) ? texts.filter((text) => typeof text === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+function keepText(text) {
+  const others = typedTexts().filter((other) => other !== text);
+  if (text) writeSetting(SETTING, JSON.stringify([text, ...others].slice(0, MOST_KEPT)));
+}
+
+// The texts that a turn of a role can have, without repeats.
+function templatesFor(player, role) {
+  if (role === "update") return player.data.steps.flatMap(({ id }) => [`${id}->start`, `${id}->complete`]);
+  const texts = player.layer.turns.filter((turn) => turn.role === role).map(({ text }) => text.trim());
+  return [...new Set([...typedTexts(), ...texts])];
+}
+
+// Offers the texts of `roleOf()` in a text box while it has the focus.
+function mountTemplates(player, box, roleOf) {
+  const list = createNode("datalist");
+  list.id = `${player.settings.video_id}-${box.className}-texts`;
+  box.after(list);
+  box.setAttribute("list", list.id);
+  box.addEventListener("focus", () => {
+    const role = player.data && player.layer ? roleOf() : null;
+    const options = role ? templatesFor(player, role) : [];
+    list.replaceChildren(...options.map((value) => Object.assign(createNode("option"), { value })));
   });
 }

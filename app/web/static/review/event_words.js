@@ -6,18 +6,15 @@ import { lastTurn } from "./layer.js";
 export const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
 export const ROLE_LABELS = { update: "reference update", user: "user turn", assistant: "reference turn" };
 
-// The name of a turn or an event in all messages.
 function nameOf(label, text, time) {
   return `${label} “${text.length > 60 ? `${text.slice(0, 60)}…` : text}” at ${clockText(time)}`;
 }
 
 // Describes an event, such as “model update S3->start at 0:12.0”.
 export function describeEvent(player, event) {
-  const { text, time } = lastTurn(player, event.key) ?? event;
-  return (
-    `${nameOf(KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role], text, time)}` +
-    `${event.pair ? " with its reference" : ""}`
-  );
+  const { text, time } = lastTurn(player, event.key) ?? event,
+    name = nameOf(KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role], text, time);
+  return `${name}${event.pair ? " with its reference" : ""}`;
 }
 
 // Describes an action and its event; of the event's pair, only the side that changed. The event is null if it is gone.
@@ -45,22 +42,16 @@ export function conflictText({ aspect, wishes }) {
 
 // A changed turn is named as in the source.
 function describeCorrection(player, { kind, turn, text, time_s, end_s }, event) {
-  const source = nameOf(ROLE_LABELS[turn.role], turn.text, turn.time_s);
-  const conflict = player.layer?.conflicts.find(
-    (found) => found.key === event?.key && ASPECTS[kind].includes(found.aspect),
-  );
+  const source = nameOf(ROLE_LABELS[turn.role], turn.text, turn.time_s),
+    named = event ? describeEvent(player, event) : source,
+    isTorn = ({ key, aspect }) => key === event?.key && ASPECTS[kind].includes(aspect),
+    conflict = player.layer?.conflicts.find(isTorn);
   if (conflict) return `Not applied to the ${source}: ${conflictText(conflict)} Z takes yours back.`;
-  if (kind === "delete") return `Deleted the ${event ? describeEvent(player, event) : source}. Z brings it back.`;
-  if (kind === "add") return `Added the ${event ? describeEvent(player, event) : source}. Z takes it back.`;
+  if (kind === "delete") return `Deleted the ${named}. Z brings it back.`;
+  if (kind === "add") return `Added the ${named}. Z takes it back.`;
   if (kind === "boundary")
     return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
-  if (kind === "span") {
-    const length =
-      typeof end_s === "number" ? `lasts from ${clockText(time_s)} to ${clockText(end_s)}` : "is an instant";
-    return `Corrected the ${source}: it ${length}. Z takes it back.`;
-  }
-  return (
-    `Corrected the ${source}: ` +
-    `${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`
-  );
+  const spans = typeof end_s === "number" ? `lasts from ${clockText(time_s)} to ${clockText(end_s)}` : "is an instant",
+    says = time_s === undefined ? `says “${text}”` : `is at ${clockText(time_s)}`;
+  return `Corrected the ${source}: it ${kind === "span" ? spans : says}. Z takes it back.`;
 }

@@ -12,24 +12,26 @@ export function eventTime(player, event) {
 }
 
 export function requestScoring(player) {
-  player.trigger("against", {
-    corrected: player.review.wantsCorrected,
-    reviewer: player.reviewer,
-    is_blind: player.review.isBlind,
-  });
+  const { wantsCorrected: corrected, isBlind: is_blind } = player.review;
+  player.trigger("against", { corrected, reviewer: player.reviewer, is_blind });
+}
+
+// Scores a run that has ended by the corrected reference if the reviewer wants it.
+export function scoreIfWanted(player) {
+  const { is_finished, isReferenceAlone } = player.data;
+  if (player.review.wantsCorrected && is_finished && !isReferenceAlone) requestScoring(player);
 }
 
 // The lane of the corrected reference: each turn at its current time, deleted ones at their last time.
 export function layerTurns(player) {
   if (!player.layer) return [];
   const isChanged = (turn) => turn.is_added || turn.reviewers.length > 0;
-  const torn = new Set(player.layer.conflicts.map((found) => found.key));
-  return [
-    ...player.layer.turns.map((turn) => ({
-      ...turn,
-      isTorn: torn.has(turn.key),
-      look: isChanged(turn) ? "changed" : "same",
-    })),
-    ...player.layer.deleted.map((turn) => ({ ...turn, look: "deleted" })),
-  ].sort((a, b) => a.time - b.time);
+  const { turns, deleted, conflicts } = player.layer,
+    torn = new Set(conflicts.map((found) => found.key)),
+    lookOf = (turn) => ({ isTorn: torn.has(turn.key), look: isChanged(turn) ? "changed" : "same" });
+  const all = [
+    ...turns.map((turn) => ({ ...turn, ...lookOf(turn) })),
+    ...deleted.map((turn) => ({ ...turn, look: "deleted" })),
+  ];
+  return all.sort((a, b) => a.time - b.time);
 }

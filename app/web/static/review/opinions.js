@@ -9,11 +9,8 @@ import { canFail } from "../playback/stops.js";
 
 const SCOPES = {
   all: () => true,
-  failures: (player, event) =>
-    event.kind === "state" ||
-    (event.turn !== null
-      ? player.data.turns[event.turn].failure !== null
-      : player.data.references[event.reference]?.is_missed),
+  failures: ({ data }, { kind, turn, reference }) =>
+    kind === "state" || (turn === null ? data.references[reference]?.is_missed : data.turns[turn].failure !== null),
   model: (_, event) => event.kind === "generated" || event.kind === "update",
   reference: (_, event) => referenceOf(event) !== null,
 };
@@ -37,14 +34,7 @@ export function mergeOpinions(player) {
   if (!player.data) return player.drawReview();
   const added = (player.layer?.turns ?? [])
     .filter((turn) => turn.is_added)
-    .map((turn) => ({
-      ...turn.name,
-      key: turn.key,
-      kind: "reference",
-      time: turn.name.time_s,
-      turn: null,
-      reference: null,
-    }));
+    .map(({ key, name }) => ({ ...name, key, kind: "reference", time: name.time_s, turn: null, reference: null }));
   const events = added.length ? [...player.data.events, ...added].sort((a, b) => a.time - b.time) : player.data.events;
   player.review.mine.clear();
   player.review.finals = new Map(Object.entries(player.review.state?.finals ?? {}));
@@ -57,9 +47,9 @@ export function mergeOpinions(player) {
   const waiting = player.settings.can_review ? player.outbox.all() : [],
     { undone } = stacksOf(waiting);
   for (const action of waiting.filter(({ action_id }) => !undone.includes(action_id))) {
-    const { turn: moved, kind: change, time_s, end_s } = action.correction ?? {};
+    const { turn: name, kind: change, time_s, end_s } = action.correction ?? {};
     if (time_s !== undefined)
-      moves.set(JSON.stringify(moved), { time: time_s, ...(change === "span" ? { end: end_s } : {}) });
+      moves.set(JSON.stringify(name), { time: time_s, ...(change === "span" && { end: end_s }) });
     if (!action.event || action.reviewer !== who || action.video_id !== player.data.video_id) continue;
     if (action.kind === "settle") {
       for (const event of [action.event, action.paired])
@@ -67,38 +57,24 @@ export function mergeOpinions(player) {
       continue;
     }
     const given = PARTS.includes(action.kind) ? { [action.kind]: action[action.kind] ?? NO_OPINION[action.kind] } : {};
-    for (const [event, other] of [
-      [action.event, action.paired],
-      [action.paired, action.event],
-    ]) {
-      if (!event) continue;
+    const give = (event, other) => {
       const own = ownOpinion(player, event.key),
         { [action.kind]: _, ...paired_with } = own.paired_with ?? {};
-      player.review.mine.set(event.key, {
-        ...own,
-        ...given,
-        isWaiting: true,
-        paired_with: other ? { ...paired_with, [action.kind]: other.key } : paired_with,
-      });
-    }
+      if (other) paired_with[action.kind] = other.key;
+      player.review.mine.set(event.key, { ...own, ...given, isWaiting: true, paired_with });
+    };
+    give(action.event, action.paired);
+    if (action.paired) give(action.paired, action.event);
   }
   player.review.events = joinPairs(player, events);
-  player.review.turns = new Map(
-    (player.layer?.turns ?? []).map((turn) => [
-      turn.key,
-      moves.size ? { ...turn, ...moves.get(JSON.stringify(turn.name)) } : turn,
-    ]),
-  );
-  player.data.judged = player.review.events.map((event) => ({
-    key: event.key,
-    time: eventTime(player, event),
-    ...opinion(player, event.key),
-  }));
-  player.transcript.mark((keys) =>
-    [...new Set(keys.map((key) => player.review.units.get(key)).filter(Boolean))].map((unit) =>
-      opinion(player, unit.key),
-    ),
-  );
+  const moved = (turn) => (moves.size ? { ...turn, ...moves.get(JSON.stringify(turn.name)) } : turn);
+  player.review.turns = new Map((player.layer?.turns ?? []).map((turn) => [turn.key, moved(turn)]));
+  const judge = (event) => ({ key: event.key, time: eventTime(player, event), ...opinion(player, event.key) });
+  player.data.judged = player.review.events.map(judge);
+  player.transcript.mark((keys) => {
+    const units = new Set(keys.map((key) => eventByKey(player, key)).filter(Boolean));
+    return [...units].map((unit) => opinion(player, unit.key));
+  });
   redrawPlayhead(player);
   requestPaint(player);
   player.drawReview();
@@ -108,13 +84,9 @@ function ownOpinion(player, key) {
   return player.review.mine.get(key) ?? NO_OPINION;
 }
 
-// Resets the reviews of the previous video.
 export function resetReview(player) {
-  player.review.state = player.review.current = null;
-  player.review.events = [];
-  for (const name of ["units", "splits", "mine", "finals"]) player.review[name].clear();
-  player.review.turns.clear();
-  player.review.wantsCorrected = false;
+  Object.assign(player.review, { state: null, current: null, events: [], wantsCorrected: false });
+  for (const name of ["units", "splits", "mine", "finals", "turns"]) player.review[name].clear();
   player.find("adding").hidden = true;
 }
 
@@ -161,9 +133,8 @@ function joinPairs(player, events) {
     }
   }
   const units = events.map((event) => (replaced.has(event.key) ? replaced.get(event.key) : event)).filter(Boolean);
-  player.review.units = new Map(
-    units.flatMap((unit) => [[unit.key, unit], ...(unit.pair ? [[unit.pair.key, unit]] : [])]),
-  );
+  const keysOf = ({ key, pair }) => (pair ? [key, pair.key] : [key]);
+  player.review.units = new Map(units.flatMap((unit) => keysOf(unit).map((key) => [key, unit])));
   return units;
 }
 
@@ -208,10 +179,8 @@ export function currentPlace(player) {
   return { key: player.review.current, time: player.video.time };
 }
 export function isAtPlace(player, { key, time }) {
-  return (
-    !player.video.isPaused ||
-    (key === player.review.current && Math.abs(player.video.time - time) < 0.5 / player.data.fps)
-  );
+  const isNear = Math.abs(player.video.time - time) < 0.5 / player.data.fps;
+  return !player.video.isPaused || (key === player.review.current && isNear);
 }
 export function eventByKey(player, key) {
   return player.review.units.get(key) ?? null;

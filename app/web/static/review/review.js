@@ -1,11 +1,26 @@
-// The review panel: the selected event, its verdict, tags and note.
+// The review panel: the selected event, its verdict, tags and note; the reviewer's queue.
 
-import { dropUnnamed, submitForEvent, submitUnnamed } from "./actions.js";
+import {
+  draftKey,
+  dropUnnamed,
+  fillInput,
+  submitAction,
+  submitForEvent,
+  submitInput,
+  submitUnnamed,
+} from "./actions.js";
 import { layout } from "../timeline/chart.js";
 import { drawCorrection, resetEdited } from "./corrections.js";
 import { clockText } from "../state/data.js";
-import { createNode, createQuote, EVENT_INPUTS } from "../dom/dom.js";
-import { draftKey, fillInput, submitInput } from "./drafts.js";
+import {
+  createButton,
+  createNode,
+  createQuote,
+  EVENT_INPUTS,
+  keepSetting,
+  returnFocus,
+  setStatus,
+} from "../dom/dom.js";
 import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
 import {
@@ -22,15 +37,14 @@ import {
   opinion,
   PARTS,
 } from "./opinions.js";
-import { drawQueue } from "./queue.js";
-import { goOnSettling } from "../playback/hits.js";
+import { goOnSettling } from "../playback/failure_stops.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
 import { readSetting } from "../state/settings.js";
-import { keepSetting, setStatus } from "../dom/status.js";
 import { signOfKind } from "../playback/stops.js";
 import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
-import { drawVocabulary, mountVocabulary } from "../panels/vocabulary.js";
+import { openTab } from "../panels/tabs.js";
+import { stacksOf } from "../state/outbox.js";
 
 // A name by the rules of `check_reviewer` in Python: printable characters and inner spaces; null for an invalid one.
 function parseReviewerName(typed) {
@@ -76,16 +90,13 @@ export function drawReview(player) {
     refreshReviews(player);
   }
   for (const button of player.find("verdicts").querySelectorAll(".ss-verdict")) {
-    button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
+    button.ariaPressed = button.dataset.verdict === said.verdict;
     button.disabled = !event || !fitsVerdict(player, event, button.dataset.verdict);
   }
   player.find("split").disabled = !event?.pair && !event?.other;
   player.find("split").textContent = event?.other ? "join (S)" : "split (S)";
   for (const option of player.find("scope").options) option.disabled = !AVAILABLE_SCOPES[option.value](player);
-  for (const [name, value] of [
-    ["tags", said.tags.join(", ")],
-    ["note", said.note],
-  ]) {
+  for (const [name, value] of Object.entries({ tags: said.tags.join(", "), note: said.note })) {
     player.find(name).disabled = !event;
     fillInput(player, player.find(name), event?.key ?? "", value);
   }
@@ -97,13 +108,10 @@ export function drawReview(player) {
 function drawSaveStatus(player) {
   const { all, done } = countJudged(player);
   player.find("done").textContent = `${player.reviewer ? done : 0} of ${all} judged`;
-  player.find("saved").textContent = savedText(player);
-  player
-    .find("saved")
-    .classList.toggle(
-      "ss-unsaved",
-      Boolean(player.review.problem) || player.outbox.all().some((action) => refusalReason(player, action)),
-    );
+  const saved = player.find("saved"),
+    isRefused = player.outbox.all().some((action) => refusalReason(player, action));
+  saved.textContent = savedText(player);
+  saved.classList.toggle("ss-unsaved", Boolean(player.review.problem) || isRefused);
 }
 
 function otherOpinions(player, key) {
@@ -120,19 +128,14 @@ function drawOtherOpinions(player, box, event) {
     ...ofEvent.map((said) => [said, ""]),
     ...ofReference.filter((said) => isNews(said, ofEvent)).map((said) => [said, "of the reference: "]),
   ];
-  box.replaceChildren(
-    ...rows.map(([said, which]) => {
-      const row = createNode("p", "ss-other");
-      row.append(
-        createNode("b", "", said.reviewer),
-        ` ${which}${said.verdict ?? "no verdict"}`,
-        ...said.tags.map((tag) => createNode("span", "ss-tag", tag)),
-      );
-      if (said.note) row.append(createQuote("note", said.note));
-      return row;
-    }),
-    ...(event ? settleRows(player, event) : []),
-  );
+  const draw = ([said, which]) =>
+    createNode("p", "ss-other", [
+      createNode("b", "", said.reviewer),
+      ` ${which}${said.verdict ?? "no verdict"}`,
+      ...said.tags.map((tag) => createNode("span", "ss-tag", tag)),
+      said.note && createQuote("note", said.note),
+    ]);
+  box.replaceChildren(...rows.map(draw), ...(event ? settleRows(player, event) : []));
 }
 
 // The final verdict of an event on which reviewers differ, or a button for each verdict that was given.
@@ -145,17 +148,13 @@ function settleRows(player, event) {
   const fits = (verdict) => [event, event.pair].some((side) => side && fitsVerdict(player, side, verdict));
   const given = new Set(verdicts.filter((verdict) => verdict && fits(verdict)));
   if (!final && given.size < 2) return [];
-  const row = createNode("p", "ss-line ss-settle");
-  row.append(createNode("span", "", final ? `Settled by ${by}: ${final}` : "They differ. Settle as"));
-  for (const verdict of final ? [null] : given) {
-    const button = createNode("button", "", verdict ?? "open it again");
-    button.type = "button";
-    button.addEventListener("click", () =>
-      submitForEvent(player, "settle", { verdict }, () => verdict && goOnSettling(player)),
+  const words = createNode("span", "", final ? `Settled by ${by}: ${final}` : "They differ. Settle as"),
+    buttons = [...(final ? [null] : given)].map((verdict) =>
+      createButton("", verdict ?? "open it again", () =>
+        submitForEvent(player, "settle", { verdict }, () => verdict && goOnSettling(player)),
+      ),
     );
-    row.append(button);
-  }
-  return [row];
+  return [createNode("p", "ss-line ss-settle", [words, ...buttons])];
 }
 
 export function giveVerdict(player, verdict) {
@@ -167,120 +166,183 @@ export function giveVerdict(player, verdict) {
   });
 }
 
-// Draws the event that keys judge, on every tab.
 function drawEvent(player, box, event) {
   box.hidden = !player.settings.can_review || !player.data || !player.data.events.length;
   if (box.hidden) return;
   const keys = createNode("span", "ss-dim", "1–7 judge ");
   if (!event) return box.replaceChildren(keys, createNode("span", "", "nothing: no event is selected"));
-  const turn = event.turn === null ? null : player.data.turns[event.turn];
-  const name = createNode(
-    "b",
-    "",
-    `${clockText(eventTime(player, event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`,
-  );
-  const parts = [keys, name, " ", createNode("span", "", correctedTurn(player, event)?.text ?? event.text)];
-  const found = stopIndexOf(player, event);
-  if (event.pair) parts.push(createNode("span", "ss-tag", "and its reference"));
-  if (event.other)
-    parts.push(
-      createNode("span", "ss-tag", event.kind === "reference" ? "without the model's event" : "without its reference"),
-    );
-  if (found !== null)
-    parts.push(
-      createNode("span", "ss-tag", `${signOfKind(player.data.stops[found].kind)} ${player.data.stops[found].kind}`),
-    );
-  const given = opinion(player, event.key).verdict;
-  if (given) parts.push(createNode("span", "ss-tag ss-mine", `your verdict: ${given}`));
-  if (turn?.link !== null && turn?.link !== undefined && player.data.references[turn.link].text !== event.text)
-    parts.push(createQuote("reference", player.data.references[turn.link].text));
-  box.replaceChildren(...parts);
+  const tag = (words, className = "") => words && createNode("span", `ss-tag ${className}`.trim(), words);
+  const { verdict } = opinion(player, event.key),
+    stop = player.data.stops[stopIndexOf(player, event)],
+    reference = player.data.references[player.data.turns[event.turn]?.link],
+    name = `${clockText(eventTime(player, event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`;
+  const parts = [
+    keys,
+    createNode("b", "", name),
+    " ",
+    createNode("span", "", correctedTurn(player, event)?.text ?? event.text),
+    event.pair && tag("and its reference"),
+    event.other && tag(event.kind === "reference" ? "without the model's event" : "without its reference"),
+    stop && tag(`${signOfKind(stop.kind)} ${stop.kind}`),
+    verdict && tag(`your verdict: ${verdict}`, "ss-mine"),
+    reference && reference.text !== event.text && createQuote("reference", reference.text),
+  ];
+  box.replaceChildren(...parts.filter(Boolean));
 }
 
 export function mountReview(player) {
   player.review.name = parseReviewerName(readSetting("reviewer")) ?? "";
   player.review.isBlind = readSetting("blind") === "yes";
-  player.find("verdicts").prepend(
-    ...player.settings.verdicts.map((verdict, number) => {
-      const button = createNode("button", "ss-verdict");
-      button.type = "button";
-      button.dataset.verdict = verdict;
-      button.append(createNode("kbd", "", number + 1), verdict);
-      button.addEventListener("click", () => {
-        if (player.data) giveVerdict(player, verdict);
-      });
-      return button;
-    }),
+  const buttons = player.settings.verdicts.map((verdict, number) =>
+    createButton(
+      "ss-verdict",
+      [createNode("kbd", "", number + 1), verdict],
+      () => player.data && giveVerdict(player, verdict),
+      { dataset: { verdict } },
+    ),
   );
+  player.find("verdicts").prepend(...buttons);
   mountVocabulary(player);
-  player.find("who").addEventListener("change", (event) => {
-    setReviewer(player, event.target.value);
+  player.listen("who", "change", ({ target }) => {
+    setReviewer(player, target.value);
     keepSetting(player, "reviewer", player.review.name);
   });
-  player.find("blind").addEventListener("change", (event) => {
-    setBlind(player, event.target.checked);
+  player.listen("blind", "change", ({ target }) => {
+    setBlind(player, target.checked);
     keepSetting(player, "blind", player.review.isBlind ? "yes" : "no");
   });
   // the reviews tab's
-  document.addEventListener("stepscope:reviewer", (event) => setReviewer(player, event.detail), {
-    signal: player.listeners.signal,
-  });
-  document.addEventListener("stepscope:blind", (event) => setBlind(player, event.detail === "yes"), {
-    signal: player.listeners.signal,
-  });
-  player.find("scope").addEventListener("change", (event) => {
-    player.review.scope = event.target.value;
+  player.listen(document, "stepscope:reviewer", ({ detail }) => setReviewer(player, detail));
+  player.listen(document, "stepscope:blind", ({ detail }) => setBlind(player, detail === "yes"));
+  player.listen("scope", "change", ({ target }) => {
+    player.review.scope = target.value;
     if (!player.data) return;
     if (currentEvent(player) && !isInScope(player, currentEvent(player))) player.review.current = null;
     followEvent(player, player.video.time);
     layout(player);
     drawReview(player);
   });
-  player.find("tags").addEventListener("change", (event) =>
-    submitInput(player, event.target, (text, done) =>
-      submitForEvent(
-        player,
-        "tags",
-        {
-          tags: text
-            .split(",")
-            .map((tag) => tag.trim())
-            .filter(Boolean),
-        },
-        done,
-      ),
-    ),
+  const submitTags = (text, done) => {
+    const tags = text.split(",").map((tag) => tag.trim());
+    submitForEvent(player, "tags", { tags: tags.filter(Boolean) }, done);
+  };
+  player.listen("tags", "change", ({ target }) => submitInput(player, target, submitTags));
+  player.listen("note", "change", ({ target }) =>
+    submitInput(player, target, (note, done) => submitForEvent(player, "note", { note }, done)),
   );
-  player
-    .find("note")
-    .addEventListener("change", (event) =>
-      submitInput(player, event.target, (note, done) => submitForEvent(player, "note", { note }, done)),
-    );
-  player.find("review").addEventListener("keydown", (event) => {
-    const box = event.target;
-    if (!box.matches("input, textarea") || (event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)))
-      return;
+  player.listen("review", "keydown", (event) => {
+    const { key, target: box } = event;
+    if (!box.matches("input, textarea") || (key !== "Escape" && (key !== "Enter" || event.shiftKey))) return;
     event.preventDefault();
-    if (box === player.find("edited") && event.key === "Escape") resetEdited(player);
-    if (event.key === "Escape" && box.matches(".ss-when, .ss-until")) box.value = box.defaultValue;
-    const isHeld = event.key === "Enter" && player.review.drafts.has(draftKey(box));
+    if (box === player.find("edited") && key === "Escape") resetEdited(player);
+    if (key === "Escape" && box.matches(".ss-when, .ss-until")) box.value = box.defaultValue;
+    const isHeld = key === "Enter" && player.review.drafts.has(draftKey(box));
     box.blur(); // submits the text
     if (isHeld && player.review.unnamed.length) return player.find("who").focus();
     if (isHeld && player.review.drafts.has(draftKey(box))) box.dispatchEvent(new Event("change"));
     if (document.activeElement !== document.body) return; // the name is missing
     if (box === player.find("who") && !player.reviewer) dropUnnamed(player);
-    player.canvas.focus({ preventScroll: true });
+    player.focus();
   });
-  player.find("review").addEventListener("focusin", (event) => {
-    if (event.target.matches(`${EVENT_INPUTS}, .ss-addedText`)) player.video.pause();
+  player.listen("review", "focusin", ({ target }) => {
+    if (target.matches(`${EVENT_INPUTS}, .ss-addedText`)) player.video.pause();
   });
   // the selection does not follow the playhead while the user types
-  player.find("review").addEventListener("focusout", () => redrawPlayhead(player));
-  document.addEventListener(
-    "visibilitychange",
-    () => {
-      if (!document.hidden) retryAll(player);
-    },
-    { signal: player.listeners.signal },
+  player.listen("review", "focusout", () => redrawPlayhead(player));
+  player.listen(document, "visibilitychange", () => document.hidden || retryAll(player));
+}
+
+const KEYS = "1234567890abcdefhijklmnopqrstuvwxyz"; // without G, which goes on to the text box
+
+// Draws a button for each name; a cause is the tag `cause:NAME`. The buttons are kept while the vocabulary is the same.
+function drawVocabulary(player, event, given) {
+  const box = player.find("vocabulary"),
+    { tags = [], causes = [], problem = "" } = player.review.state?.vocabulary ?? {};
+  const entries = [
+    ...tags.map(([name, meaning]) => [name, name, meaning]),
+    ...causes.map(([name, meaning]) => [`cause:${name}`, `cause: ${name}`, meaning]),
+  ];
+  const content = JSON.stringify([entries, problem]);
+  if (box.dataset.content !== content) {
+    box.dataset.content = content;
+    box.hidden = !entries.length && !problem;
+    const buttons = entries.map((entry, number) => makeButton(player, entry, KEYS[number] ?? ""));
+    box.replaceChildren(...buttons, ...(problem ? [createNode("p", "ss-failure", problem)] : []));
+  }
+  for (const button of box.querySelectorAll("button")) {
+    button.disabled = !event;
+    button.ariaPressed = given.includes(button.dataset.tag);
+  }
+}
+
+function makeButton(player, [tag, words, meaning], key) {
+  const toggle = ({ detail, currentTarget }) => {
+    const event = currentEvent(player),
+      given = event ? opinion(player, event.key).tags : [];
+    const tags = given.includes(tag) ? given.filter((other) => other !== tag) : [...given, tag];
+    submitForEvent(player, "tags", { tags });
+    if (detail) returnFocus(player, currentTarget); // after a click digits judge again
+  };
+  const content = [key && createNode("kbd", "", key.toUpperCase()), createNode("span", "", words)];
+  return createButton("ss-word", content, toggle, {
+    title: meaning ? `${words}: ${meaning}` : words,
+    dataset: { tag, key },
+  });
+}
+
+export function focusTags(player) {
+  openTab(player, "review");
+  (player.find("vocabulary").querySelector("button:enabled") ?? player.find("tags")).focus();
+}
+
+function mountVocabulary(player) {
+  const box = player.find("vocabulary");
+  box.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const key = event.key.toLowerCase(),
+      button = [...box.querySelectorAll("button")].find((one) => one.dataset.key === key);
+    if (button) button.click();
+    else if (key === "g") player.find("tags").focus();
+    else if (key === "escape") player.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation(); // the player's own keys judge
+  });
+}
+
+// The assignment of the shown video to this reviewer: that of the shown run, else the last one of another run; null
+// without one. What waits in the outbox counts.
+function ownAssignment(player) {
+  const queue = player.review.state?.queue ?? [];
+  const found = queue.find(({ run }) => run === player.data.run_name) ?? queue[0];
+  if (!found) return null;
+  const waiting = player.outbox.all(),
+    { undone } = stacksOf(waiting);
+  const isOfVideo = ({ run, video_id }) => run === found.run && video_id === player.data.video_id,
+    isMine = ({ kind, reviewer }) => kind === "done" && reviewer === player.reviewer,
+    isDone = waiting.some((action) => isMine(action) && isOfVideo(action) && !undone.includes(action.action_id));
+  return { ...found, is_done: found.is_done || isDone };
+}
+
+function drawQueue(player) {
+  const found = player.data ? ownAssignment(player) : null,
+    line = player.find("queue");
+  line.hidden = !found;
+  if (!found) return;
+  const where = found.run ? ` in the run ${found.run}` : "",
+    others = found.others.length ? `, also to ${found.others.join(", ")}` : "";
+  const next = createButton("ss-finish", found.is_done ? "next video (!)" : "done, next (!)", null, {
+    dataset: { do: "finishVideo" },
+  });
+  line.replaceChildren(
+    createNode("span", "", found.is_done ? "You are done with this video. " : `Assigned to you${where}${others}. `),
+    next,
   );
+}
+
+export function finishVideo(player) {
+  const found = ownAssignment(player);
+  if (!found) return setStatus(player, "This video is not in your queue: the tab Reviews has it.");
+  if (!found.is_done) submitAction(player, "done", { run: found.run });
+  player.trigger("next_video", { video_id: player.data.video_id, run: found.run, reviewer: player.reviewer });
 }

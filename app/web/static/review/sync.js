@@ -1,13 +1,12 @@
 // Sends the actions of the outbox, and handles the server's replies.
 
 import { layout } from "../timeline/chart.js";
-import { focusedInput } from "../dom/dom.js";
+import { focusedInput, setStatus } from "../dom/dom.js";
 import { describeAction } from "./event_words.js";
 import { withTimeout } from "../state/increments.js";
-import { eventTime, requestScoring } from "./layer.js";
+import { eventTime, scoreIfWanted } from "./layer.js";
 import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "./opinions.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
-import { setStatus } from "../dom/status.js";
 
 const RETRY_MS = 3000,
   REFUSED_MS = 30000,
@@ -38,12 +37,13 @@ export async function sendWaiting(player) {
       const [video, who] = first ? [first.video_id, first.reviewer] : [player.data?.video_id, player.reviewer];
       if (video === undefined) break;
       const actions = first ? waiting.filter((action) => reviewKey(action) === reviewKey(first)).slice(0, 100) : [];
+      const isShown = video === player.data?.video_id;
       const asked = {
         video_id: video,
         reviewer: who,
         is_blind: player.review.isBlind,
-        reference: video === player.data?.video_id ? player.data.reference_digest : null,
-        has_layer: video === player.data?.video_id ? (player.review.state?.layer_name ?? null) : null,
+        reference: isShown ? player.data.reference_digest : null,
+        has_layer: isShown ? (player.review.state?.layer_name ?? null) : null,
         actions: actions.map(actionPayload),
       };
       player.review.askedAt = performance.now();
@@ -59,12 +59,10 @@ export async function sendWaiting(player) {
     player.review.problem = "the server does not answer";
   }
   player.review.isAsking = false;
-  const left = player.outbox.all();
+  const left = player.outbox.all(),
+    isRefused = left.every((action) => refusalReason(player, action));
   if (left.length && player.element.isConnected)
-    player.review.timer = setTimeout(
-      () => retryAll(player),
-      left.every((action) => refusalReason(player, action)) ? REFUSED_MS : RETRY_MS,
-    );
+    player.review.timer = setTimeout(retryAll, isRefused ? REFUSED_MS : RETRY_MS, player);
   mergeOpinions(player);
 }
 
@@ -79,12 +77,10 @@ export function retryAll(player) {
   sendWaiting(player);
 }
 
+// The action as the server gets it, which computes the keys of events itself.
 function actionPayload({ key, reviewer, video_id, event, paired, ...action }) {
-  const unnamed = (named) => {
-    const { key: ofEvent, ...more } = named;
-    return more;
-  }; // the server computes the key itself
-  return { ...action, ...(event ? { event: unnamed(event) } : {}), ...(paired ? { paired: unnamed(paired) } : {}) };
+  const unnamed = ({ key: ofEvent, ...named }) => named;
+  return { ...action, ...(event && { event: unnamed(event) }), ...(paired && { paired: unnamed(paired) }) };
 }
 
 function handleReply(player, video, reply) {
@@ -114,12 +110,13 @@ function handleReply(player, video, reply) {
     const isNew = "layer" in reply.state;
     player.review.state = { layer: player.layer, ...reply.state };
     mergeOpinions(player);
-    if (isNew) layout(player);
-    if (isNew) showFailureOfMoved(player);
+    if (isNew) {
+      layout(player);
+      showFailureOfMoved(player);
+    }
     // after the reference was updated: its times are current
     if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted), changed));
-    if (isNew && player.review.wantsCorrected && player.data.is_finished && !player.data.isReferenceAlone)
-      requestScoring(player);
+    if (isNew) scoreIfWanted(player);
     if (wanted && !focusedInput(player)) showChanged(player, wanted);
   }
 }
@@ -134,17 +131,16 @@ function showChanged(player, key) {
 
 // The save status: for each reason, the number of actions that wait.
 export function savedText(player) {
-  const counts = new Map();
+  const { problem, saved, unnamed } = player.review,
+    counts = new Map();
   for (const action of player.outbox.all()) {
-    const reason = refusalReason(player, action)
-      ? `${action.reviewer}: ${refusalReason(player, action)}`
-      : player.review.problem;
+    const refusal = refusalReason(player, action),
+      reason = refusal ? `${action.reviewer}: ${refusal}` : problem;
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   const words = [...counts].map(([reason, count]) =>
     reason ? `${count} not saved: ${reason}. Kept in this browser and sent again.` : `saving ${count}…`,
   );
-  if (player.review.unnamed.length)
-    words.unshift(`${player.review.unnamed.length} not saved yet: your name is missing.`);
-  return words.join(" ") || player.review.problem || (player.review.saved ? `saved ${player.review.saved}` : "");
+  if (unnamed.length) words.unshift(`${unnamed.length} not saved yet: your name is missing.`);
+  return words.join(" ") || problem || (saved && `saved ${saved}`);
 }

@@ -1,9 +1,8 @@
 // The marks of decisions. They are painted on a canvas over the figure, as all lanes are: as points of Plotly they took
 // most of a drawing.
 
-import { createNode } from "../dom/dom.js";
 import { timeOf } from "../state/data.js";
-import { cross, dot, resizeCanvas, triangle } from "../timeline/canvas.js";
+import { cross, dot, triangle } from "../timeline/canvas.js";
 import { yOf } from "./scale.js";
 
 const MARK_GAP_PX = 4; // a mark that is closer to the one before is left out
@@ -54,27 +53,5 @@ export function paintMarks(pen, timeline, rows, counts, { hidden = new Set(), to
         if (time >= start && time <= end && !Number.isNaN(y)) mark.shape(pen, timeline.x(time), y - top);
       }
     }
-  }
-}
-
-export class MarkCanvas {
-  constructor(figure) {
-    this.canvas = createNode("canvas", "ss-marks");
-    figure.after(this.canvas);
-  }
-
-  // Paints the marks of rows in view, except the `hidden` kinds.
-  paint(timeline, rows, { counts }, hidden) {
-    const { canvas } = this,
-      top = rows[0].top - 9,
-      bottom = rows.at(-1).top + rows.at(-1).height + 9;
-    Object.assign(canvas.style, { top: `${top}px`, width: `${timeline.width}px`, height: `${bottom - top}px` });
-    const pen = resizeCanvas(canvas, timeline.width, bottom - top);
-    pen.clearRect(0, 0, timeline.width, bottom - top);
-    paintMarks(pen, timeline, rows, counts, { hidden, top });
-  }
-
-  remove() {
-    this.canvas.remove();
   }
 }

@@ -3,18 +3,12 @@
 // each time.
 
 import { createNode } from "../dom/dom.js";
-import { pace } from "../dom/pace.js";
-import { LEGEND_HEIGHT, signalFigure } from "./figure.js";
-import { MarkCanvas } from "./decision_marks.js";
+import { pace } from "../dom/plotly.js";
+import { CONFIG, LEGEND_HEIGHT, signalFigure } from "./figure.js";
+import { paintMarks } from "./decision_marks.js";
+import { resizeCanvas } from "../timeline/canvas.js";
 import { yOf } from "./scale.js";
 
-const CONFIG = {
-  displayModeBar: false,
-  doubleClick: false,
-  scrollZoom: false,
-  showAxisDragHandles: false,
-  showTips: false,
-};
 const COSTS_APART = 12,
   GROWING_COSTS_APART = 50; // time between two drawings in multiples of the time of one
 
@@ -24,11 +18,9 @@ const heightOf = (row, { thresholds }) => yOf(row, thresholds[row.name] ?? 0) - 
 export class SignalFigure {
   // `handlers` have `onZoom(start, end)`, `onReset()` and `onHover(isOver)`.
   constructor(plotly, layer, handlers) {
-    this.plot = createNode("div", "ss-figure");
-    this.plot.setAttribute("role", "figure");
-    this.plot.setAttribute("aria-label", "Signals");
-    layer.prepend(this.plot);
-    this.marks = new MarkCanvas(this.plot);
+    this.plot = createNode("div", "ss-figure", "", { role: "figure", ariaLabel: "Signals" });
+    this.marks = createNode("canvas", "ss-marks");
+    layer.prepend(this.plot, this.marks);
     Object.assign(this, { plotly, handlers, wanted: null, drawn: null, isHeld: false });
     this.requestDrawing = pace(
       () => this.draw(),
@@ -52,8 +44,16 @@ export class SignalFigure {
   // Paints the marks of now, without the kinds that are hidden in the legend.
   paintMarks() {
     const { timeline, rows, settings } = this.wanted,
-      hidden = (this.plot.data ?? []).filter(({ visible }) => visible === "legendonly");
-    this.marks.paint(timeline, rows, settings, new Set(hidden.map(({ legendgroup }) => legendgroup)));
+      hidden = (this.plot.data ?? []).filter(({ visible }) => visible === "legendonly"),
+      top = rows[0].top - 9,
+      height = rows.at(-1).top + rows.at(-1).height + 9 - top,
+      pen = resizeCanvas(this.marks, timeline.width, height);
+    Object.assign(this.marks.style, { top: `${top}px`, width: `${timeline.width}px`, height: `${height}px` });
+    pen.clearRect(0, 0, timeline.width, height);
+    paintMarks(pen, timeline, rows, settings.counts, {
+      hidden: new Set(hidden.map((trace) => trace.legendgroup)),
+      top,
+    });
   }
 
   // Holds the drawing still, as it should be now, while the pointer draws a box over it.

@@ -10,6 +10,7 @@ import { colourOf, heightOfMark, markedFrames, marksOf } from "./decision_marks.
 import { hasScale, yOf } from "./scale.js";
 
 export const LEGEND_HEIGHT = 20; // above the first row
+export const CONFIG = { displayModeBar: false, doubleClick: false, showAxisDragHandles: false, showTips: false };
 const NUMBERS = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 // Returns data and layout for the rows of one run, each row with the `name` of its signal, and whether its lines are
@@ -37,7 +38,6 @@ function line(timeline, row) {
     uid: `${row.name} line`,
     name: plainText(row.label),
     showlegend: !row.run.named.length && hasScale(row),
-    type: "scatter",
     mode: hasLonePoint(y) ? "lines+markers" : "lines",
     hoverinfo: "skip",
     line: { color: colour, width: 1.4, simplify: false },
@@ -79,7 +79,6 @@ function sign(timeline, rows, mark) {
     uid: `${kind} sign`,
     name: label,
     legendgroup: kind,
-    type: "scatter",
     mode: "markers",
     hoverinfo: "skip",
     marker: { color: colour, symbol, size, line: { color: colour, width: kind === "misses" ? 1.8 : 0 } },
@@ -96,7 +95,6 @@ function decisions(timeline, rows, mark, { thresholds, counts }) {
     uid: kind,
     legendgroup: kind,
     showlegend: false,
-    type: "scatter",
     mode: "none",
     customdata: found.map(({ row, frame }) => [row.name, frame]),
     hoverinfo: "text",
@@ -105,24 +103,29 @@ function decisions(timeline, rows, mark, { thresholds, counts }) {
   };
 }
 
+// The layout of all figures of the player, in the font and colours of the timeline.
+export function baseLayout({ colours, font }) {
+  const text = { family: font.replace(/^\S+ /, ""), size: 12, color: colours.ink },
+    clear = "rgba(0,0,0,0)",
+    hoverlabel = { align: "left", font: text, bgcolor: colours.block };
+  return { font: text, paper_bgcolor: clear, plot_bgcolor: clear, hovermode: "closest", hoverlabel };
+}
+
 function layoutOf(timeline, rows, { thresholds }) {
   const { colours, view } = timeline,
     top = rows[0].top,
     bottom = rows.at(-1).top + rows.at(-1).height,
     height = bottom - top + LEGEND_HEIGHT;
-  const text = { family: timeline.font.replace(/^\S+ /, ""), size: 12, color: colours.ink };
+  const base = baseLayout(timeline);
   const ends = rows
     .filter(hasScale)
     .flatMap((row) => [row.signal.low, row.signal.high].map((value) => [yOf(row, value), NUMBERS.format(value)]));
   return {
+    ...base,
     width: timeline.width,
     height,
     margin: { l: timeline.gutter, r: MARGIN, t: 0, b: 0, autoexpand: false },
-    font: text,
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
     uirevision: "signals",
-    hovermode: "closest",
     hoverdistance: 9,
     dragmode: "zoom",
     // the timeline has the view
@@ -139,8 +142,15 @@ function layoutOf(timeline, rows, { thresholds }) {
       ticklabelstandoff: 2,
       ticklabeloverflow: "allow",
     },
-    legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "top", bgcolor: "rgba(0,0,0,0)", font: text },
-    hoverlabel: { align: "left", font: text, bgcolor: colours.block },
+    legend: {
+      orientation: "h",
+      x: 0,
+      xanchor: "left",
+      y: 1,
+      yanchor: "top",
+      bgcolor: base.paper_bgcolor,
+      font: base.font,
+    },
     shapes: rows.map((row) => ({
       type: "line",
       visible: row.signal.canMove && row.name in thresholds,

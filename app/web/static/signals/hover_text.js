@@ -64,16 +64,11 @@ function saidLines(run, name, frame) {
 }
 
 function referenceLines(run, name, kind, frame) {
-  const linked =
-    kind === "misses"
-      ? []
-      : turnsWithin(run.turns, ROLES[name], frame, frame)
-          .map(({ link }) => run.references[link])
-          .filter(Boolean);
-  const reach = { hits: run.tolerance_frames, misses: 0, alarms: -1, decisions: -1 }[kind];
-  const turns = linked.length
-    ? linked
-    : turnsWithin(sortedReferences(run, ROLES[name]), ROLES[name], frame - reach, frame + reach);
+  const role = ROLES[name],
+    reach = { hits: run.tolerance_frames, misses: 0, alarms: -1, decisions: -1 }[kind];
+  const matched = kind === "misses" ? [] : turnsWithin(run.turns, role, frame, frame),
+    linked = matched.map(({ link }) => run.references[link]).filter(Boolean);
+  const turns = linked.length ? linked : turnsWithin(sortedReferences(run, role), role, frame - reach, frame + reach);
   return turns.map((turn) => `reference ${clockText(turn.time)}: ${plainText(turn.text)}`);
 }
 

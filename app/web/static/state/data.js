@@ -94,17 +94,12 @@ export function prepareRun(data) {
   for (const name of SERIES) data[name] = decodeFloats(data[name]);
   prepareSignals(data);
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
-  data.failures.forEach((failure) => {
-    failure.time = timeOf(data, failure.frame);
-  });
-  data.turns.forEach((turn) => setTurnTime(data, turn));
+  for (const failure of data.failures) failure.time = timeOf(data, failure.frame);
+  for (const turn of data.turns) if (turn.frame !== undefined) turn.time = timeOf(data, turn.frame);
   data.responses = data.turns.filter((turn) => turn.role === "assistant");
-  data.userTurns = data.references
-    .filter((turn) => turn.role === "user" && turn.is_given)
-    .sort((a, b) => a.time - b.time);
-  data.referenceDialogue = data.references.filter(
-    (turn) => turn.role === "assistant" || (turn.role === "user" && !turn.is_given),
-  );
+  const isAsked = ({ role, is_given }) => role === "user" && is_given;
+  data.userTurns = data.references.filter(isAsked).sort((a, b) => a.time - b.time);
+  data.referenceDialogue = data.references.filter((turn) => turn.role !== "update" && !isAsked(turn));
   data.referenceTurns = data.references.filter((turn) => turn.role === "assistant");
   data.isReferenceAlone = data.has_reference && !data.times.length && (data.events ?? []).length > 0; // no run is there
   data.differences = data.steps.map((_, step) => (data.has_states ? stateDifferences(data, step) : []));
@@ -114,25 +109,18 @@ export function prepareRun(data) {
   return data;
 }
 
-// Sets a turn's time.
-export function setTurnTime(data, turn) {
-  if (turn.frame !== undefined) turn.time = timeOf(data, turn.frame);
-  return turn;
-}
-
 export function timeOf(data, frame) {
   return frame < data.times.length ? data.times[frame] : (frame + data.num_dropped) / data.fps;
 }
 
 // Moves the frames of a cut of the context; frames that the browser has dropped are negative.
-export function moveCut(cut, move) {
+export function moveCut(cut, count) {
+  const move = (frame) => (frame === null ? null : frame - count);
   return { ...cut, frame: move(cut.frame), first_frame: move(cut.first_frame), last_frame: move(cut.last_frame) };
 }
 
 // Drops the first frames of a live session, whose series are without them already; the indices of all others move.
 export function dropFrames(data, count) {
-  const shift = (frame) => (frame === null ? null : frame - count);
-  const laterCuts = data.forgotten.filter(({ frame }) => frame >= count).map((cut) => moveCut(cut, shift));
   const later = (frames) => frames.filter((frame) => frame >= count).map((frame) => frame - count);
   const states = data.assistant_states,
     reached = countUpTo(states, count, ([frame]) => frame) - 1;
@@ -141,7 +129,7 @@ export function dropFrames(data, count) {
     turns.filter(({ frame }) => frame >= count).map((turn) => ({ ...turn, frame: turn.frame - count }));
   Object.assign(data, {
     num_dropped: data.num_dropped + count,
-    forgotten: laterCuts,
+    forgotten: data.forgotten.filter(({ frame }) => frame >= count).map((cut) => moveCut(cut, count)),
     begin_s: data.times[0],
     refreshed: later(data.refreshed),
     assistant_states: laterStates,
@@ -189,6 +177,16 @@ export function stateAt(band, frame) {
   return band.length ? band[Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1)][1] : null;
 }
 
+// Yields the pieces of a band from the one at a frame on: their start and end in seconds, and their state. `end` is
+// that of the last piece.
+export function* piecesOf(data, band, end, frame = -1) {
+  for (let number = Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1); number < band.length; number += 1) {
+    const [first, state] = band[number];
+    const after = number + 1 < band.length ? timeOf(data, band[number + 1][0]) : end;
+    yield { start: first < 0 ? 0 : timeOf(data, first), end: after, state };
+  }
+}
+
 // The bands of each step, from the top. Without a run, or of one whose states are not known, there is none of the
 // model.
 export function bandsOf(data) {
@@ -211,21 +209,18 @@ function transcriptRows(data) {
   const taken = new Set(data.turns.map((turn) => turn.link).filter((link) => link !== null));
   const rows = data.turns.map((turn, number) => turnRow(data, turn, number));
   data.references.forEach((reference, number) => {
-    if (!taken.has(number))
-      rows.push({ time: reference.time, role: reference.role, turn: null, number: null, link: number, reference });
+    if (!taken.has(number)) rows.push(referenceRow(reference, number));
   });
   return rows.sort(compareRows);
 }
 
 export function turnRow(data, turn, number) {
-  return {
-    time: turn.time,
-    role: turn.role,
-    turn,
-    number,
-    link: turn.link,
-    reference: turn.link === null ? null : data.references[turn.link],
-  };
+  const { time, role, link } = turn;
+  return { time, role, turn, number, link, reference: link === null ? null : data.references[link] };
+}
+
+export function referenceRow(reference, link) {
+  return { time: reference.time, role: reference.role, turn: null, number: null, link, reference };
 }
 
 // Sets the event keys of turns, failures and transcript rows; null without an event to judge.
@@ -236,12 +231,8 @@ function assignEventKeys(data) {
     else if (reference !== null) ofReference.set(reference, key);
     else if (kind === "state") ofState.push(key); // times of wrong state are in the order of their failures
   }
-  data.turns.forEach((turn, number) => {
-    turn.key = ofTurn.get(number) ?? null;
-  });
-  data.references.forEach((turn, number) => {
-    turn.key = ofReference.get(number) ?? null;
-  });
+  for (const [number, turn] of data.turns.entries()) turn.key = ofTurn.get(number) ?? null;
+  for (const [number, turn] of data.references.entries()) turn.key = ofReference.get(number) ?? null;
   const key = (turn, reference) => (turn === null ? data.references[reference].key : data.turns[turn].key);
   let states = 0;
   for (const failure of data.failures)
@@ -252,7 +243,7 @@ function assignEventKeys(data) {
 const RANKS = { update: 0, user: 1, assistant: 2 };
 
 // By time; at one time updates, then the user, then the assistant, and the model before the reference.
-export function compareRows(a, b) {
+function compareRows(a, b) {
   return (
     a.time - b.time ||
     RANKS[a.role] - RANKS[b.role] ||
@@ -261,20 +252,19 @@ export function compareRows(a, b) {
   );
 }
 
+// Returns the place at which a row was inserted into sorted ones.
+export function insertRow(rows, row) {
+  const place = countUpTo(rows, 0, (other) => Number(compareRows(other, row) >= 0)); // after those that are before it
+  rows.splice(place, 0, row);
+  return place;
+}
+
 // Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart. Both lists are
 // sorted and may grow.
 export class EventPairs {
   constructor(tolerance) {
-    Object.assign(this, {
-      tolerance,
-      hits: [],
-      misses: [],
-      alarms: [],
-      decided: 0,
-      expected: 0,
-      numMisses: 0,
-      numAlarms: 0,
-    });
+    Object.assign(this, { tolerance, hits: [], misses: [], alarms: [] });
+    Object.assign(this, { decided: 0, expected: 0, numMisses: 0, numAlarms: 0 }); // those whose pairs are final
   }
 
   // Extends the pairs to `reached` frames. A decision that may still find a pair counts as unpaired until then.
@@ -306,17 +296,9 @@ export class EventCounts {
   constructor(data, name, threshold, isPreview) {
     const { policy, decides } = signalOf(data, name),
       triggers = countTriggers(policy, decides, threshold, data.fps);
-    Object.assign(this, {
-      data,
-      name,
-      decides,
-      threshold,
-      isPreview: isPreview || !DECISIONS.includes(name),
-      triggers,
-      decided: [],
-      numFrames: 0,
-      pairs: new EventPairs(data.tolerance_frames),
-    });
+    this.isPreview = isPreview || !DECISIONS.includes(name);
+    this.pairs = new EventPairs(data.tolerance_frames);
+    Object.assign(this, { data, name, decides, threshold, triggers, decided: [], numFrames: 0 });
   }
 
   // Returns hits, misses and alarms up to the frames reached. Reads only new frames.
@@ -383,9 +365,7 @@ export function thresholdText(value) {
 }
 // A threshold as text; one of a rule with theta has theta beside it.
 export function thresholdWords(policy, value) {
-  return hasTheta(policy)
-    ? `${thresholdText(value)} (theta ${thresholdText(convertTheta(value))})`
-    : thresholdText(value);
+  return `${thresholdText(value)}${hasTheta(policy) ? ` (theta ${thresholdText(convertTheta(value))})` : ""}`;
 }
 export function probText(prob, threshold) {
   return prob.toFixed(Math.max(3, decimalsOf(threshold)));

@@ -1,21 +1,37 @@
 // A run that streams: each increment from the server is appended to the data, with work that does not grow with the
 // run.
 
-import { compareRows, dropFrames, moveCut, prepareRun, SERIES, setTurnTime, stateAt, turnRow, unpack } from "./data.js";
+import {
+  dropFrames,
+  insertRow,
+  moveCut,
+  prepareRun,
+  referenceRow,
+  SERIES,
+  stateAt,
+  timeOf,
+  turnRow,
+  unpack,
+} from "./data.js";
 import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
 const POLL_INTERVAL_MS = 500,
   REQUEST_TIMEOUT_MS = 15000;
-export const LIVE_FRAMES = 7200; // kept of a live session, an hour at 2 fps; the run on the server has all of them
+const LIVE_FRAMES = 7200; // kept of a live session, an hour at 2 fps; the run on the server has all of them
+
+export function sleep(ms = 0) {
+  return new Promise((done) => {
+    setTimeout(done, ms);
+  });
+}
 
 // Rejects if no answer arrives in time, for example over a connection that was lost silently.
 export function withTimeout(answer) {
-  return Promise.race([
-    answer,
-    new Promise((_, fail) => {
-      setTimeout(() => fail(new Error("no answer in time")), REQUEST_TIMEOUT_MS);
-    }),
-  ]);
+  const fail = async () => {
+    await sleep(REQUEST_TIMEOUT_MS);
+    throw new Error("no answer in time");
+  };
+  return Promise.race([answer, fail()]);
 }
 
 // A growing array of numbers. The capacity doubles when it is full, so that an append takes constant time.
@@ -37,7 +53,6 @@ export class Series {
     return this.room.subarray(0, length);
   }
 
-  // Drops the first values.
   drop(count) {
     this.room.copyWithin(0, count, this.length);
     this.length -= count;
@@ -63,11 +78,10 @@ class GrowingDifferences {
   }
 
   changes(end) {
-    const frames = new Set();
-    while (this.modelPiece < this.model.length && this.model[this.modelPiece][0] < end)
-      frames.add(Math.max(0, this.model[this.modelPiece++][0]));
-    while (this.referencePiece < this.reference.length && this.reference[this.referencePiece][0] < end)
-      frames.add(Math.max(0, this.reference[this.referencePiece++][0]));
+    const frames = new Set(),
+      { model, reference } = this;
+    while (model[this.modelPiece]?.[0] < end) frames.add(Math.max(0, model[this.modelPiece++][0]));
+    while (reference[this.referencePiece]?.[0] < end) frames.add(Math.max(0, reference[this.referencePiece++][0]));
     return [...frames].sort((a, b) => a - b);
   }
 }
@@ -114,18 +128,14 @@ export class GrowingRun {
     const local = (frame) => frame - data.num_dropped,
       move = (turn) => ({ ...turn, frame: local(turn.frame) });
     for (const name of SERIES) data[name] = this.series[name].append(decodeFloats(increment[name]));
-    data.named.forEach((signal, number) =>
-      appendSignal(data, signal, decodeFloats(increment.named[number]), (name, values) =>
-        this.growSeries(name, values),
-      ),
-    );
+    const grow = (name, values) => this.growSeries(name, values);
+    for (const [number, signal] of data.named.entries())
+      appendSignal(data, signal, decodeFloats(increment.named[number]), grow);
     data.assistant_states.push(...increment.assistant_states.map(([frame, word]) => [local(frame), word]));
     data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
     data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);
     data.refreshed.push(...increment.refreshed.map(local));
-    data.forgotten.push(
-      ...increment.forgotten.map((cut) => moveCut(cut, (frame) => (frame === null ? null : local(frame)))),
-    );
+    data.forgotten.push(...increment.forgotten.map((cut) => moveCut(cut, data.num_dropped)));
     for (const name of DECISIONS) {
       data.decided[name].push(...increment.decided[name].map(local));
       if (data.expected) data.expected[name].push(...increment.expected[name]);
@@ -153,41 +163,23 @@ export class GrowingRun {
 
   // Appends a question of a live session; returns as `appendTurn`.
   appendQuestion(turn) {
-    const { data } = this,
-      row = {
-        time: turn.time,
-        role: turn.role,
-        turn: null,
-        number: null,
-        link: data.references.length,
-        reference: turn,
-        key: (turn.key = null),
-      };
-    data.references.push(turn);
-    data.userTurns.push(turn);
-    return this.insertRow(row);
+    const { references, userTurns, rows } = this.data;
+    turn.key = null;
+    references.push(turn);
+    userTurns.push(turn);
+    const row = { ...referenceRow(turn, references.length - 1), key: null };
+    return { row, place: insertRow(rows, row) };
   }
 
   // Appends a turn; returns its row and the index at which the row was inserted.
   appendTurn(turn) {
-    const { data } = this,
-      row = turnRow(data, setTurnTime(data, turn), data.turns.length);
-    row.key = turn.key = null; // a streaming run has no events to judge yet
+    const { data } = this;
+    turn.time = timeOf(data, turn.frame);
+    turn.key = null; // a streaming run has no events to judge yet
     data.turns.push(turn);
     if (turn.role === "assistant") data.responses.push(turn);
-    return this.insertRow(row);
-  }
-
-  insertRow(row) {
-    const { data } = this;
-    let [low, high] = [0, data.rows.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (compareRows(data.rows[middle], row) < 0) low = middle + 1;
-      else high = middle;
-    }
-    data.rows.splice(low, 0, row);
-    return { row, place: low };
+    const row = { ...turnRow(data, turn, data.turns.length - 1), key: null };
+    return { row, place: insertRow(data.rows, row) };
   }
 }
 
@@ -214,18 +206,12 @@ export class Receiver {
 
   async follow(run) {
     for (;;) {
-      await new Promise((done) => {
-        setTimeout(done, POLL_INTERVAL_MS);
-      });
+      await sleep(POLL_INTERVAL_MS);
       if (this.run !== run || this.isGone()) return;
-      let text;
-      try {
-        text = await this.ask(run.stream, run.next);
-      } catch {
-        continue;
-      } // too late: request it again
+      const text = await this.ask(run.stream, run.next).catch(() => undefined);
       if (text === null || this.run !== run) return;
-      if (text === undefined) continue; // Gradio returns undefined when the server does not answer
+      // the answer is too late, or Gradio says that the server does not answer: request it again
+      if (text === undefined) continue;
       const before = run.numFrames,
         written = run.data.progress?.text,
         added = run.append(JSON.parse(text));

@@ -63,6 +63,20 @@ export class Player {
     return this.element.querySelector(`.ss-${name}`);
   }
 
+  // Listens until the player is gone; the target is one of its elements by name, or any other target.
+  listen(target, event, handler, options = {}) {
+    const found = typeof target === "string" ? this.find(target) : target;
+    found.addEventListener(event, handler, { ...options, signal: this.listeners.signal });
+  }
+
+  whenGone(work) {
+    this.listeners.signal.addEventListener("abort", work);
+  }
+
+  focus() {
+    this.canvas.focus({ preventScroll: true });
+  }
+
   get reviewer() {
     return this.review.signedIn ?? this.review.name;
   }
@@ -91,9 +105,9 @@ class Shown {
 // What the page's address still has to do.
 class Address {
   constructor() {
-    this.linkAtStart = new URLSearchParams(location.search);
-    this.linkedEvent = this.linkAtStart.get("event"); // null once it is shown
-    this.wantsScoring = this.linkAtStart.get("score") === "corrected"; // until it is
+    this.linkAtStart = Object.fromEntries(new URLSearchParams(location.search));
+    this.linkedEvent = this.linkAtStart.event ?? null; // null once it is shown
+    this.wantsScoring = this.linkAtStart.score === "corrected"; // until it is
     this.chosen = null; // the address of a video without a run
     [this.lastWriteMs, this.lastPushMs, this.viewClickMs] = [0, -Infinity, -Infinity];
     this.wantedTab = this.wantedView = null; // the view of the address until it is open

@@ -147,7 +147,6 @@ class Hysteresis extends TriggerCounter {
 
 const RULES = { value: TriggerCounter, sum: Sum, drop: Drop, rise: Rise, surge: Surge, hysteresis: Hysteresis };
 
-// The kind of a policy's rule.
 export const kindOf = ({ level }) => RULES[level ?? "value"];
 
 export const countTriggers = (policy, signal, threshold, fps) =>

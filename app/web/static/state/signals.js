@@ -4,9 +4,6 @@ import { countTriggers, hasSignal, kindOf } from "./policy.js";
 
 export const DECISIONS = ["speak", "update"];
 const LINES = ["latency", "user", "done", "reference"]; // colours of named signals, in turn
-const HEADS = Object.fromEntries(
-  DECISIONS.map((name) => [name, { name, title: name, decides: name, low: 0, high: 1, colour: name }]),
-);
 
 export function decodeFloats(packed) {
   const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
@@ -79,9 +76,10 @@ export const fullTitle = ({ title, isUntrained }) => (isUntrained ? `${title} (u
 
 export function signalOf(data, name) {
   if (!DECISIONS.includes(name)) return data.named.find((signal) => signal.name === name);
-  const isTraced = hasValues(data, name);
-  const found = { series: name, policy: data.policy, isTraced, hasThreshold: isTraced, canMove: isTraced };
-  return { ...HEADS[name], ...found, isUntrained: data.is_untrained };
+  const isTraced = hasValues(data, name),
+    head = { name, title: name, decides: name, low: 0, high: 1, colour: name, series: name };
+  const found = { policy: data.policy, isTraced, hasThreshold: isTraced, canMove: isTraced };
+  return { ...head, ...found, isUntrained: data.is_untrained };
 }
 
 // Whether a probability of a frame is known, or none is there yet.
@@ -101,10 +99,8 @@ export function visibleSignals(data) {
 
 // The names of the signals whose decisions are counted.
 export function countedNames(data) {
-  return [
-    ...DECISIONS,
-    ...data.named.filter(({ decides, hasThreshold }) => decides && hasThreshold).map(({ name }) => name),
-  ];
+  const named = data.named.filter(({ decides, hasThreshold }) => decides && hasThreshold);
+  return [...DECISIONS, ...named.map(({ name }) => name)];
 }
 
 // The visible signals whose decisions are counted. If none is visible, both probabilities.

@@ -5,7 +5,8 @@
 //   shown      the last ones: a page without a run keeps them for the run that is started next
 // A named signal is decided by no model here: its threshold stays moved as long as its run is shown.
 
-import { DECISIONS, setLevels } from "./signals.js";
+import { DECISIONS, setLevels, visibleSignals } from "./signals.js";
+import { countUpTo, thresholdWords } from "./data.js";
 
 export const isThreshold = (value) => Number.isFinite(value) && value >= 0 && value <= 1;
 const areEqual = (one, other) => DECISIONS.every((name) => one[name] === other[name]);
@@ -95,4 +96,35 @@ export class Thresholds {
       ...ofProbabilities(moved ?? requested ?? run?.thresholds ?? shown),
     };
   }
+}
+
+const MOST_LETTERS = 24; // of the title of a signal
+
+function movedSignals(player, data) {
+  return visibleSignals(data).filter(
+    ({ name }) =>
+      (DECISIONS.includes(name) ? player.shown.isPreview : name in player.shown.thresholds) &&
+      player.shown.thresholds[name] !== data.thresholds[name],
+  );
+}
+
+// The run with its thresholds that were moved, such as "run at speak 0.50"; "" if none was.
+export function runWords(player, data) {
+  const moved = data.times.length ? movedSignals(player, data) : [];
+  const words = moved.map(({ name, title, policy }) => {
+    const short = title.length > MOST_LETTERS ? `${title.slice(0, MOST_LETTERS)}…` : title,
+      threshold = data.thresholds[name];
+    return threshold === undefined
+      ? `an unknown threshold of ${short}`
+      : `${short} ${thresholdWords(policy, threshold)}`;
+  });
+  return words.length ? `run at ${words.join(", ")}` : "";
+}
+
+// Whether a signal decides at a frame: in the preview if there is one, else in the run.
+export function hasDecided(player, data, name, frame) {
+  const { hits, alarms } = player.shown.counts[name] ?? {},
+    isPreviewed = player.shown.isPreview && hits !== undefined;
+  const lists = isPreviewed ? [hits, alarms] : [data.decided[name]];
+  return lists.some((frames) => countUpTo(frames, frame) > countUpTo(frames, frame - 1));
 }

@@ -27,24 +27,13 @@ export function cross(pen, x, y) {
   line(pen, x - 4, y - 4, x + 4, y + 4);
   line(pen, x - 4, y + 4, x + 4, y - 4);
 }
-export function diamond(pen, x, y) {
+function polygon(pen, ...points) {
   pen.beginPath();
-  for (const [dx, dy] of [
-    [0, -5],
-    [5, 0],
-    [0, 5],
-    [-5, 0],
-  ])
-    pen.lineTo(x + dx, y + dy);
+  for (const [x, y] of points) pen.lineTo(x, y);
   pen.fill();
 }
-export function triangle(pen, x, y) {
-  pen.beginPath();
-  pen.moveTo(x, y - 5);
-  pen.lineTo(x + 5, y + 4);
-  pen.lineTo(x - 5, y + 4);
-  pen.fill();
-}
+export const diamond = (pen, x, y) => polygon(pen, [x, y - 5], [x + 5, y], [x, y + 5], [x - 5, y]);
+export const triangle = (pen, x, y) => polygon(pen, [x, y - 5], [x + 5, y + 4], [x - 5, y + 4]);
 
 // A pattern of thin lines; the pen of a figure has its own.
 export function createHatching(pen, colour) {

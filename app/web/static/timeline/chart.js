@@ -4,7 +4,7 @@ import { GUTTER, MARGIN } from "./axis.js";
 import { resizeCanvas } from "./canvas.js";
 import { drawCurves } from "../panels/curves.js";
 import { countText, EventCounts } from "../state/data.js";
-import { runWords } from "../state/preview.js";
+import { runWords } from "../state/thresholds.js";
 import { countedNames } from "../state/signals.js";
 import { layerTurns } from "../review/layer.js";
 import { movePlayhead, redrawPlayhead } from "../playback/playhead.js";
@@ -12,23 +12,25 @@ import { canFail, LOW_SIMILARITY } from "../playback/stops.js";
 
 export function layout(player) {
   if (!player.data) return;
-  player.data.layer = layerTurns(player);
-  player.data.isReviewing = player.tab === "review" && player.data.events.length > 0;
-  player.data.hasLayer =
-    player.data.layer.length > 0 && (player.tab === "review" || player.data.layer.some((turn) => turn.look !== "same"));
-  const height = player.timeline.arrange(player.data); // also in a hidden tab: the rows must fit this video
-  player.canvas.setAttribute("aria-valuemax", player.data.duration_s.toFixed(1));
-  if (!player.canvas.parentElement.clientWidth) return updateCounts(player);
-  player.timeline.resize(player.canvas.parentElement.clientWidth, height);
+  const { data, canvas } = player,
+    layer = layerTurns(player),
+    isReview = player.tab === "review";
+  data.layer = layer;
+  data.isReviewing = isReview && data.events.length > 0;
+  data.hasLayer = layer.length > 0 && (isReview || layer.some((turn) => turn.look !== "same"));
+  const height = player.timeline.arrange(data), // also in a hidden tab: the rows must fit this video
+    width = canvas.parentElement.clientWidth;
+  canvas.ariaValueMax = data.duration_s.toFixed(1);
+  if (!width) return updateCounts(player);
+  player.timeline.resize(width, height);
   refreshCounts(player);
 }
 
 // Whether the task's inputs differ from the task of the run. The inputs belong to the page's first player.
 function isTaskChanged(player) {
   if (player.settings.hint) return false;
-  return Object.entries(player.data.task).some(
-    ([name, text]) => (document.querySelector(`#${name} textarea`)?.value ?? text) !== text,
-  );
+  const typed = (name) => document.querySelector(`#${name} textarea`)?.value;
+  return Object.entries(player.data.task).some(([name, text]) => (typed(name) ?? text) !== text);
 }
 
 export function refreshCounts(player) {
@@ -38,27 +40,21 @@ export function refreshCounts(player) {
 }
 
 export function updateCounts(player) {
-  player.shown.counts = Object.fromEntries(
-    countedNames(player.data).map((name) => [name, countsFor(player, name).extend()]),
-  );
-  player.find("counts").textContent = [
-    previewText(player),
-    isTaskChanged(player) ? "Goal, steps or user turns have changed since this run: press Run." : "",
-  ]
-    .filter(Boolean)
-    .join(" ");
+  const names = countedNames(player.data);
+  player.shown.counts = Object.fromEntries(names.map((name) => [name, countsFor(player, name).extend()]));
+  const changed = isTaskChanged(player) && "Goal, steps or user turns have changed since this run: press Run.";
+  player.find("counts").textContent = [previewText(player), changed].filter(Boolean).join(" ");
   if (player.tab === "curves") drawCurves(player, player.find("curves"), player.data);
 }
 
 // The counts that are shown, extended while a run streams.
 function countsFor(player, name) {
-  const threshold = player.shown.thresholds[name],
-    known = player.countsCache[name],
-    isSame = known?.data === player.data && known.threshold === threshold;
-  return (player.countsCache[name] =
-    isSame && known.isPreview === player.shown.isPreview
-      ? known
-      : new EventCounts(player.data, name, threshold, player.shown.isPreview));
+  const { data, countsCache, shown } = player,
+    threshold = shown.thresholds[name],
+    known = countsCache[name],
+    isSame = known?.data === data && known.threshold === threshold && known.isPreview === shown.isPreview;
+  if (!isSame) countsCache[name] = new EventCounts(data, name, threshold, shown.isPreview);
+  return countsCache[name];
 }
 
 export function paint(player) {
@@ -72,31 +68,25 @@ export function paint(player) {
 const OVERVIEW_HEIGHT = 18;
 
 function paintOverview(player) {
-  const { begin_s, duration_s } = player.data;
-  const width = player.timeline.width,
-    height = OVERVIEW_HEIGHT,
-    pen = resizeCanvas(player.map, width, height);
-  pen.clearRect(0, 0, width, height);
-  const at = (time) => GUTTER + ((time - begin_s) / (duration_s - begin_s)) * (width - GUTTER - MARGIN);
-  pen.fillStyle = player.timeline.colours.faint;
-  pen.fillRect(GUTTER, 7, width - GUTTER - MARGIN, 4);
-  pen.font = player.timeline.font;
+  const { timeline, data, map } = player,
+    { colours, width, view } = timeline,
+    inner = width - GUTTER - MARGIN,
+    pen = resizeCanvas(map, width, OVERVIEW_HEIGHT),
+    at = (time) => GUTTER + ((time - data.begin_s) / (data.duration_s - data.begin_s)) * inner;
+  pen.clearRect(0, 0, width, OVERVIEW_HEIGHT);
+  pen.fillStyle = colours.faint;
+  pen.fillRect(GUTTER, 7, inner, 4);
+  pen.font = timeline.font;
   pen.textBaseline = "middle";
-  pen.fillStyle = player.timeline.colours.ink;
-  pen.fillText(canFail(player.data) ? countText(player.data.failures.length, "failure") : "", 4, 9);
-  for (const failure of player.data.stops) {
-    pen.fillStyle = !player.kinds.has(failure.kind)
-      ? player.timeline.colours.grid
-      : player.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
-    pen.fillRect(at(failure.time) - 1, 2, 2, 14);
+  pen.fillStyle = colours.ink;
+  if (canFail(data)) pen.fillText(countText(data.failures.length, "failure"), 4, 9);
+  for (const { kind, time } of data.stops) {
+    const colour = kind === LOW_SIMILARITY ? "matched" : "mismatched";
+    pen.fillStyle = colours[player.kinds.has(kind) ? colour : "grid"];
+    pen.fillRect(at(time) - 1, 2, 2, 14);
   }
-  pen.strokeStyle = player.timeline.colours.ink;
-  pen.strokeRect(
-    at(player.timeline.view.start),
-    0.5,
-    Math.max(3, at(player.timeline.view.end) - at(player.timeline.view.start)),
-    height - 1,
-  );
+  pen.strokeStyle = colours.ink;
+  pen.strokeRect(at(view.start), 0.5, Math.max(3, at(view.end) - at(view.start)), OVERVIEW_HEIGHT - 1);
 }
 
 export function setView(player, start, end) {
@@ -127,15 +117,12 @@ export function reveal(player, time) {
 
 // The one place of the page that says what is a preview, and of which run the rest is.
 function previewText(player) {
-  const run = runWords(player, player.data);
-  if (!player.shown.isPreview && !run) return "";
-  const isMoving = player.thresholds.moved !== null && player.isPointerDown;
-  const next = !player.shown.isPreview
-    ? ""
-    : !player.settings.can_run
-      ? "An exact run needs the program."
-      : isMoving
-        ? "Release to run it exactly."
-        : "The exact run is under way.";
-  return `Preview from the trace${run ? `: failures, texts and states stay those of the ${run}` : ""}. ${next}`.trim();
+  const run = runWords(player, player.data),
+    { isPreview } = player.shown;
+  if (!isPreview && !run) return "";
+  const isMoving = player.thresholds.moved !== null && player.isPointerDown,
+    exact = isMoving ? "Release to run it exactly." : "The exact run is under way.",
+    next = player.settings.can_run ? exact : "An exact run needs the program.",
+    words = run ? `: failures, texts and states stay those of the ${run}` : "";
+  return `Preview from the trace${words}. ${isPreview ? next : ""}`.trim();
 }

@@ -3,11 +3,9 @@
 import { GUTTER, MARGIN } from "./axis.js";
 import { setView, zoom } from "./chart.js";
 import { setRegion } from "../commands.js";
-import { returnFocus, showTurns } from "../dom/dom.js";
-import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/drag.js";
+import { CLICK_SLOP_PX, pointerOffset, returnFocus, setStatus, showTurns, trackDrag } from "../dom/dom.js";
 import { seek } from "../playback/playhead.js";
 import { clearSelection, selectMark } from "../playback/selection.js";
-import { setStatus } from "../dom/status.js";
 import { requestExactRun } from "../playback/threshold_moves.js";
 
 function pan(player, share) {
@@ -33,7 +31,7 @@ function dragRegion(player, event) {
   const move = (later) => setRegion(player, from, timeAt(later));
   setStatus(player, "");
   move(event);
-  trackDrag(player.canvas, event, move, () => {});
+  trackDrag(player.canvas, event, move);
 }
 
 // A click on the figure picks, and a drag is Plotly's: it zooms.
@@ -46,7 +44,7 @@ function pressFigure(player, event) {
     gesture.abort();
     player.signals.hold(false);
     if (last.type === "pointercancel") return;
-    player.canvas.focus({ preventScroll: true });
+    player.focus();
     const [endX, endY] = pointerOffset(player.canvas, last);
     if (Math.hypot(endX - x, endY - y) < CLICK_SLOP_PX) pick(player, x, y);
   };
@@ -78,7 +76,7 @@ function turnWheel(player, event) {
 
 export function mountPointer(player) {
   let pressed = null; // the control on which the pointer is down
-  player.canvas.addEventListener("pointerdown", (event) => {
+  player.listen(player.canvas, "pointerdown", (event) => {
     if (!player.data || event.button) return;
     const [x, y] = pointerOffset(player.canvas, event);
     const grip = player.timeline.gripAt(x, y);
@@ -90,17 +88,12 @@ export function mountPointer(player) {
       const at = pointerOffset(player.canvas, later)[0];
       if (!isMark || Math.abs(at - x) >= CLICK_SLOP_PX) seek(player, player.timeline.time(at));
     };
-    trackDrag(player.canvas, event, move, () => {});
+    trackDrag(player.canvas, event, move);
   });
   const figures = player.signals.element;
-  figures.addEventListener("pointerdown", (event) => pressFigure(player, event), { capture: true });
-  figures.addEventListener(
-    "mousedown",
-    (event) => {
-      if (event.shiftKey) event.stopPropagation();
-    },
-    { capture: true },
-  ); // Plotly would pan
+  player.listen(figures, "pointerdown", (event) => pressFigure(player, event), { capture: true });
+  // Plotly would pan
+  player.listen(figures, "mousedown", (event) => event.shiftKey && event.stopPropagation(), { capture: true });
   for (const part of [player.canvas, figures]) {
     part.addEventListener("pointermove", (event) => describe(player, event));
     part.addEventListener("pointerleave", () => {
@@ -109,48 +102,36 @@ export function mountPointer(player) {
     part.addEventListener("wheel", (event) => turnWheel(player, event), { passive: false });
   }
 
-  player.map.addEventListener("pointerdown", (event) => {
+  player.listen(player.map, "pointerdown", (event) => {
     if (!player.data) return;
+    const { begin_s, duration_s } = player.data;
     const move = (later) => {
-      const time =
-        ((pointerOffset(player.map, later)[0] - GUTTER) / (player.map.clientWidth - GUTTER - MARGIN)) *
-          (player.data.duration_s - player.data.begin_s) +
-        player.data.begin_s;
-      const half = (player.timeline.view.end - player.timeline.view.start) / 2;
+      const share = (pointerOffset(player.map, later)[0] - GUTTER) / (player.map.clientWidth - GUTTER - MARGIN),
+        time = share * (duration_s - begin_s) + begin_s,
+        half = (player.timeline.view.end - player.timeline.view.start) / 2;
       setView(player, time - half, time + half);
     };
     move(event);
-    trackDrag(player.map, event, move, () => {});
+    trackDrag(player.map, event, move);
   });
-  document.addEventListener(
-    "pointerdown",
-    (event) => {
-      player.isPointerDown = player.isMouseActive = true;
-      pressed = event.composedPath()[0].closest?.("button, [type=range], .ss-handle") ?? null;
-    },
-    { signal: player.listeners.signal, capture: true },
-  );
-  document.addEventListener(
-    "keydown",
-    () => {
-      player.isMouseActive = false;
-    },
-    { signal: player.listeners.signal, capture: true },
-  );
-  player.root.addEventListener("change", (event) => {
-    if (player.isMouseActive && event.target.matches("select")) returnFocus(player, event.target);
+  const press = (event) => {
+    player.isPointerDown = player.isMouseActive = true;
+    pressed = event.composedPath()[0].closest?.("button, [type=range], .ss-handle") ?? null;
+  };
+  const onKey = () => {
+    player.isMouseActive = false;
+  };
+  const release = () => {
+    player.isPointerDown = false;
+    setTimeout(() => {
+      requestExactRun(player);
+      if (pressed) returnFocus(player, pressed);
+    }); // after the click event that follows
+  };
+  player.listen(document, "pointerdown", press, { capture: true });
+  player.listen(document, "keydown", onKey, { capture: true });
+  for (const released of ["pointerup", "pointercancel"]) player.listen(document, released, release);
+  player.listen(player.root, "change", ({ target }) => {
+    if (player.isMouseActive && target.matches("select")) returnFocus(player, target);
   });
-  for (const released of ["pointerup", "pointercancel"]) {
-    document.addEventListener(
-      released,
-      () => {
-        player.isPointerDown = false;
-        setTimeout(() => {
-          requestExactRun(player);
-          if (pressed) returnFocus(player, pressed);
-        }); // after the click event that follows
-      },
-      { signal: player.listeners.signal },
-    );
-  }
 }

@@ -10,27 +10,11 @@ import { line, resizeCanvas } from "./canvas.js";
 const TOP = 4,
   REACH_PX = 8, // free space above; marks at the start reach into the labels
   FIGURE_GAP = 8; // most free space above a lane of a figure: Plotly's legend is not in it
-const COLOURS = [
-  "speak",
-  "update",
-  "matched",
-  "mismatched",
-  "redundant",
-  "missed",
-  "reference",
-  "user",
-  "active",
-  "done",
-  "ink",
-  "faint",
-  "grid",
-  "shade",
-  "latency",
-];
+const COLOURS =
+  "speak update matched mismatched redundant missed reference user active done ink faint grid shade latency".split(" ");
 const SECONDS_PER_TICK = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600];
 const axis = defineLane({ kind: "axis", height: 18 });
 
-// The colours of an element by their names.
 export function coloursOf(style) {
   return Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--ss-${name}`).trim()]));
 }
@@ -119,11 +103,9 @@ export class Timeline extends Axis {
     const unreached = run.isReferenceAlone ? this.width : Math.max(this.gutter, this.x(run.reached));
     pen.fillStyle = this.colours.shade;
     if (unreached < right) pen.fillRect(unreached, 0, right - unreached, bottom);
-    if (shown.region) {
-      const [from, to] = shown.region.map((time) => Math.min(right, Math.max(this.gutter, this.x(time))));
-      pen.fillStyle = this.colours.grid;
-      pen.fillRect(from, 0, to - from, bottom);
-    }
+    const [from, to] = (shown.region ?? [0, 0]).map((time) => Math.min(right, Math.max(this.gutter, this.x(time))));
+    pen.fillStyle = this.colours.grid;
+    if (shown.region) pen.fillRect(from, 0, to - from, bottom);
     pen.strokeStyle = this.colours.grid;
     pen.fillStyle = this.colours.ink;
     pen.textAlign = "center";

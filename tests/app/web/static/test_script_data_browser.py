@@ -308,7 +308,7 @@ def test_the_words_in_which_two_texts_differ_are_marked(page: Page) -> None:
     pairs = [["take the red hull now", "take the pole"], ["set it down", "hang up"], ["a b a", "a a b a"]]
     # "take the" is common; the second pair has nothing in common and gets no marks; in the third one a word was added
     expected = [[[2, 3, 4], [2]], [[], []], [[], [1]]]
-    assert run(page, "differences", "differences", body, pairs) == expected
+    assert run(page, "now_panel", "differences", body, pairs) == expected
 
 
 def test_counts_agree_with_their_nouns(page: Page) -> None:

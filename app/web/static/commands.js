@@ -1,13 +1,13 @@
 // The commands of buttons and keys.
 
-import { undoOrRedo } from "./review/actions.js";
+import { finishVideo, undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
 import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { causeMeanings, clockText, frameAt, SIGNS } from "./state/data.js";
-import { createButton, createNode, returnFocus, setStatus } from "./dom/dom.js";
+import { createButton, createNode, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
-import { finishVideo, focusTags, giveVerdict } from "./review/review.js";
+import { focusTags, giveVerdict } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
@@ -185,7 +185,7 @@ const regionText = (player) => player.shown.region.map((time) => clockText(time)
 function setLoop(player, isOn) {
   if (isOn && !player.shown.region) setRegion(player, player.timeline.view.start, player.timeline.view.end);
   player.shown.isLooping = isOn;
-  player.find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
+  player.find("bar").querySelector("[data-do=loop]").ariaPressed = isOn;
   setStatus(player, isOn ? `Loop ${regionText(player)}` : "No loop. R loops the region again, F clears it.");
   requestPaint(player);
 }
@@ -280,7 +280,7 @@ export function mountCommands(player) {
   let typedAtMs = -Infinity;
   player.root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do], [data-tab]");
-    if (button && event.detail) returnFocus(player, button);
+    if (button && event.detail) player.returnFocus(button);
     if (button?.dataset.tab) openTab(player, button.dataset.tab);
     else if (button) runCommand(player, button.dataset.do);
   });

@@ -52,11 +52,6 @@ export function focusedInput(player) {
   return box?.matches(EVENT_INPUTS) && player.element.contains(box) ? box : null;
 }
 
-// Returns the focus to the player after a click on a control; a control that was reached with Tab keeps it.
-export function returnFocus(player, control) {
-  if (control === document.activeElement && player.canvas.offsetParent) player.focus();
-}
-
 export const CLICK_SLOP_PX = 4; // a pointer that moves less is a click
 
 export function pointerOffset(target, event) {

@@ -8,7 +8,7 @@ function show(button) {
   const chosen = readSetting("theme") || new URLSearchParams(location.search).get("__theme"),
     isDark = ["light", "dark"].includes(chosen) ? chosen === "dark" : system.matches;
   document.body.classList.toggle("dark", isDark);
-  button.setAttribute("aria-pressed", isDark);
+  button.ariaPressed = isDark;
 }
 
 export function mountTheme() {

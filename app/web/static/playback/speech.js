@@ -17,7 +17,7 @@ export function toggleSpeech(player) {
   player.speech.isOn = !player.speech.isOn;
   player.speech.passed = null;
   if (!player.speech.isOn) stop(player);
-  player.find("speech").setAttribute("aria-pressed", player.speech.isOn);
+  player.find("speech").ariaPressed = player.speech.isOn;
   const heard = player.data?.sounds ? "recorded answers are heard" : "responses are spoken",
     words = player.speech.isOn ? `${heard} during playback. The key ; ends it.` : "responses are not spoken.";
   setStatus(player, `The model's ${words}`);

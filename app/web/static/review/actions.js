@@ -6,10 +6,9 @@ import { setStatus } from "../dom/dom.js";
 import { reviewKey, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
 
-// Puts an action into the outbox, sends it, and calls `done`. Without a reviewer's name it waits for one; returns
-// whether it was accepted.
+// Puts an action into the outbox, sends it, and calls `done`. Without a reviewer's name it waits for one.
 export function submitAction(player, kind, more, done = () => {}) {
-  if (!player.data) return false;
+  if (!player.data) return;
   const place = currentPlace(player),
     action = { action_id: newActionId(), kind, video_id: player.data.video_id, ...more, moment: currentMoment(player) };
   player.review.origins.set(action.action_id, place);
@@ -19,7 +18,6 @@ export function submitAction(player, kind, more, done = () => {}) {
   player.find("who").focus();
   setStatus(player, "Not saved yet. Type your name and press Enter.");
   player.drawReview();
-  return false;
 }
 
 function currentMoment(player) {
@@ -41,10 +39,9 @@ function putAction(player, action, done) {
     setStatus(player, "Not saved yet: kept in this browser, and sent when the server answers.");
   sendWaiting(player);
   done();
-  return true;
 }
 
-export function submitUnnamed(player) {
+export function sendUnnamed(player) {
   for (const { action, done } of player.review.unnamed.splice(0)) putAction(player, action, done);
 }
 
@@ -59,7 +56,7 @@ export function submitForEvent(player, kind, more, done = () => {}) {
   const event = currentEvent(player);
   if (!event) return setStatus(player, "There is no event here to judge: W goes to the next one.", true);
   const paired = event.pair && { paired: eventIdentity(event.pair) };
-  return submitAction(player, kind, { event: eventIdentity(event), ...paired, ...more }, done);
+  submitAction(player, kind, { event: eventIdentity(event), ...paired, ...more }, done);
 }
 
 function eventIdentity({ key, kind, role, time, text, number }) {
@@ -77,6 +74,8 @@ export function draftKey(box) {
   return `${box.className} ${box.dataset.event}`;
 }
 
+export const isDraft = (player, box) => player.review.drafts.has(draftKey(box));
+
 // Submits the text of an input with `work`. It stays a draft while the action waits for a reviewer's name.
 export function submitInput(player, box, work) {
   const key = draftKey(box),
@@ -91,4 +90,25 @@ export function fillInput(player, box, key, said) {
   const isTyped = document.activeElement === box && box.dataset.event === key;
   box.dataset.event = key;
   if (!isTyped) box.value = player.review.drafts.get(draftKey(box)) ?? said;
+}
+
+// The assignment of the shown video to this reviewer: that of the shown run, else the last one of another run; null
+// without one. What waits in the outbox counts.
+export function ownAssignment(player) {
+  const queue = player.review.state?.queue ?? [];
+  const found = queue.find(({ run }) => run === player.data.run_name) ?? queue[0];
+  if (!found) return null;
+  const waiting = player.outbox.all(),
+    { undone } = stacksOf(waiting);
+  const isOfVideo = ({ run, video_id }) => run === found.run && video_id === player.data.video_id,
+    isMine = ({ kind, reviewer }) => kind === "done" && reviewer === player.reviewer,
+    isDone = waiting.some((action) => isMine(action) && isOfVideo(action) && !undone.includes(action.action_id));
+  return { ...found, is_done: found.is_done || isDone };
+}
+
+export function finishVideo(player) {
+  const found = ownAssignment(player);
+  if (!found) return setStatus(player, "This video is not in your queue: the tab Reviews has it.");
+  if (!found.is_done) submitAction(player, "done", { run: found.run });
+  player.trigger("next_video", { video_id: player.data.video_id, run: found.run, reviewer: player.reviewer });
 }

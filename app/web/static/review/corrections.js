@@ -13,7 +13,7 @@ import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInsid
 import { readSetting, writeSetting } from "../state/settings.js";
 
 function submitCorrection(player, kind, turn, more = {}, done) {
-  return submitAction(player, "correction", { correction: { kind, turn, ...more } }, done);
+  submitAction(player, "correction", { correction: { kind, turn, ...more } }, done);
 }
 
 // The reference turn that can be corrected, from the layer, deleted or not; null for another event.

@@ -1,26 +1,10 @@
 // The review panel: the selected event, its verdict, tags and note; the reviewer's queue.
 
-import {
-  draftKey,
-  dropUnnamed,
-  fillInput,
-  submitAction,
-  submitForEvent,
-  submitInput,
-  submitUnnamed,
-} from "./actions.js";
+import { isDraft, dropUnnamed, fillInput, submitForEvent, submitInput, ownAssignment, sendUnnamed } from "./actions.js";
 import { layout } from "../timeline/chart.js";
 import { drawCorrection, resetEdited } from "./corrections.js";
 import { clockText } from "../state/data.js";
-import {
-  createButton,
-  createNode,
-  createQuote,
-  EVENT_INPUTS,
-  keepSetting,
-  returnFocus,
-  setStatus,
-} from "../dom/dom.js";
+import { createButton, createNode, createQuote, EVENT_INPUTS, keepSetting, setStatus } from "../dom/dom.js";
 import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
 import {
@@ -44,7 +28,6 @@ import { readSetting } from "../state/settings.js";
 import { signOfKind } from "../playback/stops.js";
 import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
-import { stacksOf } from "../state/outbox.js";
 
 // A name by the rules of `check_reviewer` in Python: printable characters and inner spaces; null for an invalid one.
 function parseReviewerName(typed) {
@@ -60,7 +43,7 @@ function setReviewer(player, typed) {
     setStatus(player, name ? `You review as ${name}.` : "");
     mergeOpinions(player);
     retryAll(player);
-    if (name) submitUnnamed(player);
+    if (name) sendUnnamed(player);
   }
   player.find("who").value = player.reviewer;
 }
@@ -236,10 +219,10 @@ export function mountReview(player) {
     event.preventDefault();
     if (box === player.find("edited") && key === "Escape") resetEdited(player);
     if (key === "Escape" && box.matches(".ss-when, .ss-until")) box.value = box.defaultValue;
-    const isHeld = key === "Enter" && player.review.drafts.has(draftKey(box));
+    const isHeld = key === "Enter" && isDraft(player, box);
     box.blur(); // submits the text
     if (isHeld && player.review.unnamed.length) return player.find("who").focus();
-    if (isHeld && player.review.drafts.has(draftKey(box))) box.dispatchEvent(new Event("change"));
+    if (isHeld && isDraft(player, box)) box.dispatchEvent(new Event("change"));
     if (document.activeElement !== document.body) return; // the name is missing
     if (box === player.find("who") && !player.reviewer) dropUnnamed(player);
     player.focus();
@@ -281,7 +264,7 @@ function makeButton(player, [tag, words, meaning], key) {
       given = event ? opinion(player, event.key).tags : [];
     const tags = given.includes(tag) ? given.filter((other) => other !== tag) : [...given, tag];
     submitForEvent(player, "tags", { tags });
-    if (detail) returnFocus(player, currentTarget); // after a click digits judge again
+    if (detail) player.returnFocus(currentTarget); // after a click digits judge again
   };
   const content = [key && createNode("kbd", "", key.toUpperCase()), createNode("span", "", words)];
   return createButton("ss-word", content, toggle, {
@@ -310,20 +293,6 @@ function mountVocabulary(player) {
   });
 }
 
-// The assignment of the shown video to this reviewer: that of the shown run, else the last one of another run; null
-// without one. What waits in the outbox counts.
-function ownAssignment(player) {
-  const queue = player.review.state?.queue ?? [];
-  const found = queue.find(({ run }) => run === player.data.run_name) ?? queue[0];
-  if (!found) return null;
-  const waiting = player.outbox.all(),
-    { undone } = stacksOf(waiting);
-  const isOfVideo = ({ run, video_id }) => run === found.run && video_id === player.data.video_id,
-    isMine = ({ kind, reviewer }) => kind === "done" && reviewer === player.reviewer,
-    isDone = waiting.some((action) => isMine(action) && isOfVideo(action) && !undone.includes(action.action_id));
-  return { ...found, is_done: found.is_done || isDone };
-}
-
 function drawQueue(player) {
   const found = player.data ? ownAssignment(player) : null,
     line = player.find("queue");
@@ -338,11 +307,4 @@ function drawQueue(player) {
     createNode("span", "", found.is_done ? "You are done with this video. " : `Assigned to you${where}${others}. `),
     next,
   );
-}
-
-export function finishVideo(player) {
-  const found = ownAssignment(player);
-  if (!found) return setStatus(player, "This video is not in your queue: the tab Reviews has it.");
-  if (!found.is_done) submitAction(player, "done", { run: found.run });
-  player.trigger("next_video", { video_id: player.data.video_id, run: found.run, reviewer: player.reviewer });
 }

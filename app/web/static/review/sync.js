@@ -91,9 +91,8 @@ function handleReply(player, video, reply) {
     done = null,
     changed = ""; // the event of the last change, while its place is still selected
   for (const { action_id, event, what } of reply.kept) {
-    const action = player.outbox.all().find((waiting) => waiting.action_id === action_id),
+    const action = player.outbox.remove(action_id),
       place = player.review.origins.get(action_id);
-    player.outbox.remove(action_id);
     player.review.origins.delete(action_id);
     player.review.saved = new Date().toLocaleTimeString();
     if (video !== player.data?.video_id) continue;
@@ -101,24 +100,22 @@ function handleReply(player, video, reply) {
       [wanted, done, changed] = [event, action, what];
   }
   for (const id in reply.refused) {
-    const { text } = player.outbox.all().find((action) => action.action_id === id)?.correction ?? {};
-    player.outbox.remove(id);
+    const { text } = player.outbox.remove(id)?.correction ?? {};
     player.review.origins.delete(id);
     setStatus(player, `Not kept${text ? `, “${text}”` : ""}: ${reply.refused[id]}`);
   }
-  if (reply.state && video === player.data?.video_id) {
-    const isNew = "layer" in reply.state;
-    player.review.state = { layer: player.layer, ...reply.state };
-    mergeOpinions(player);
-    if (isNew) {
-      layout(player);
-      showFailureOfMoved(player);
-    }
-    // after the reference was updated: its times are current
-    if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted), changed));
-    if (isNew) scoreIfWanted(player);
-    if (wanted && !focusedInput(player)) showChanged(player, wanted);
+  if (!reply.state || video !== player.data?.video_id) return;
+  const isNew = "layer" in reply.state;
+  player.review.state = { layer: player.layer, ...reply.state };
+  mergeOpinions(player);
+  if (isNew) {
+    layout(player);
+    showFailureOfMoved(player);
+    scoreIfWanted(player);
   }
+  // after the reference was updated: its times are current
+  if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted), changed));
+  if (wanted && !focusedInput(player)) showChanged(player, wanted);
 }
 
 // Selects the changed event at its present time. Later actions of the same place wait on: theirs is the new one.

@@ -46,12 +46,12 @@ export class Outbox {
     });
   }
 
+  // Removes an action, and returns it.
   remove(actionId) {
-    for (const { key, action_id } of this.all()) {
-      if (action_id !== actionId) continue;
-      this.memory.delete(key);
-      this.storage?.removeItem(key);
-    }
+    const found = this.all().find(({ action_id }) => action_id === actionId);
+    this.memory.delete(found?.key);
+    if (found) this.storage?.removeItem(found.key);
+    return found;
   }
 }
 

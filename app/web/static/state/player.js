@@ -77,6 +77,11 @@ export class Player {
     this.canvas.focus({ preventScroll: true });
   }
 
+  // Takes the focus after a click on a control; a control that was reached with Tab keeps it.
+  returnFocus(control) {
+    if (control === document.activeElement && this.canvas.offsetParent) this.focus();
+  }
+
   get reviewer() {
     return this.review.signedIn ?? this.review.name;
   }

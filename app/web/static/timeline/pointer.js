@@ -3,7 +3,7 @@
 import { GUTTER, MARGIN } from "./axis.js";
 import { setView, zoom } from "./chart.js";
 import { setRegion } from "../commands.js";
-import { CLICK_SLOP_PX, pointerOffset, returnFocus, setStatus, showTurns, trackDrag } from "../dom/dom.js";
+import { CLICK_SLOP_PX, pointerOffset, setStatus, showTurns, trackDrag } from "../dom/dom.js";
 import { seek } from "../playback/playhead.js";
 import { clearSelection, selectMark } from "../playback/selection.js";
 import { requestExactRun } from "../playback/threshold_moves.js";
@@ -125,13 +125,13 @@ export function mountPointer(player) {
     player.isPointerDown = false;
     setTimeout(() => {
       requestExactRun(player);
-      if (pressed) returnFocus(player, pressed);
+      if (pressed) player.returnFocus(pressed);
     }); // after the click event that follows
   };
   player.listen(document, "pointerdown", press, { capture: true });
   player.listen(document, "keydown", onKey, { capture: true });
   for (const released of ["pointerup", "pointercancel"]) player.listen(document, released, release);
   player.listen(player.root, "change", ({ target }) => {
-    if (player.isMouseActive && target.matches("select")) returnFocus(player, target);
+    if (player.isMouseActive && target.matches("select")) player.returnFocus(target);
   });
 }

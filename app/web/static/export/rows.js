@@ -12,18 +12,15 @@ const FORMULA = /^['=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/; // a spreadsheet woul
 // Returns the rows from `start` to `end`, borders included; spans are cut there. Reference and user turns are those
 // of the upper run.
 export function csvOf(run, start, end) {
+  const isIn = ({ time_s: from, end_s: to }) =>
+    to === undefined ? from >= start && from <= end : from < end && to > start;
+  const clamp = (time) => Math.min(end, Math.max(start, time)),
+    cut = (row) => (row.end_s === undefined ? row : { ...row, time_s: clamp(row.time_s), end_s: clamp(row.end_s) });
   const lines = [run, run.other].filter(Boolean).flatMap((shown, number) => {
     const { counts } = settingsOf(shown, start, end);
     const source = { video_id: shown.video_id, run: shown.run_name || shown.run };
     return [...rowsOf(shown, counts, number === 0)].filter(isIn).map((row) => ({ ...source, ...cut(row) }));
   });
-  function isIn({ time_s: from, end_s: to }) {
-    return to === undefined ? from >= start && from <= end : from < end && to > start;
-  }
-  function cut(row) {
-    if (row.end_s === undefined) return row;
-    return { ...row, time_s: Math.max(row.time_s, start), end_s: Math.min(row.end_s, end) };
-  }
   return [COLUMNS, ...lines.map((row) => COLUMNS.map((name) => row[name]))]
     .map((cells) => `${cells.map(cellOf).join(",")}\n`)
     .join("");

@@ -44,25 +44,21 @@ export const corrected = defineLane({
   },
   describe: (timeline, row, x, y) => {
     const turn = turnAt(timeline, row, x, y);
-    return (
-      turn &&
-      `${clockText(turn.time)}${hasSpan(turn) ? ` to ${clockText(turn.end)}` : ""}  ` +
-        `${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`
-    );
+    if (!turn) return null;
+    const end = hasSpan(turn) ? ` to ${clockText(turn.end)}` : "";
+    return `${clockText(turn.time)}${end}  ${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`;
   },
   markAt: (timeline, row, x, y) => {
     const turn = turnAt(timeline, row, x, y);
     return turn && { keys: [turn.key], time: turn.time };
   },
   gripAt: (timeline, row, x, y) => {
-    const ended = row.run.layer.find(
-      (turn) => hasSpan(turn) && Math.abs(timeline.x(turn.end) - x) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX,
-    );
-    const turn = ended ?? turnAt(timeline, row, x, y),
-      grip = (cursor, edge, submit) => ({
-        cursor,
-        drag: (player, event) => dragTurn(player, timeline, turn, edge, event, submit),
-      });
+    const ended = turnAt(timeline, row, x, y, (turn) => (hasSpan(turn) ? turn.end : NaN)),
+      turn = ended ?? turnAt(timeline, row, x, y);
+    const grip = (cursor, edge, submit) => {
+      const drag = (player, event) => dragTurn(player, timeline, turn, edge, event, submit);
+      return { cursor, drag };
+    };
     if (ended) return grip("col-resize", "end", setEnd);
     if (!turn || turn.look === "deleted") return null;
     return hasSpan(turn) ? grip("col-resize", "time", setStart) : grip("ew-resize", "time", moveTurn);
@@ -84,10 +80,10 @@ function yOf(row, turn) {
   return row.top + (turn.role === "update" ? 19 : 7);
 }
 
-// The turn at a point; null for none.
-function turnAt(timeline, row, x, y) {
-  const apart = (turn) => Math.abs(timeline.x(turn.time) - x);
-  const near = row.run.layer.filter((turn) => apart(turn) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX);
+// The turn at a point by a time of it; null for none.
+function turnAt(timeline, row, x, y, timeOfTurn = (turn) => turn.time) {
+  const apart = (turn) => Math.abs(timeline.x(timeOfTurn(turn)) - x),
+    near = row.run.layer.filter((turn) => apart(turn) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX);
   return near.sort((a, b) => apart(a) - apart(b))[0] ?? null;
 }
 

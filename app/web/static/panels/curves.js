@@ -83,13 +83,13 @@ const axisName = (letter, number) => `${letter}${number ? number + 1 : ""}`;
 function tracesOf(player, { name, title, policy, colour: paint }, number, points, now) {
   const colour = player.timeline.colours[paint],
     current = { ...now, threshold: player.shown.thresholds[name] };
+  const textOf = (point) =>
+    `threshold ${thresholdWords(policy, point.threshold)}<br>${rateText(plainText(title), point)}`;
   const trace = (list) => ({
     x: list.map(({ recall }) => recall),
     y: list.map(({ precision }) => precision),
     customdata: list.map(({ threshold }) => [name, threshold]),
-    hovertext: list.map(
-      (point) => `threshold ${thresholdWords(policy, point.threshold)}<br>${rateText(plainText(title), point)}`,
-    ),
+    hovertext: list.map(textOf),
     hoverinfo: "text",
     xaxis: axisName("x", number),
     yaxis: axisName("y", number),

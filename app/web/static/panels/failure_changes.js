@@ -22,9 +22,7 @@ export function compareFailures(before, after) {
     (one, other) => one.reference !== null && keyOfReference(before, one) === keyOfReference(after, other),
     (one, other) => one.frame === other.frame && roleOf(before, one) === roleOf(after, other),
     (one, other) =>
-      one.kind === "wrong state" &&
-      other.kind === "wrong state" &&
-      one.words === other.words &&
+      [one, other].every(({ kind, words }) => kind === "wrong state" && words === one.words) &&
       one.frame < other.end &&
       other.frame < one.end,
   ];

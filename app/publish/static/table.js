@@ -95,38 +95,28 @@ export function showTable(main, run) {
   const columns = listColumns(run),
     sorted = { column: null, sign: 1 },
     scored = countText(run.num_scored, "video");
-  let kind = null; // the kind of failure that the rows have; null for all rows
-  const showKind = (name) => {
-    kind = name;
-    draw();
-  };
-  const sortBy = (column) => {
-    sorted.sign = sorted.column === column ? -sorted.sign : column.isText ? 1 : -1;
-    sorted.column = column;
+  const sortBy = (column, sign) => {
+    Object.assign(sorted, { column, sign });
     draw();
   };
   const heads = columns.map((column) => {
     const { label, hint: title, isSign, isText } = column,
-      name = isSign ? { ariaLabel: title } : {};
-    const button = createButton("", label, () => sortBy(column), { title, ...name });
+      name = isSign ? { ariaLabel: title } : {},
+      sort = () => sortBy(column, sorted.column === column ? -sorted.sign : isText ? 1 : -1);
+    const button = createButton("", label, sort, { title, ...name });
     return createNode("th", isText ? "" : "number", button, { scope: "col" });
   });
   const body = createNode("tbody"),
     table = createNode("table", "videos", [createNode("thead", "", createNode("tr", "", heads)), body]);
-  const every = createButton("", "all kinds", () => showKind(null)),
-    count = createNode("span", "dim", "", { role: "status" }),
+  const count = createNode("span", "dim", "", { role: "status" }),
     words = { type: "search", placeholder: "filter by name", maxLength: 200, ariaLabel: "Filter videos by name" },
     filter = createNode("input", "", "", { ...words, oninput: () => draw() });
 
   function draw() {
-    const hasKind = (row) => kind === null || row.failures?.[run.kinds.indexOf(kind)] > 0,
-      isNamed = (row) => row.id.toLowerCase().includes(filter.value.trim().toLowerCase());
-    const rows = run.videos.filter((row) => isNamed(row) && hasKind(row));
+    const isNamed = (row) => row.id.toLowerCase().includes(filter.value.trim().toLowerCase()),
+      rows = run.videos.filter(isNamed);
     if (sorted.column) rows.sort(compare(sorted.column, sorted.sign));
-    count.textContent =
-      `${rows.length} of ${countText(run.videos.length, "video")}` +
-      `${kind === null ? "" : ` with failures of the kind ${kind}`}`;
-    every.hidden = kind === null;
+    count.textContent = `${rows.length} of ${countText(run.videos.length, "video")}`;
     const drawRow = (row) => columns.map((column, number) => drawCell(row, column, number));
     body.replaceChildren(...rows.map((row) => createNode("tr", "", drawRow(row))));
     heads.forEach((cell, number) => {
@@ -137,12 +127,13 @@ export function showTable(main, run) {
   draw();
 
   const signs = createNode("span", "dim", run.kinds.map((name) => `${KINDS[name]} ${name}`).join("   ")),
-    line = createNode("p", "line", [filter, count, every, signs]);
+    line = createNode("p", "line", [filter, count, signs]);
   const pick = (point) => {
     const row = run.videos.find(({ id, data }) => data && id === point);
     if (row) location.href = linkOf(row);
-    if (!run.kinds.includes(point)) return;
-    showKind(point);
+    const column = columns.find(({ isSign, hint }) => isSign && hint === point);
+    if (!column) return;
+    sortBy(column, -1);
     line.scrollIntoView({ block: "nearest" });
   };
   const summary = createNode("summary", "", `All scores of ${scored}, with 95 % intervals`);

@@ -32,7 +32,7 @@ const KEYS = [
     "previous, next failure of the chosen kinds, or moment of a search or to settle; choose only this kind, or the " +
       "others again",
   ],
-  ["( )", "previousVideo nextVideo", "previous, next video of the run, in the order of Videos in Batch"],
+  ["( )", "previousVideo nextVideo", "previous, next video of the run, in the order of its table"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],

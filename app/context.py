@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from stepscope.app.core.display_copies import DisplayCopies
@@ -96,6 +97,10 @@ class AppContext:
     def find_saved(self, clip: Clip) -> Run | None:
         """Return the saved run of a bundled video; None if there is none that the page would make alike."""
         return self.bundled_run.run_of(clip, encoder=self.encoder) if self.bundled_run is not None else None
+
+    def find_video(self, clip: Clip) -> Path:
+        """Return the file of a clip that the browser plays; see ``DisplayCopies.find_or_convert``."""
+        return self.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
 
     def stream(self, plan: StreamPlan, on_damage: OnDamage = warn_damaged) -> Generator[FrameOutput]:
         """Execute a plan without a recording; see ``stream_plan``."""

@@ -11,24 +11,27 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_upload_folder
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.controls.downloads import SAVE_JS, make_download
-from stepscope.app.controls.folds import make_fold
 from stepscope.app.controls.gradio_private import drop_hidden_progress, has_events, list_waiting, read_state
 from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
 from stepscope.app.controls.widgets import (
     AT_ONCE,
     MODEL_QUEUE,
     PREVIEW_THRESHOLDS_JS,
+    FigureView,
+    make_download,
+    make_fold,
     make_status_line,
+    save_after,
     wire,
 )
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.display_copies import UnusedUploads
 from stepscope.app.core.places import NO_RUN
-from stepscope.app.endpoints.wiring import make_endpoints
+from stepscope.app.endpoints import make_endpoints
 from stepscope.app.failures import report_failures
-from stepscope.app.opening import saved_runs as saved
+from stepscope.app.opening import InPlayer
 from stepscope.app.tabs.batch.sweeps.calibration import wire_calibration
 from stepscope.app.tabs.batch.sweeps.handlers import SweepButtons
 from stepscope.app.tabs.batch.tab import make_batch_tab
@@ -36,13 +39,12 @@ from stepscope.app.tabs.chat.panel import AskPanel, make_ask_panel
 from stepscope.app.tabs.chat.tab import make_chat_tab
 from stepscope.app.tabs.live.tab import make_live_tab
 from stepscope.app.tabs.player import handlers, reruns, streaming
-from stepscope.app.tabs.player.downloads import export_run
-from stepscope.app.tabs.player.figures import export_figure
+from stepscope.app.tabs.player.downloads import export_figure, export_run
 from stepscope.app.tabs.player.inspection import inspect_run
 from stepscope.app.tabs.player.proposals import ProposedSteps, propose_steps
 from stepscope.app.tabs.player.questions import wire_question
 from stepscope.app.tabs.player.reruns import RequestView
-from stepscope.app.tabs.player.uploads.panel import (
+from stepscope.app.tabs.player.upload_panel import (
     UploadPanel,
     make_chooser,
     make_upload_panel,
@@ -124,15 +126,15 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         ends = _wire_runs(context, batches, tab, page=page)
         tab.run.player.shown(None, None, list(tab.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private")
         wire_upload_panel(context, tab.uploads, tab.view, ends)
-        shared: dict[str, Any] = {"live": tab.buttons.live, "player": tab.view, "ends": ends}
+        in_player = InPlayer(live=tab.buttons.live, view=tab.view, ends=ends)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
-                make_live_tab(context, batches, **shared)
+                make_live_tab(context, batches, in_player)
         with batch_tab:
             elsewhere = (player_tab, review_tab)
-            make_batch_tab(context, batches, **shared, sliders=tab.thresholds, here=batch_tab, elsewhere=elsewhere)
+            make_batch_tab(context, batches, in_player, sliders=tab.thresholds, here=batch_tab, elsewhere=elsewhere)
         with review_tab:
-            make_review_tab(context, batches, reviews, **shared, here=review_tab)
+            make_review_tab(context, batches, reviews, in_player, here=review_tab)
         _wire_previews(tab)
     drop_hidden_progress(page)
     report_failures(page)
@@ -229,26 +231,17 @@ def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) ->
 
 
 def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:
-    """Wire the player's events for references, downloads and inspections."""
     live, player = tab.buttons.live, tab.run.player
-
-    def judge_against(live: Any, event: gr.EventData, request: gr.Request) -> Any:
-        return streaming.judge_against(context, reviews, live, event, request)
 
     def inspect(live: Any, event: gr.EventData) -> Any:
         return inspect_run(context, live, event)
 
-    def draw_figure(live: Any, event: gr.EventData, request: gr.Request) -> Any:
-        yield from export_figure(context, reviews, live, event, request)
-
-    player.against(judge_against, live, list(tab.run), **AT_ONCE)
+    wire(player.against, partial(streaming.judge_against, context, reviews), live, tab.run, **AT_ONCE)
     download = make_download()
-    player.export_run(export_run, live, download, **AT_ONCE).then(
-        None, download, None, js=SAVE_JS, api_visibility="private"
-    )
-    player.export_figure(draw_figure, live, [download, tab.run.status], **AT_ONCE).then(
-        None, download, None, js=SAVE_JS, api_visibility="private"
-    )
+    save_after(player.export_run(export_run, live, download, **AT_ONCE), download)
+    drawn = FigureView(download, tab.run.status)
+    draw = partial(export_figure, context, reviews)
+    save_after(wire(player.export_figure, draw, live, drawn, **AT_ONCE), download)
     inspected = gr.Textbox(visible="hidden")
     player.inspect_frame(inspect, live, inspected, **MODEL_QUEUE, show_progress="hidden").then(
         None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private"
@@ -268,15 +261,12 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         uploads.open(request.session_hash)
         link = dict(request.query_params)
         if "saved" in link:
-            view = saved.open_linked(context, batches, live, chosen, link)
+            view = opening.open_linked(context, batches, live, chosen, link)
         elif link.get("run") == NO_RUN:
-            view = saved.open_linked_reference(context, live, chosen, link)
+            view = opening.open_linked_reference(context, live, chosen, link)
         else:
-            view = saved.open_linked_rerun(context, batches, live, chosen, link)
+            view = opening.open_linked_rerun(context, batches, live, chosen, link)
         return view._replace(tabs=gr.skip())  # the player's script opens the tab of the address
-
-    def request_thresholds(live: Any, event: gr.EventData) -> RequestView:
-        return reruns.request_thresholds(context, live, event)
 
     def release_recording(request: gr.Request) -> None:
         closed = read_state(page, live, request.session_hash)
@@ -304,7 +294,8 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     )
     wire(stream.then, handlers.finish_run, live, buttons, **AT_ONCE)
     view = RequestView(run=tab.run, rerun=buttons.rerun)
-    wire(tab.run.player.thresholds, request_thresholds, live, view, trigger_mode="multiple", **AT_ONCE)
+    request = partial(reruns.request_thresholds, context)
+    wire(tab.run.player.thresholds, request, live, view, trigger_mode="multiple", **AT_ONCE)
     stopping = buttons.stop.click(handlers.stop_run, live, None, **AT_ONCE)
     wire(stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=stream, **AT_ONCE)
     options = {**MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}

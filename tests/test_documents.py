@@ -23,7 +23,6 @@ import pytest
 
 import stepscope.app.__main__
 import stepscope.app.cli.stepscope
-import stepscope.app.exports.__main__
 import stepscope.assets.__main__
 import stepscope.engine.__main__
 import stepscope.eval.__main__
@@ -38,7 +37,6 @@ DOCUMENTS = (README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")
 MOST_README_LINES = 120
 PROGRAMS: dict[str, Command | Group] = {
     "stepscope.app": stepscope.app.__main__.DEMO,
-    "stepscope.app.exports": stepscope.app.exports.__main__.EXPORTS,
     "stepscope.assets": Group("", stepscope.assets.__main__.COMMANDS),
     "stepscope.engine": Group("", stepscope.engine.__main__.COMMANDS),
     "stepscope.eval": Group("", stepscope.eval.__main__.COMMANDS),

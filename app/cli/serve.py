@@ -1,7 +1,9 @@
-"""The page's server: it loads the model once and listens on this machine."""
+"""The page's server: it loads the model once and listens on this machine, perhaps behind a proxy."""
 
 import errno
+import ipaddress
 import os
+import re
 import socket
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -10,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Thread
+from typing import Final
 
 from gradio.utils import get_upload_folder
 from starlette.middleware import Middleware
@@ -17,7 +20,6 @@ from starlette.routing import BaseRoute
 from transformers.utils import logging as transformers_logging
 
 from stepscope.app.cli.options import PageOptions
-from stepscope.app.cli.proxies import bypass_proxies, read_root_path, trust_proxies
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.display_copies import DisplayCopies, serving_folder
@@ -28,10 +30,9 @@ from stepscope.app.core.saved import BundledRun
 from stepscope.app.core.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from stepscope.app.exports.folder import correct_sample
 from stepscope.app.exports.options import STORE
-from stepscope.app.opening.clips import choose_bundled
+from stepscope.app.opening import choose_bundled
 from stepscope.app.page import build_page
 from stepscope.app.reviews.store import check_store_location, open_store
-from stepscope.app.security.connections import limit_connections
 from stepscope.app.security.gradio_patches import (
     MAX_SESSIONS,
     keep_no_values,
@@ -43,19 +44,19 @@ from stepscope.app.security.gradio_patches import (
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
 from stepscope.app.security.identity import read_users
+from stepscope.app.security.limits import limit_connections
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
 from stepscope.app.tabs.batch.new_run.own_splits import read_kept_splits
-from stepscope.app.tabs.batch.selection.handlers import read_marks
-from stepscope.app.tabs.chat.routes import chat_routes
+from stepscope.app.tabs.batch.selection import read_marks
+from stepscope.app.tabs.chat.socket import chat_routes
 from stepscope.app.tabs.chat.workers import open_workers
-from stepscope.app.tabs.live.recorded import read_recorded
+from stepscope.app.tabs.live.handlers import read_recorded
 from stepscope.app.tabs.live.tab import CSS as LIVE_CSS
 from stepscope.app.tabs.live.tab import MODULES as LIVE_MODULES
 from stepscope.app.web.component import CSS as PLAYER_CSS
 from stepscope.app.web.component import MODULES
-from stepscope.app.web.plotly_script import plotly_routes
-from stepscope.app.web.speech import speech_routes
+from stepscope.app.web.routes import plotly_routes, speech_routes
 from stepscope.engine.chat.pool import MAX_QUEUED_QUESTIONS
 from stepscope.engine.chat.service import AnsweringWorker
 from stepscope.engine.chat.worker import WorkerOptions
@@ -119,13 +120,14 @@ def serve(options: PageOptions) -> None:
             *read_recorded(splits, options.runs.resolve()),
         ]
         context = _load_context(options, config, splits, copies, stack)
+        bundled_split = RunFolder(BUNDLED_RUN).split_path().resolve()
         batches = BatchContext(
             jobs=JobQueue(
                 encode=context.encode, scoring=ScoreSettings(text_encoder=DEFAULT_ENCODER), encoder=context.encoder
             ),
             splits=splits,
             runs=options.runs.resolve(),
-            bundled=BUNDLED_RUN if _has_split(splits, RunFolder(BUNDLED_RUN).split_path()) else None,
+            bundled=BUNDLED_RUN if bundled_split in {split.path.resolve() for split in splits.values()} else None,
             work=WorkerConfig(
                 checkpoint=options.checkpoint,
                 heads=options.heads,
@@ -156,7 +158,9 @@ def serve(options: PageOptions) -> None:
         limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         modules = [MODULES.make_route(), LIVE_MODULES.make_route()]
-        routes = [*modules, *plotly_routes(), *speech_routes(batches.find_answer), *_chat_routes(context)]
+        routes: list[BaseRoute] = [*modules, *plotly_routes(), *speech_routes(batches.find_answer)]
+        if context.remote is None:
+            routes += chat_routes(context.chat_service, context.checkpoint)
         page.launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes},
             auth=users,
@@ -181,15 +185,6 @@ def serve(options: PageOptions) -> None:
         print(*filter(None, messages), sep="\n", flush=True)
         _prepare_opening(context)
         page.block_thread()
-
-
-def _has_split(splits: Mapping[str, Split], path: Path) -> bool:
-    return any(split.path.resolve() == path.resolve() for split in splits.values())
-
-
-def _chat_routes(context: AppContext) -> list[BaseRoute]:
-    """Return the routes for questions of programs; none on ZeroGPU."""
-    return chat_routes(context.chat_service, context.checkpoint) if context.remote is None else []
 
 
 def _open_chat_workers(
@@ -275,3 +270,47 @@ def _check_address(host: str, port: int) -> None:
     except OSError as error:
         reason = f"port {port} is taken" if error.errno == errno.EADDRINUSE else error.strerror
         raise ValueError(f"cannot serve on {host}: {reason}; give another --port or --host") from error
+
+
+ROOT_PATH_VARIABLE: Final = "GRADIO_ROOT_PATH"
+"""Gradio's own name of the path, for a page that is started without ``--root-path``."""
+TRUSTED_VARIABLE: Final = "FORWARDED_ALLOW_IPS"
+"""The addresses whose ``X-Forwarded-For`` uvicorn accepts; its default is this machine."""
+_ROOT_PATH: Final = re.compile(r"(/[\w.~@+%-]+)+", re.ASCII)
+
+
+def read_root_path(option: str) -> str:
+    """Return the path of the page below its host, without a slash at its end; empty for the host itself.
+
+    ``GRADIO_ROOT_PATH`` is returned as it is: Gradio also takes the whole address of the page from it.
+
+    Raises ``ValueError`` for a value that is no path.
+    """
+    if not option:
+        return os.environ.get(ROOT_PATH_VARIABLE, "")
+    path = option.rstrip("/")
+    if path and (not _ROOT_PATH.fullmatch(path) or {".", ".."} & set(path.split("/"))):
+        raise ValueError(f"--root-path must be a path such as /tools/stepscope, without the host; got {option[:200]!r}")
+    return path
+
+
+def trust_proxies(addresses: Sequence[str]) -> None:
+    """Make the server take the client's address from ``X-Forwarded-For`` of these proxies, and of no one else.
+
+    Raises ``ValueError`` for a value that is neither an address nor a network.
+    """
+    networks: list[str] = []
+    for address in addresses:
+        try:
+            networks.append(str(ipaddress.ip_network(address, strict=False)))
+        except ValueError as error:
+            raise ValueError(
+                f"--trusted-proxy must be an address or a network such as 10.0.0.0/8; got {address[:200]!r}"
+            ) from error
+    os.environ[TRUSTED_VARIABLE] = ",".join(networks)  # Gradio starts uvicorn, and passes no such option
+
+
+def bypass_proxies(host: str) -> None:
+    """Let Gradio, which calls the page once at its start, reach it without the ``HTTP_PROXY`` of the environment."""
+    before = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    os.environ["no_proxy"] = ",".join(filter(None, (before, host, "localhost", "127.0.0.1", "::1")))

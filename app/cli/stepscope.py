@@ -3,11 +3,36 @@
 from functools import partial
 
 from stepscope.app.__main__ import DEMO
-from stepscope.app.exports.__main__ import EXPORTS, REVIEWS
 from stepscope.engine.__main__ import COMMANDS as ENGINE
 from stepscope.engine.cli.program import Command, Group, run_program
 from stepscope.eval.__main__ import COMMANDS as EVALUATION
 
+EXPORTS = Group(
+    "export and import reviews",
+    {
+        "write": Command("write a reviewed run", "app.exports.options:WriteOptions", "app.exports.commands:write"),
+        "traces": Command(
+            "write one row per frame of a run", "app.exports.options:TracesOptions", "app.exports.commands:traces"
+        ),
+        "split": Command(
+            "write a split with corrected references", "app.exports.options:SplitOptions", "app.exports.commands:split"
+        ),
+        "import": Command(
+            "store the changes of ELAN documents", "app.exports.options:ImportOptions", "app.exports.commands:read_eaf"
+        ),
+    },
+)
+REVIEWS = Group(
+    "share and compare reviews",
+    {
+        "assign": Command(
+            "assign videos to reviewers", "app.exports.options:AssignOptions", "app.exports.commands:assign"
+        ),
+        "agreement": Command(
+            "print the agreement of reviewers", "app.exports.options:AgreementOptions", "app.exports.commands:agreement"
+        ),
+    },
+)
 STEPSCOPE = Group(
     "See why a streaming video assistant spoke, stayed silent, or lost track of a step.",
     {
@@ -28,7 +53,7 @@ STEPSCOPE = Group(
             "write a read-only player", "app.publish.options:PublishOptions", "app.publish.commands:publish"
         ),
         "space": Command(
-            "write the folder of a Hugging Face Space", "app.space.options:SpaceOptions", "app.space.commands:space"
+            "write the folder of a Hugging Face Space", "app.space.commands:SpaceOptions", "app.space.commands:space"
         ),
         "figure": Command(
             "draw a video or a chart of a run", "app.figures.options:FigureOptions", "app.cli.figure:draw"

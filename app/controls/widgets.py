@@ -1,16 +1,25 @@
-"""Event options, scripts, components and the wiring that all tabs share.
+"""Event options, scripts, components, downloads and the wiring that all tabs share.
 
 A *view* is a named tuple, possibly of views. The layout fills it with components, and a handler with their updates.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+import math
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import aclosing
-from functools import wraps
+from functools import partial, wraps
+from html import escape
 from inspect import isasyncgenfunction, isgeneratorfunction
-from typing import Any, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import gradio as gr
+
+from stepscope.app.formatting import as_sentence
+from stepscope.app.web.views import status_line
+from stepscope.engine.errors import EngineError
 
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """Options of events that never wait in the queue."""
@@ -60,8 +69,13 @@ show();
 def wire(
     event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, components: tuple[Any, ...], **options: Any
 ) -> Any:
-    """Register a handler that returns or yields a view of ``components``; return the event's dependency."""
+    """Register a handler that returns or yields a view of ``components``; return the event's dependency.
+
+    A ``partial`` gets the annotations of its function: Gradio passes requests and event data by them.
+    """
     outputs = list_components(components)
+    if isinstance(handler, partial):
+        vars(handler)["__annotations__"] = handler.func.__annotations__
     if isgeneratorfunction(handler):
 
         @wraps(handler)
@@ -133,3 +147,116 @@ def make_status_line(elem_id: str, *, value: str = "") -> gr.HTML:
         elem_id=elem_id,
         padding=False,
     )
+
+
+SAVE_JS: Final = """(file) => {
+    document.dispatchEvent(new CustomEvent('stepscope:saved', {detail: file?.orig_name ?? null}));
+    if (!file) return;
+    const link = document.createElement('a');
+    link.href = file.url;
+    link.download = file.orig_name;
+    link.click();
+}"""
+"""Script that saves the file of a download component; the player's status line names it, or is cleared without one."""
+
+
+def make_download() -> gr.DownloadButton:
+    """Return the hidden component that transfers a file to the browser."""
+    return gr.DownloadButton(visible="hidden")
+
+
+def save_after(event: Any, file: Any) -> None:
+    """Save the file of a download component in the browser after an event."""
+    event.then(None, file, None, js=SAVE_JS, api_visibility="private")
+
+
+def send_file(write: Callable[[Path], Path]) -> Generator[Any]:
+    """Yield the path of the file that a function writes into a folder; None, and a warning, if that fails.
+
+    The file is deleted after Gradio has copied it.
+    """
+    with TemporaryDirectory(prefix="stepscope-export-") as folder:
+        try:
+            yield str(write(Path(folder)))
+        except (EngineError, ValueError, OSError) as error:
+            gr.Warning(escape(as_sentence(error)))
+            yield None
+
+
+class FigureView(NamedTuple):
+    """The file of a figure, and the status line, which a problem changes."""
+
+    download: Any
+    status: Any
+
+
+def send_figure(write: Callable[[Path], Path]) -> Generator[FigureView]:
+    """Yield the file that a function writes into a folder, or its problem."""
+    with TemporaryDirectory(prefix="stepscope-figure-") as folder:
+        try:
+            yield FigureView(download=str(write(Path(folder))), status=gr.skip())
+        except (EngineError, ValueError, OSError) as error:
+            yield FigureView(download=None, status=status_line(as_sentence(error), is_problem=True))
+
+
+_FOLD_JS: Final = """
+const name = '%s', root = document.documentElement, button = element.querySelector('button');
+let kept = '';
+try { kept = localStorage['stepscope:' + name] ?? ''; } catch {}
+const show = (state) => {
+    root.dataset[name] = state;
+    button.setAttribute('aria-expanded', state === 'open');
+};
+const choose = (state) => {
+    kept = state;
+    try { localStorage['stepscope:' + name] = state; } catch {}
+    show(state);
+};
+button.addEventListener('click', () => choose(root.dataset[name] === 'open' ? 'folded' : 'open'));
+document.addEventListener('stepscope:unfold', ({detail}) => { if (detail === name) choose('open'); });
+document.addEventListener('stepscope:studied', ({detail}) => {
+    if (name in detail && !kept) show(detail[name]);
+});
+show(kept || 'open');
+"""
+
+
+def make_fold(name: str, label: str) -> gr.HTML:
+    """Return the button that folds and unfolds the part with the element id ``name``.
+
+    The root element has the state in ``data-NAME``, ``open`` or ``folded``, for the style sheet. The event
+    ``stepscope:unfold`` opens the part of its ``detail``; ``stepscope:studied`` sets the states of its ``detail`` as
+    long as the user has chosen none.
+    """
+    attributes = f'type="button" class="fold" aria-expanded="true" aria-controls="{name}"'
+    return gr.HTML(
+        html_template=f"<button {attributes}>{label}</button>",
+        js_on_load=_FOLD_JS % name,
+        apply_default_css=False,
+        elem_id=f"{name}_fold",
+        elem_classes="fold-box",
+        padding=False,
+    )
+
+
+UPDATE_INTERVAL_S: Final = 0.5
+"""Minimum time between two views of one handler, in seconds.
+
+For every view the browser walks over all components of the page. Views at the pace of fast work block it for minutes.
+"""
+
+
+class Pace:
+    """When the next view is due: at least ``interval_s`` after the last one. The first is ``due_at_once``, or waits."""
+
+    def __init__(self, interval_s: float, *, due_at_once: bool = True) -> None:
+        self._interval_s = interval_s
+        self._shown_s = -math.inf if due_at_once else time.perf_counter()
+
+    def is_due(self) -> bool:
+        """Return whether a view is due now; the interval then begins again."""
+        now_s = time.perf_counter()
+        if now_s - self._shown_s < self._interval_s:
+            return False
+        self._shown_s = now_s
+        return True

@@ -207,7 +207,6 @@ def _is_archived(folder: Path) -> bool:
 
 
 def _is_scored(folder: Path) -> bool:
-    """Return whether a run has scores of a video."""
     try:
         return bool(read_metrics(folder).get("num_videos"))
     except (ValueError, OSError):

@@ -57,17 +57,12 @@ def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
         "run": run.digest,
         "speak": format_threshold(run.config.speak_threshold),
         "update": format_threshold(run.config.update_threshold),
-        **_context_param(run),
+        "context": run.config.context_strategy,
     }
 
 
 def _params_below(other: Run, *, above: Run) -> UrlParams:
     return {"other": other.name, **({"above": "B"} if above.letter == "B" else {})}
-
-
-def _context_param(run: Run) -> UrlParams:
-    """Return the URL parameter of the context strategy: a server may have another default."""
-    return {"context": run.config.context_strategy}
 
 
 def link_params(run: Run, other: Run | None = None) -> UrlParams | None:
@@ -82,11 +77,12 @@ def link_params(run: Run, other: Run | None = None) -> UrlParams | None:
 
 
 def _link_params(run: Run) -> UrlParams | None:
-    if run.clip.content_digest or has_own_task(run):
-        return {**url_params(run.clip), **_context_param(run)}
-    if run.name:
+    is_of_clip = run.clip.content_digest or has_own_task(run)
+    if run.name and not is_of_clip:
         return run_url_params(run)
-    return {**url_params(run.clip), **_context_param(run)} if run.clip.split and _has_task_of_sample(run) else None
+    if is_of_clip or (run.clip.split and _has_task_of_sample(run)):
+        return {**url_params(run.clip), "context": run.config.context_strategy}  # a server may have another default
+    return None
 
 
 def has_own_task(run: Run) -> bool:

@@ -91,7 +91,7 @@ def video_table(
         [
             (names or {}).get(str(row["video_id"]), str(row["video_id"])),
             *(None if row["error"] else round_score(float(row[name])) for name in VIDEO_COLUMNS),
-            _remark(str(row["error"]), str(row["warning"])),
+            f"failed: {row['error']}" if count_failed([str(row["error"])]) else str(row["error"] or row["warning"]),
         ]
         for row in choose_rows(rows, choice)
     ]
@@ -109,11 +109,6 @@ def choose_rows(rows: Sequence[Row], choice: str | VideoFilter) -> list[dict[Has
     if by := ORDERS.get(order):
         table = table.sort_values(by[0], ascending=by[1], kind="stable", na_position="last")
     return table.to_dict("records")
-
-
-def _remark(error: str, warning: str) -> str:
-    """Return the remark on a video."""
-    return f"failed: {error}" if count_failed([error]) else error or warning
 
 
 def count_failed(errors: Iterable[str]) -> int:

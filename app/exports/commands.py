@@ -23,9 +23,8 @@ from stepscope.app.exports.options import (
 )
 from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.assignments import assign_videos, measure_work, measure_workloads, read_assignments
-from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
-from stepscope.app.reviews.store import check_store_location, open_store
+from stepscope.app.reviews.store import check_store_location, open_store, read_review
 from stepscope.engine.io.files import write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
@@ -155,7 +154,6 @@ def assign(options: AssignOptions) -> int:
 
 
 def _format(*values: float) -> str:
-    """Return the columns of an agreement, with a dash where it is undefined."""
     return "".join(f" {'-' if math.isnan(value) else f'{value:.3f}':>7}" for value in values)
 
 

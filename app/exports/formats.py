@@ -4,17 +4,28 @@ Command line, page, documents and tests read the table, so a new format needs on
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from stepscope.app.exports.tabulate import ReviewedVideo, build_tables
-from stepscope.app.exports.writers.dataset import write_dataset
-from stepscope.app.exports.writers.elan import write_eaf
-from stepscope.app.exports.writers.tables import write_csv_tables, write_json_tables
-from stepscope.app.exports.writers.videollm_online import write_videollm_online
-from stepscope.app.exports.writers.webvtt import write_webvtt
+from stepscope.app.exports.dataset import write_dataset
+from stepscope.app.exports.elan import write_eaf
+from stepscope.app.exports.rows import ROW_TYPES, ReviewedVideo, Tables, build_tables, column_types
+from stepscope.app.exports.spans import write_webvtt
+from stepscope.app.exports.videollm_online import write_videollm_online
+from stepscope.engine.io.files import write_csv, write_json
 from stepscope.eval.runs.folder import RunFolder, output_path
+
+
+def write_csv_tables(folder: Path, tables: Tables) -> None:
+    """Write one CSV file per table, named after the table; each file is written atomically."""
+    for name, row in ROW_TYPES.items():
+        write_csv(folder / f"{name}.csv", map(asdict, getattr(tables, name)), columns=list(column_types(row)))
+
+
+def write_json_tables(path: Path, tables: Tables) -> None:
+    """Write all tables as one JSON object of lists."""
+    write_json(path, asdict(tables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

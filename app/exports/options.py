@@ -111,6 +111,6 @@ class AssignOptions(StoreOptions):
     slice: str | None = None
     """Only the videos of this slice of the page."""
     by: str = field(default_factory=lambda: environ.get("USER") or "unknown")
-    """Who assigns (default: the user of this machine)."""
+    """Name of the person who assigns the videos (default: the user of this machine)."""
     seed: int = 0
     """Selects the videos of the overlap, and who gets which of equal videos."""

@@ -1,4 +1,4 @@
-"""Rows as timed texts on named tracks, for players and annotation tools. Times are whole milliseconds.
+"""Rows as timed texts on named tracks, for players and annotation tools, and as WebVTT. Times are whole milliseconds.
 
 Track names are ``model: assistant``, ``reference: user``, ``corrected: update``, ``model state: S1``,
 ``assistant state``, ``verdicts: NAME``. A turn with a reply span is shown for the span. An instant has no end time: it
@@ -7,8 +7,10 @@ is shown for ``TURN_DURATION_MS``, at most to the end of the video.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from stepscope.app.exports.rows import Tables
+from stepscope.engine.io.files import atomic_write
 
 TURN_DURATION_MS = 2000
 
@@ -85,3 +87,21 @@ def _turn_span(track: str, time_s: float, text: str, last_ms: int, end_s: float 
 def _rank(track: str) -> int:
     states = ("corrected state", "reference state", "model state", "assistant state")
     return ("corrected", "reference", "model", *states, "verdicts").index(track.partition(":")[0])
+
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;", "\0": "\ufffd"})
+
+
+def write_webvtt(path: Path, tables: Tables) -> None:
+    """Write the rows of one video as captions, sorted by start."""
+    cues = ["WEBVTT\n"]
+    for number, span in enumerate(sorted(list_spans(tables), key=lambda span: span.start_ms), start=1):
+        times = f"{_clock(span.start_ms)} --> {_clock(span.end_ms)}"
+        cues.append(f"{number}\n{times}\n<v {span.track.translate(_ESCAPES)}>{span.text.translate(_ESCAPES)}\n")
+    with atomic_write(path) as file:
+        file.write("\n".join(cues))
+
+
+def _clock(time_ms: int) -> str:
+    seconds, ms = divmod(time_ms, 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{ms:03}"

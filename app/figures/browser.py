@@ -1,16 +1,20 @@
-"""Figures drawn by a Chromium of this machine. None is ever downloaded."""
+"""Figures drawn by a Chromium of this machine, to which their files are served. None is ever downloaded."""
 
 import asyncio
 import base64
 import logging
+import mimetypes
 import os
+import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Final, Literal
 
 import kaleido
@@ -18,8 +22,7 @@ import plotly.graph_objects as go
 from choreographer import Browser, Tab
 from choreographer.browsers.chromium import Chromium
 
-from stepscope.app.figures.local_files import serve_files
-from stepscope.app.figures.paper import PIXELS_PER_INCH
+from stepscope.app.figures.options import PIXELS_PER_INCH
 from stepscope.engine.errors import EngineError
 
 PictureFormat = Literal["svg", "png", "pdf"]
@@ -188,3 +191,36 @@ def _end_session(process: subprocess.Popen[Any]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     else:  # Windows
         process.kill()
+
+
+_TYPES = {".js": "text/javascript", ".json": "application/json", ".html": "text/html; charset=utf-8"}
+
+
+@contextmanager
+def serve_files(files: Mapping[str, bytes | Path]) -> Iterator[str]:
+    """Yield an address of this machine below which files are served by name, with a secret part for other users."""
+    root = f"/{secrets.token_urlsafe(16)}/"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.removeprefix(root)
+            content = files.get(name) if self.path.startswith(root) else None
+            if content is None:
+                return self.send_error(404)
+            body = content.read_bytes() if isinstance(content, Path) else content
+            kind = _TYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}{root}"
+        finally:
+            server.shutdown()

@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from stepscope.app.figures.browser import draw_picture
-from stepscope.app.figures.paper import FigureFormat, Width
-from stepscope.app.figures.template import BACKGROUNDS, TEXT_COLOURS
+from stepscope.app.figures.charts.layout import BACKGROUNDS, TEXT_COLOURS
+from stepscope.app.figures.options import FigureFormat, Width
 from stepscope.app.figures.text import LINE, from_markup, to_markup, wrap_text
 from stepscope.app.style.colours import Theme
 from stepscope.engine.io.files import Cell, atomic_write, write_csv

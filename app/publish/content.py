@@ -8,11 +8,11 @@ from typing import Final
 
 from stepscope.app.core.results import VIDEO_COLUMNS, round_score, score_groups
 from stepscope.app.core.run import Run, analyze_run
+from stepscope.app.figures.charts.layout import draw_themes
 from stepscope.app.figures.charts.registry import CHARTS
-from stepscope.app.figures.template import draw_themes
 from stepscope.app.formatting import as_sentence, shorten_ids
 from stepscope.app.reviews.events import name_events
-from stepscope.app.web.moments import find_worst_moment
+from stepscope.app.web.failures import find_worst_moment
 from stepscope.app.web.payload import Packed, pack_run
 from stepscope.app.web.score_tiles import make_tiles
 from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_json

@@ -1,6 +1,7 @@
-"""The published folder: it is written whole beside its place, and then takes it."""
+"""The published folder, written whole beside its place, and its files that are the same for every run."""
 
 import re
+import shutil
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,8 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import yaml
 from pydantic import BaseModel
 
+from stepscope.app.figures.charts.layout import PLOTLY_PATH
+from stepscope.app.style.colours import css_variables
 from stepscope.engine.io.files import write_json
 from stepscope.engine.io.json_records import read_record
 
@@ -74,3 +78,58 @@ def check_replaceable(out: Path) -> None:
         raise ValueError(f"{out} exists and was not written by stepscope publish; choose another --out") from None
     if foreign := sorted(found - published):
         raise ValueError(f"{out} holds {foreign[0]!r}, which stepscope publish did not write; move it away")
+
+
+_STATIC: Final = Path(__file__).parent / "static"
+_PLAYER: Final = Path(__file__).parents[1] / "web" / "static"
+_STYLES: Final = ("stage.css", "player.css")
+_README: Final = """---
+{front_matter}---
+
+A finished run in the read-only player of StepScope. Any web server can serve this folder, for example:
+
+```sh
+python -m http.server
+```
+"""
+
+
+def write_page(folder: Path, *, title: str) -> None:
+    """Write the page into a folder: ``index.html``, its modules and styles, and the front matter of a static Space."""
+    (folder / "page").mkdir()
+    for path in sorted(_STATIC.glob("*.*")):
+        if path.name != "index.html":
+            shutil.copyfile(path, folder / "page" / path.name)
+    (folder / "page" / "colours.css").write_text(css_variables(), encoding="utf-8")
+    modules = sorted(path.relative_to(_PLAYER) for path in _PLAYER.rglob("*.js"))
+    for name in (*modules, *map(Path, _STYLES)):
+        (folder / "player" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_PLAYER / name, folder / "player" / name)
+    shutil.copyfile(PLOTLY_PATH, folder / "plotly.min.js")
+    (folder / "index.html").write_text(_make_index(modules), encoding="utf-8")
+    (folder / "README.md").write_text(_make_readme(title), encoding="utf-8")
+
+
+def _make_index(modules: list[Path]) -> str:
+    """Return ``index.html`` with the player's markup and the addresses of its modules, which then load at once."""
+    preloads = "\n".join(f'<link rel="modulepreload" href="player/{name.as_posix()}">' for name in modules)
+    index = (_STATIC / "index.html").read_text(encoding="utf-8")
+    markup = (_PLAYER / "player.html").read_text(encoding="utf-8")
+    return index.replace("<!-- preloads -->", preloads).replace("<!-- player -->", markup)
+
+
+def _make_readme(title: str) -> str:
+    """Return the README with the front matter of a static Space; YAML quotes the title."""
+    front_matter = {
+        "title": title,
+        "emoji": "🔎",
+        "colorFrom": "blue",
+        "colorTo": "gray",
+        "sdk": "static",
+        "app_file": "index.html",
+        "pinned": False,
+        "header": "mini",
+        "short_description": "A streaming video assistant, second by second",
+        "tags": ["stepscope", "streaming-video", "evaluation"],
+    }
+    return _README.format(front_matter=yaml.safe_dump(front_matter, sort_keys=False, allow_unicode=True))

@@ -2,6 +2,7 @@
 
 When ``append`` returns, the action is on disk. Its number is larger than all earlier numbers, so polling for numbers
 above the last one misses nothing. Any number of threads and processes may write concurrently; writes are serialised.
+Undo and redo return after the store has committed them.
 """
 
 import json
@@ -9,13 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
+from uuid import uuid4
 
 from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from stepscope.app.reviews.actions import Action, ActionKind, Moment, from_body, to_body
+from stepscope.app.reviews.review import Review, find_movable, fold_actions
 from stepscope.app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
 from stepscope.engine.errors import first_line
 from stepscope.engine.io.files import check_regular, replace_surrogates
@@ -248,3 +252,44 @@ def _from_row(row: Any) -> Action:
         )
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"it is not a valid action ({error})") from error
+
+
+def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | None = None) -> Review:
+    """Return the current state of one video or of all videos.
+
+    With ``only``, the state contains that reviewer's actions alone (blind mode).
+    """
+    stored = store.scan(video_id=video_id)
+    return replace(fold_actions(stored.actions, only=only), unreadable=stored.unreadable)
+
+
+def _move(
+    kind: Literal["undo", "redo"],
+    store: ReviewStore,
+    *,
+    reviewer: str,
+    video_id: str,
+    action_id: str | None = None,
+    target: str | None = None,
+) -> Action | None:
+    actions = {action.action_id: action for action in store.read(video_id=video_id)}
+    if action_id in actions:
+        before = actions[action_id]
+        if (before.kind, before.reviewer) != (kind, reviewer) or target not in (None, before.target):
+            raise ValueError(f"another action has the action_id {action_id!r}; use a new id")
+        return actions.get(before.target or "")
+    found = find_movable(kind, actions.values(), reviewer=reviewer, video_id=video_id, target=target)
+    if found is not None:
+        name = action_id or uuid4().hex
+        store.append(Action(kind=kind, reviewer=reviewer, video_id=video_id, target=found.action_id, action_id=name))
+    return found
+
+
+undo = partial(_move, "undo")
+"""Undo the reviewer's last effective action in a video, or only ``target``; return it, or None if there is none.
+
+``action_id`` is the id of the undo itself: a repeated call with a stored id returns the same result. Raises
+``ValueError`` if a different action has this id.
+"""
+redo = partial(_move, "redo")
+"""Redo the action that was undone last; return it, or None if there is none. Arguments and errors as for ``undo``."""

@@ -1,4 +1,4 @@
-"""Refuses requests that do not name this page, or that come from another one.
+"""Refuses requests that do not name this page, that come from another one, or that lead to an unused route of Gradio.
 
 Any web page can make a browser send requests here. So the ``Host`` header must name this page (DNS rebinding), requests
 that change state must come from the same origin (CSRF), with a content type that the page uses.
@@ -6,6 +6,7 @@ that change state must come from the same origin (CSRF), with a content type tha
 
 import ipaddress
 import os
+import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +17,25 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepscope.app.security.refusals import refuse
-from stepscope.app.security.routes import API_PREFIX, is_known_route
+
+API_PREFIX: Final = "/gradio_api/"
+ALLOWED_ROUTES: Final = frozenset(
+    {"app_id", "cancel", "component_server", "heartbeat", "info", "login_check", "queue", "reset", "startup-events"}
+    | {"theme.css", "token", "upload", "upload_progress", "user"}
+)
+"""Gradio routes that the page uses, in addition to files. Routes that bypass the event queue are left out."""
+ENDPOINTS: Final = ("run", "score", "open", "export")
+"""Named endpoints for programs; ``app.endpoints`` registers them."""
+_CALL: Final = re.compile(rf"call/(v2/)?({'|'.join(ENDPOINTS)})(/\w+)?")
+"""Route of an endpoint for programs without a Gradio client; it goes through the event queue."""
+
+
+def is_known_route(path: str) -> bool:
+    """Return whether a path is no route of Gradio's API, or one that is used."""
+    _, _, route = path.partition(API_PREFIX)
+    name = route.partition("/")[0]
+    return not route or route.startswith("file=") or name in ALLOWED_ROUTES or bool(_CALL.fullmatch(route))
+
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -1,12 +1,26 @@
-"""The command ``stepscope space``: writes the folder of a Space."""
+"""The command ``stepscope space``, which writes the folder of a Space, and the start of the page in it."""
 
+import os
 import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
 import stepscope
-from stepscope.app.space.options import SpaceOptions
+from stepscope.engine.cli.interrupts import exit_on_interrupt
+from stepscope.engine.cli.program import Command, Options, run_program
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceOptions(Options):
+    """Write the folder of a Hugging Face Space, which can be pushed as it is."""
+
+    out: Path
+    """Folder to write; it must not exist or be empty."""
+
 
 FILES: Final = Path(__file__).parent / "files"
 """``README.md`` with the front matter, ``requirements.txt`` and ``space.py``, which the Hub expects at the root."""
@@ -47,3 +61,32 @@ def space(options: SpaceOptions) -> None:
     write_space(options)
     print(f"written: {options.out}")
     print(f"push it: hf upload NAME/stepscope {options.out} . --repo-type space")
+
+
+VOLUME: Final = Path("/data")
+"""Folder where a Space's storage is mounted, which outlives a restart."""
+PAGE: Final = Command("serve the page as a Space", "app.cli.options:PageOptions", "app.cli.serve:serve")
+
+
+def main() -> int:
+    """Serve the page with the settings of the Space; options on the command line win. Return the exit code."""
+    exit_on_interrupt()
+    words = [*space_arguments(os.environ), *sys.argv[1:]]
+    return run_program(PAGE, words, prog="python space.py")
+
+
+def space_arguments(environment: Mapping[str, str], *, volume: Path = VOLUME) -> list[str]:
+    """Return the options of the page for the environment of a Space.
+
+    Runs and reviews go to the mounted folder, if there is one. ``STEPSCOPE_REVIEWS`` is a folder, a file or an
+    SQLAlchemy URL, and wins.
+    """
+    words = ["--host", environment.get("GRADIO_SERVER_NAME", "0.0.0.0")]
+    words += ["--port", environment.get("PORT") or environment.get("GRADIO_SERVER_PORT", "7860")]
+    if host := environment.get("SPACE_HOST"):
+        words += ["--allowed-host", host]
+    if os.access(volume, os.W_OK):
+        words += ["--runs", str(volume / "runs")]
+    if reviews := environment.get("STEPSCOPE_REVIEWS"):
+        words += ["--reviews", str(Path(reviews) / "reviews.sqlite") if Path(reviews).is_dir() else reviews]
+    return words

@@ -1,7 +1,8 @@
-"""The player as a Gradio component: one ``gr.HTML`` next to a ``gr.Video`` renders the data of ``payload``.
+"""The player and charts as Gradio components, each one ``gr.HTML``.
 
-The template is constant, and the value is a JSON string that only the script reads. Texts of the model, of dialogues
-and of file names are never part of a template.
+The templates are constant, and a value is a JSON string that only the script reads: for the player, next to a
+``gr.Video``, the data of ``payload``; for a chart a figure in both themes, which Plotly draws. Texts of the model, of
+dialogues and of file names are never part of a template. ``gr.Plot`` has no clicks, and loads a Plotly of its own.
 """
 
 import base64
@@ -10,13 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import gradio as gr
+import plotly.graph_objects as go
 
+from stepscope.app.figures.charts.layout import draw_themes
 from stepscope.app.reviews.actions import UNFIT_VERDICTS
+from stepscope.app.style.colours import Theme
 from stepscope.app.web.increments import ActiveStreams
-from stepscope.app.web.modules import Modules
-from stepscope.app.web.plotly_script import PLOTLY_URL
-from stepscope.app.web.speech import ANSWER_URL, SPEECH_URL
+from stepscope.app.web.routes import ANSWER_URL, PLOTLY_URL, SPEECH_URL, Modules
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.io.files import to_json
 from stepscope.eval.annotations.corrections import VERDICTS
 
 _DEFAULTS: Final = StreamConfig()
@@ -73,7 +76,7 @@ def make_player(
     - ``against``: whether to score against the corrected reference (``corrected``), for whom (``reviewer``,
       ``is_blind``).
     - ``export_run``: the requested file of the run (``content``).
-    - ``export_figure``: the format and look of a figure of the visible range; see ``app.tabs.player.figures``.
+    - ``export_figure``: the format and look of a figure of the visible range; see ``app.tabs.player.downloads``.
     - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
@@ -114,3 +117,28 @@ def make_player(
         elem_id=elem_id,
         padding=False,
     )
+
+
+def make_chart(elem_id: str, *, hint: str = "") -> Any:
+    """Return an empty chart, whose values are those of ``pack_chart``.
+
+    ``hint`` states the effect of a click on a point, if there is one. The event ``pick`` then has the ``customdata`` of
+    the point as ``point``.
+    """
+    return gr.HTML(
+        value="",
+        html_template='<div class="ss-chart"></div>',
+        js_on_load=MODULES.make_script(
+            "charts/chart.js", events=["pick"], settings={"plotly_url": PLOTLY_URL, "hint": hint}
+        ),
+        apply_default_css=False,
+        elem_id=elem_id,
+        elem_classes=["pickable"] if hint else [],
+        padding=False,
+        min_width=300,
+    )
+
+
+def pack_chart(draw: Callable[[Theme], go.Figure], *, revision: str) -> str:
+    """Return a figure for both themes as JSON. The zoom of the chart lasts as long as ``revision`` is the same."""
+    return to_json({**draw_themes(draw), "revision": revision})

@@ -8,16 +8,24 @@ packed by ``app.web.payload``. The cost of an increment depends only on its numb
 import json
 import secrets
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol, overload
+from collections.abc import Sequence
+from typing import Final
 from weakref import WeakValueDictionary
 
 from stepscope.app.core.run import Run
-from stepscope.app.web.bands import expected_frames
-from stepscope.app.web.payload import Packed, pack_outputs, pack_run, pack_states, pack_turns, pack_values
+from stepscope.app.web.payload import (
+    Packed,
+    expected_frames,
+    pack_outputs,
+    pack_run,
+    pack_states,
+    pack_turns,
+    pack_values,
+)
 from stepscope.engine.control.requests import TextProgress
 from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import to_json
+from stepscope.engine.live.output_log import OutputLog
 from stepscope.engine.records import FrameOutput, UserTurn, frame_at
 from stepscope.eval.runs.folder import read_signal_specs
 
@@ -25,28 +33,12 @@ MAX_FRAMES: Final = 4096
 """Frames of one increment; a page that was asleep for hours gets the rest with the next ones."""
 
 
-class MutableOutputs(Protocol):
-    """A sequence of outputs that grows."""
-
-    def append(self, output: FrameOutput, /) -> None:
-        """Append an output."""
-
-    def __len__(self) -> int:
-        """Return the number of outputs."""
-
-    def __iter__(self) -> Iterator[FrameOutput]:
-        """Yield the outputs."""
-
-    @overload
-    def __getitem__(self, index: int, /) -> FrameOutput: ...
-    @overload
-    def __getitem__(self, index: slice, /) -> Sequence[FrameOutput]: ...
-
-
 class StreamIncrements:
     """The outputs of a streaming run. One thread adds outputs; any thread may read increments."""
 
-    def __init__(self, run: Run, *, outputs: MutableOutputs | None = None, user_turns: Sequence[UserTurn] = ()) -> None:
+    def __init__(
+        self, run: Run, *, outputs: list[FrameOutput] | OutputLog | None = None, user_turns: Sequence[UserTurn] = ()
+    ) -> None:
         """Start with ``run``, which has no outputs.
 
         The list of ``user_turns`` has the questions that are asked meanwhile, and grows. A live session gives its
@@ -54,7 +46,7 @@ class StreamIncrements:
         """
         self.stream = secrets.token_urlsafe(16)
         """Unguessable id of the stream, sent only to its window."""
-        self.outputs: MutableOutputs = list[FrameOutput]() if outputs is None else outputs
+        self.outputs = list[FrameOutput]() if outputs is None else outputs
         """The outputs so far, one per frame."""
         self.text_progress: TextProgress | None = None
         """The response that is being generated."""
@@ -144,7 +136,7 @@ class ActiveStreams:
         self._streams = WeakValueDictionary[str, StreamIncrements]()
 
     def begin(
-        self, run: Run, *, outputs: MutableOutputs | None = None, user_turns: Sequence[UserTurn] = ()
+        self, run: Run, *, outputs: list[FrameOutput] | OutputLog | None = None, user_turns: Sequence[UserTurn] = ()
     ) -> StreamIncrements:
         """Register and return the increments of a new run; see ``StreamIncrements``."""
         increments = StreamIncrements(run, outputs=outputs, user_turns=user_turns)

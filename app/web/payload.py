@@ -1,8 +1,9 @@
 """Serialise a run as JSON for the player's script.
 
 Series are base64-encoded little-endian float64, one value per frame, so that threshold comparisons in the browser agree
-exactly with the engine. Dialogue states are bands: per step, the frames at which the state changes, with an index into
-``STATES``. All metrics come from ``eval``.
+exactly with the engine. All metrics come from ``eval``. Dialogue states are bands: a band is the list of changes of one
+step: the frame, and the index of the new state in ``STATES``; frame -1 is the state before the video. A step that
+starts at frame 2 and is completed at frame 7 has ``[(-1, 0), (2, 1), (7, 2)]``.
 """
 
 import base64
@@ -20,16 +21,51 @@ from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import STATE_WORDS
 from stepscope.app.reviews.events import VideoEvents
-from stepscope.app.web.bands import expected_frames, model_bands, reference_bands
 from stepscope.app.web.failures import pack_failure
 from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import to_json
-from stepscope.engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
+from stepscope.engine.records import FrameOutput, Step, UpdateLegality, UserTurn, frame_at
 from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import JudgedTurn, JudgedVideo
 from stepscope.eval.runs.folder import read_signal_specs
 from stepscope.eval.runs.imports.recorded_sound import list_answers
+
+Band = list[tuple[int, int]]
+
+
+def model_bands(
+    steps: Sequence[Step], outputs: Sequence[FrameOutput], given: Mapping[str, str] | None = None
+) -> list[Band]:
+    """Return the model's band of each step; ``given`` are its states before the video."""
+    states = [(-1, initial_state(steps, given)), *((output.frame_index, output.dst_state) for output in outputs)]
+    return [_band(states, step.id) for step in steps]
+
+
+def reference_bands(sample: Sample) -> list[Band]:
+    """Return the reference's band of each step."""
+    states = [(-1, initial_state(sample.steps, sample.initial_state)), *enumerate(reference_states(sample))]
+    return [_band(states, step.id) for step in sample.steps]
+
+
+def expected_frames(sample: Sample) -> dict[str, list[int]]:
+    """Return the sorted frames at which the reference speaks and updates."""
+    return {
+        name: sorted({frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
+        for name, role in (("speak", "assistant"), ("update", "update"))
+    }
+
+
+def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> Band:
+    band: Band = []
+    for frame, state in states:
+        number = STATES.index(state[step_id])
+        if not band or band[-1][1] != number:
+            band.append((frame, number))
+    return band
+
 
 Packed = dict[str, Any]
 TurnRole = Literal["assistant", "update"]
@@ -155,7 +191,6 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
 
 
 def _named_signals(run: Run) -> list[Packed]:
-    """Return the named signals with their values."""
     specs = read_signal_specs(run.settings)
     return [
         {

@@ -15,8 +15,8 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock, format_rate
 from stepscope.app.reviews.events import name_events, reference_event
 from stepscope.app.templates import render
+from stepscope.app.web.failures import find_first_failure, find_turn_event, find_worst_moment
 from stepscope.app.web.increments import StreamIncrements
-from stepscope.app.web.moments import find_first_failure, find_turn_event, find_worst_moment
 from stepscope.app.web.payload import pack_nothing, pack_run
 from stepscope.app.web.score_tiles import render_baselines, render_scores
 from stepscope.engine.control.task import Task

@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from websockets.sync.client import connect
 
-from stepscope.app.web.plotly_script import PLOTLY_URL
-from stepscope.app.web.speech import SPEECH_URL
+from stepscope.app.web.routes import PLOTLY_URL, SPEECH_URL
 from tests.conftest import Uploads
 from tests.support.pages.browser import NEEDS_CHROMIUM, run, serve, upload, wait_for_status
 from tests.support.servers.proxy import serve_proxy

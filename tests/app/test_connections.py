@@ -1,4 +1,4 @@
-"""The number of connections, requests and bodies at a time is limited, per address and in total."""
+"""The number of limits, requests and bodies at a time is limited, per address and in total."""
 
 import asyncio
 import socket
@@ -12,11 +12,10 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app.security import connections, limits
-from stepscope.app.security.connections import LimitedProtocol
+from stepscope.app.security import limits
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
-from stepscope.app.security.limits import Connections
+from stepscope.app.security.limits import Connections, LimitedProtocol
 from stepscope.app.security.refusals import client_address
 from tests.support.pages.browser import free_port
 
@@ -63,8 +62,8 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Serve an app behind the guard, with short waits and at most five connections of an address."""
-    monkeypatch.setattr(connections, "REQUEST_WAIT_S", 0.2)
-    monkeypatch.setattr(connections, "_open", Connections((5, 5)))
+    monkeypatch.setattr(limits, "REQUEST_WAIT_S", 0.2)
+    monkeypatch.setattr(limits, "_open", Connections((5, 5)))
     monkeypatch.setattr(limits, "BODY_WAIT_S", 0.2)
     monkeypatch.setattr(limits, "MAX_BODIES_BYTES", (100, 100))
     guard = RequestGuard(answer, rules=HostRules.from_options("127.0.0.1", []))
@@ -103,7 +102,7 @@ def test_a_connection_that_sends_no_request_is_closed(port: int, text: str) -> N
 
 
 def test_connections_beyond_the_limit_are_closed_until_others_end(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "REQUEST_WAIT_S", 1000)
+    monkeypatch.setattr(limits, "REQUEST_WAIT_S", 1000)
     with ExitStack() as stack:
         held = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(5)]
         for client in held:  # each is accepted

@@ -7,10 +7,10 @@ from typing import Any, cast
 import gradio as gr
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.opening import clips
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import handlers, questions, reruns
 from tests.support.pages.benches import make_page, run_views
@@ -50,7 +50,7 @@ def test_no_event_of_the_queue_follows_another_event_by_itself(page: gr.Blocks) 
 def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
     context: AppContext, link: dict[str, str], has_work: bool
 ) -> None:
-    view = clips.open_page(context, None, "truck-1", link)
+    view = opening.open_page(context, None, "truck-1", link)
     assert (view.buttons.stream != gr.skip()) == has_work
     assert (view.buttons.live is not None) == has_work
 

@@ -11,7 +11,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import Cancellable, LiveRun
 from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.sweeps.calibration import calibrate
-from stepscope.app.tabs.batch.training.handlers import show_training
+from stepscope.app.tabs.batch.training import show_training
 from stepscope.app.tabs.player import streaming
 from stepscope.app.tabs.player.proposals import propose_steps, read_proposal
 from stepscope.engine.model.features.frame_encoder import encode

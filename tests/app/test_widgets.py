@@ -57,6 +57,9 @@ def test_a_page_calls_handlers_that_return_or_yield_views_and_those_that_ask_for
     def name(value: float, request: gr.Request) -> View:
         return View(status=type(request).__name__, sliders=Sliders(speak=value, update=value))
 
+    def pick(factor: float, value: float, event: gr.SelectData) -> View:
+        return View(status=f"{event}", sliders=Sliders(speak=factor * value, update=value))
+
     with gr.Blocks() as page:
         speak, update, status = gr.Number(), gr.Number(), gr.Textbox()
         layout = View(status=status, sliders=Sliders(speak=speak, update=update))
@@ -64,7 +67,8 @@ def test_a_page_calls_handlers_that_return_or_yield_views_and_those_that_ask_for
         wire(button.click, partial(double, 2), speak, layout)
         wire(button.click, count, speak, layout.sliders)
         wire(button.click, name, speak, layout)
-    doubled, counted, named = page.fns.values()
+        wire(button.click, partial(pick, 2), speak, layout)
+    doubled, counted, named, picked = page.fns.values()
     assert list(doubled.outputs) == [status, speak, update]
     assert doubled.fn is not None
     assert counted.fn is not None
@@ -72,6 +76,9 @@ def test_a_page_calls_handlers_that_return_or_yield_views_and_those_that_ask_for
     assert list(counted.fn(0.25)) == [{speak: 0.25, update: 1}, {speak: 0.25, update: 2}]
     inputs, *_ = gr.helpers.special_args(named.fn, [0.25], gr.Request())
     assert inputs[1].__class__ is gr.Request, "Gradio finds the annotation through the wrapper"
+    assert picked.fn is not None
+    _, _, event_index, _ = gr.helpers.special_args(picked.fn)
+    assert event_index == 1, "Gradio finds that of a partial"
 
 
 def test_an_event_with_hidden_progress_sets_the_status_of_no_component() -> None:

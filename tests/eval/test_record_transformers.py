@@ -10,9 +10,9 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.opening import saved_runs
 from stepscope.app.web.payload import pack_run
 from stepscope.engine import read_frames
 from stepscope.eval.data.loading import read_split
@@ -99,6 +99,6 @@ def test_a_loop_of_transformers_is_recorded_resumed_scored_and_opened(
 
 def check_opens(context: AppContext, batches: BatchContext) -> dict[str, Any]:
     """Return the run that the page shows of ``truck-2``."""
-    saved = saved_runs.read_saved(context, batches, "smolvlm", "truck-2")
+    saved = opening.read_saved(context, batches, "smolvlm", "truck-2")
     packed: dict[str, Any] = json.loads(pack_run(saved))
     return packed

@@ -10,10 +10,9 @@ import gradio as gr
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.conversation.encoded_clips import EncodedClips
-from stepscope.app.tabs.chat.conversation.prompts import run_prompt
-from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.app.tabs.chat.prompts import EncodedClips, run_prompt
 from stepscope.app.tabs.chat.views import AskView
+from stepscope.app.tabs.chat.window import ChatWindow
 from tests.support.chat_socket import wait_until_free
 
 

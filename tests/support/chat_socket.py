@@ -8,7 +8,7 @@ from starlette.middleware import Middleware
 
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
-from stepscope.app.tabs.chat.routes import chat_routes
+from stepscope.app.tabs.chat.socket import chat_routes
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import ChatService
 

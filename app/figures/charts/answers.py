@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts.layout import bar_marker, log_axis, make_chart, make_empty_chart, outline
-from stepscope.app.figures.template import colours
+from stepscope.app.figures.charts.layout import bar_marker, colours, log_axis, make_chart, make_empty_chart, outline
 from stepscope.app.style.colours import Theme
 from stepscope.engine.chat.timings import AnswerTiming, ReusePoint
 from stepscope.engine.plurals import format_count

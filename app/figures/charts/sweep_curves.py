@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts.layout import HEADS, make_chart, outline, plain, unit_axis
-from stepscope.app.figures.template import colours
+from stepscope.app.figures.charts.layout import HEADS, colours, make_chart, outline, plain, unit_axis
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.engine.config import format_threshold
@@ -20,7 +19,9 @@ from stepscope.engine.decisions.signals import Decision
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.metrics.signals import PREFIXES
 from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, find_best
-from stepscope.eval.sweeps.grid import Grid, GridScores
+from stepscope.eval.sweeps.grid import GRID_SIZES, Grid, GridScores
+from stepscope.eval.sweeps.preview import preview, preview_present
+from stepscope.eval.sweeps.traces import Traces, make_choice_grid
 
 _RATES: Final = {
     "f1": {"colour": "speak", "dash": "solid", "symbol": "circle"},
@@ -42,6 +43,18 @@ class SweepData:
     """Scores of the points of all grids that were run, by speak and update threshold; marked on a preview."""
     present: PresentPoint | None = None
     """The thresholds of the run; None if one that is swept is unknown."""
+
+
+def preview_choice(traces: Traces, names: Sequence[str], *, size: int = GRID_SIZES[1]) -> SweepData:
+    """Return the preview of the signals of these names, by default the first ones, with the thresholds of the run.
+
+    Raises ``ValueError`` as ``Traces.choose`` and ``preview``.
+    """
+    choice = traces.choose(names)
+    return SweepData(
+        scores=preview(traces, make_choice_grid(choice, lambda signal: signal.make_axis(size))),
+        present=preview_present(traces, choice),
+    )
 
 
 def curves(data: SweepData, metric: str, theme: Theme) -> go.Figure:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts.layout import SMALL_PX, make_chart, outline, plain
+from stepscope.app.figures.charts.layout import SMALL_PX, colours, make_chart, outline, plain
 from stepscope.app.figures.charts.sweep_curves import (
     SweepData,
     axis_value,
@@ -17,7 +17,6 @@ from stepscope.app.figures.charts.sweep_curves import (
     rates,
     threshold_title,
 )
-from stepscope.app.figures.template import colours
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.eval.metrics.definitions import compute_loss, find_metric

@@ -5,18 +5,17 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts.deciders import list_deciders
-from stepscope.app.figures.charts.decisions import NOT_SCORED
+from stepscope.app.figures.charts.decisions import NOT_SCORED, list_deciders
 from stepscope.app.figures.charts.layout import (
     HEADS,
     bar_marker,
+    colours,
     make_chart,
     make_empty_chart,
     outline,
     reference_line,
     unit_axis,
 )
-from stepscope.app.figures.template import colours
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.eval.metrics.decisions import NUM_BINS

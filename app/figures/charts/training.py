@@ -6,8 +6,15 @@ from typing import Any, Final, NamedTuple
 
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts.layout import log_axis, make_chart, make_empty_chart, outline, plain, unit_axis
-from stepscope.app.figures.template import colours
+from stepscope.app.figures.charts.layout import (
+    colours,
+    log_axis,
+    make_chart,
+    make_empty_chart,
+    outline,
+    plain,
+    unit_axis,
+)
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.eval.metrics.definitions import find_metric

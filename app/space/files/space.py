@@ -3,6 +3,6 @@
 import sys
 
 if __name__ == "__main__":  # the workers of a batch run import this file too
-    from stepscope.app.cli.space import main
+    from stepscope.app.space.commands import main
 
     sys.exit(main())

@@ -1,6 +1,6 @@
-"""Layout and wiring of the batch tab. Its parts are laid out and wired by the ``panel`` modules of the sub-packages."""
+"""Layout and wiring of the batch tab. The modules beside it and below lay out and wire its parts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -9,23 +9,30 @@ import gradio as gr
 from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.opening import saved_runs as saved
-from stepscope.app.tabs.batch.compare.panel import ComparePanel, make_compare_panel, wire_compare_panel
-from stepscope.app.tabs.batch.leaderboard.panel import LeaderboardPanel, make_leaderboard_panel, wire_leaderboard_panel
-from stepscope.app.tabs.batch.new_run.imports import FilesCheck, check_files, import_files
-from stepscope.app.tabs.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
-from stepscope.app.tabs.batch.new_run.start import start
-from stepscope.app.tabs.batch.protocols.panel import ProtocolsPanel, make_protocols_panel, wire_protocols_panel
-from stepscope.app.tabs.batch.publishing.panel import PublishPanel, make_publish_panel, wire_publish_panel
-from stepscope.app.tabs.batch.run_list.panel import RunListPanel, make_run_list_panel, wire_run_list_panel
+from stepscope.app.opening import InPlayer, open_picked, open_video
+from stepscope.app.tabs.batch.compare import ComparePanel, make_compare_panel, wire_compare_panel
+from stepscope.app.tabs.batch.leaderboard import LeaderboardPanel, make_leaderboard_panel, wire_leaderboard_panel
+from stepscope.app.tabs.batch.new_run.form import FormPanel, make_form_panel, wire_form_panel
+from stepscope.app.tabs.batch.new_run.start import FilesCheck, check_files, import_files, start
+from stepscope.app.tabs.batch.protocols import ProtocolsPanel, make_protocols_panel, wire_protocols_panel
+from stepscope.app.tabs.batch.publishing import PublishPanel, make_publish_panel, wire_publish_panel
+from stepscope.app.tabs.batch.run_list import RunListPanel, make_run_list_panel, wire_run_list_panel
 from stepscope.app.tabs.batch.runs import handlers
-from stepscope.app.tabs.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
 from stepscope.app.tabs.batch.runs.handlers import BatchView, ShownRun
-from stepscope.app.tabs.batch.runs.panel import RunPanel, make_run_panel, make_video_table, wire_downloads
-from stepscope.app.tabs.batch.search.panel import SearchPanel, make_search_panel, wire_search_panel
-from stepscope.app.tabs.batch.selection.handlers import OnlyKind, choose_kind
-from stepscope.app.tabs.batch.selection.panel import (
+from stepscope.app.tabs.batch.runs.panel import (
+    ChartsPanel,
+    RunPanel,
+    make_charts_panel,
+    make_run_panel,
+    make_video_table,
+    wire_charts,
+    wire_downloads,
+)
+from stepscope.app.tabs.batch.search import SearchPanel, make_search_panel, wire_search_panel
+from stepscope.app.tabs.batch.selection import (
+    OnlyKind,
     SelectionPanel,
+    choose_kind,
     make_selection_panel,
     wire_selection_panel,
     with_filter,
@@ -37,8 +44,8 @@ from stepscope.app.tabs.batch.sweeps.panel import (
     wire_sweep_files,
     wire_sweep_panel,
 )
-from stepscope.app.tabs.batch.training.panel import TrainingPanel, make_training_panel, wire_training_panel
-from stepscope.app.web.views import PlayerView, SliderThresholds
+from stepscope.app.tabs.batch.training import TrainingPanel, make_training_panel, wire_training_panel
+from stepscope.app.web.views import SliderThresholds
 
 POLL_INTERVAL_S: Final = 1.0
 """Interval at which a window polls the state of its run, while the tab is open."""
@@ -77,25 +84,15 @@ class Layout(NamedTuple):
 def make_batch_tab(
     context: AppContext,
     batches: BatchContext,
+    in_player: InPlayer,
     *,
-    live: Any,
-    player: PlayerView,
     sliders: SliderThresholds,
-    ends: Mapping[str, Any],
     here: Any,
     elsewhere: tuple[Any, ...],
 ) -> None:
-    """Lay out the tab, inside ``here``, and wire it.
+    """Lay out the tab, inside its ``gr.Tab`` ``here``, and wire it.
 
-    Args:
-        context: Model and videos of the page.
-        batches: Runs, splits and jobs.
-        live: State of the run in the player of this window.
-        player: The components of the player.
-        sliders: The threshold sliders of the player.
-        ends: Arguments of events that exchange the video, such as the events to cancel.
-        here: The ``gr.Tab`` of this tab.
-        elsewhere: The remaining ``gr.Tab`` components.
+    ``sliders`` are those of the player, and ``elsewhere`` the remaining ``gr.Tab`` components.
     """
     layout = _make_layout(batches)
     form, run, sweep, view = layout.form, layout.run, layout.sweep, layout.view
@@ -109,24 +106,16 @@ def make_batch_tab(
     )
     wire_sweep_files(batches, sweep, runs=run.runs, status=view.status)
     wire_points(sweep, runs=run.runs, form=(form.speak, form.update), player=sliders)
-
-    def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
-        return saved.open_video(context, batches, live, name, event)
-
-    def open_picked(live: Any, name: Any, event: gr.EventData) -> Any:
-        return saved.open_picked(context, batches, live, name, event)
-
-    wire(view.videos.select, open_video, [live, run.runs], player, **ends)
-    filters = [run.order, layout.selection.only, layout.selection.part]
+    in_player.wire(view.videos.select, partial(open_video, context, batches), run.runs)
     for button, by in layout.steps:
-        step = with_filter(batches, partial(saved.step_video, context, by=by))
-        wire(button.click, step, [live, run.runs, *filters], player, **ends)
-    wire(layout.charts.charts["videos"].pick, open_picked, [live, run.runs], player, **ends)
-    opening: dict[str, Any] = {"runs": run.runs, "live": live, "player": player, "ends": ends}
+        step = with_filter(batches, partial(handlers.step_video, context, by=by))
+        in_player.wire(button.click, step, run.runs, run.order, layout.selection.only, layout.selection.part)
+    in_player.wire(layout.charts.charts["videos"].pick, partial(open_picked, context, batches), run.runs)
+    shown: dict[str, Any] = {"runs": run.runs, "in_player": in_player}
     places = {"part": layout.selection.part, "views": layout.views, "here": layout.search_tab}
-    wire_search_panel(context, batches, layout.search, **places, **opening)
-    wire_compare_panel(context, batches, layout.compare, here=layout.compare_tab, status=view.status, **opening)
-    wire_protocols_panel(context, batches, layout.protocols, here=layout.protocols_tab, **opening)
+    wire_search_panel(context, batches, layout.search, **places, **shown)
+    wire_compare_panel(context, batches, layout.compare, here=layout.compare_tab, status=view.status, **shown)
+    wire_protocols_panel(context, batches, layout.protocols, here=layout.protocols_tab, **shown)
     wire_training_panel(
         context, batches, layout.training, here=layout.training_tab, batch_tab=here, elsewhere=elsewhere
     )
@@ -241,10 +230,6 @@ def _wire_runs(
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view.timer, **AT_ONCE)
     offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=layout.slice_scores)
     wire_view(offered.then, show_all, run.runs)
-
-    def choose_picked(name: Any, event: gr.EventData) -> OnlyKind:
-        return choose_kind(batches, name, event)
-
     opened = wire_leaderboard_panel(
         context, batches, layout.board, runs=run.runs, views=layout.views, here=layout.board_tab
     )
@@ -252,5 +237,5 @@ def _wire_runs(
     for event in (opened, *listed):
         wire_view(event.then, handlers.show, run.runs)
     only_kind = OnlyKind(only=selection.only, views=layout.views)
-    picked = wire(layout.charts.charts["failures"].pick, choose_picked, run.runs, only_kind, **AT_ONCE)
+    picked = wire(layout.charts.charts["failures"].pick, partial(choose_kind, batches), run.runs, only_kind, **AT_ONCE)
     wire_view(picked.then, show_all, run.runs)

@@ -11,13 +11,13 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
-from stepscope.app.tabs.chat.conversation.prompts import PromptSteps
-from stepscope.app.tabs.chat.conversation.window import ChatWindow, NewQuestion
+from stepscope.app.tabs.chat.prompts import PromptSteps
 from stepscope.app.tabs.chat.views import AnswerDisplay, AskView, show_window
+from stepscope.app.tabs.chat.window import ChatWindow, NewQuestion
 from stepscope.engine.chat.service import iterate_in_thread
 from stepscope.engine.chat.worker import ChatPrompt
 from stepscope.engine.errors import EngineError
@@ -111,9 +111,9 @@ async def answer(
     Args:
         context: Workers of the page.
         threads: Run ``build``.
-        build: Makes the prompt, one of ``app.tabs.chat.conversation.prompts``.
+        build: Makes the prompt, one of ``app.tabs.chat.prompts``.
         window: The conversation.
-        owner: Whose question it is, from ``app.tabs.chat.owners``.
+        owner: Whose question it is, and whose kept caches it may reuse.
     """
     if window is None or not window.is_waiting:
         yield AskView()

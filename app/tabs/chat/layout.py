@@ -9,8 +9,8 @@ import gradio as gr
 
 from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import AT_ONCE, CHAT_QUEUE, LATEST, wire
+from stepscope.app.security.identity import signed_in
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.owners import owner_of_page
 from stepscope.app.tabs.chat.views import AskView
 
 BUNDLED_QUESTIONS: Final = ("What is next?", "Did I do that right?", "How many steps are left?")
@@ -70,7 +70,8 @@ def wire_answers(
     """
 
     async def answer(request: gr.Request, window: Any, *values: Any) -> Any:
-        owner = owner_of_page(request)
+        user = signed_in(request)
+        owner = f"window {request.session_hash}" if user is None else f"user {user}"
         async with aclosing(handlers.answer(context, threads, build(*values), window, owner=owner)) as views:
             async for view in views:
                 yield view

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from stepscope.app.core.pictures import check_num_pictures, check_pictures, encode_pictures
-from stepscope.app.tabs.chat.conversation.prompts import DEFAULT_SYSTEM, free_codec
+from stepscope.app.tabs.chat.prompts import DEFAULT_SYSTEM, free_codec
 from stepscope.engine.chat.prompts import ChatTurn, Conversation, render_conversation
 from stepscope.engine.chat.worker import ChatPrompt
 from stepscope.engine.io.files import load_json
@@ -190,7 +190,6 @@ def _split_content(message: Message) -> tuple[str, Sequence[Callable[[], bytes]]
 
 
 def _decode_base64(data: str) -> bytes:
-    """Return the content of a picture file in base64."""
     try:
         return base64.b64decode(data, validate=True)
     except ValueError as error:  # also that of a character that is not ASCII

@@ -1,19 +1,27 @@
-"""The WebSocket ``/ws/streaming/{session_id}``: a conversation of text and pictures with the model, for programs.
+"""Routes for programs: conversations over the WebSocket ``/ws/streaming/{session_id}``, and the state of the workers.
 
 The client sends ``prefill``, ``generate``, ``stop`` and ``close``; docs/chat.md lists all messages. Each prompt enters
-the same queue as the questions of the page. A client that leaves frees its worker after the running pass.
+the same queue as the questions of the page. A client that leaves frees its worker after the running pass. The routes
+need the page's login.
 """
 
 import asyncio
+import base64
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from stepscope.app.formatting import as_sentence
+from stepscope.app.security.identity import signed_in
 from stepscope.app.tabs.chat.messages import (
     MAX_CHARS,
     Close,
@@ -25,13 +33,56 @@ from stepscope.app.tabs.chat.messages import (
     check_conversation,
     read_message,
 )
-from stepscope.app.tabs.chat.owners import owner_of_program
-from stepscope.app.tabs.chat.voice import AnswerVoice
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
+from stepscope.engine.chat.pool import PoolStatus, WorkerPool
 from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.speech.espeak import SAMPLE_RATE
+from stepscope.engine.speech.espeak import MAX_CHARS as MAX_SPOKEN_CHARS
+from stepscope.engine.speech.espeak import SAMPLE_RATE, SentenceBuffer, synthesize
+
+
+def chat_routes(service: ChatService[Any], checkpoint: Checkpoint) -> list[BaseRoute]:
+    """Return the routes of a page's server, from ``/ws/streaming/{session_id}`` to ``/cache``."""
+    pool = service.pool
+    encoder = ThreadPoolExecutor(1, thread_name_prefix="chat-pictures")
+
+    async def connect(socket: WebSocket) -> None:
+        if _is_refused(socket):
+            await socket.close(1008)
+            return
+        await ChatSocket(socket, service, checkpoint=checkpoint, encoder=encoder).serve()
+
+    return [
+        WebSocketRoute("/ws/streaming/{session_id}", connect),
+        _report("/status", pool, _describe_pool),
+        _report("/workers", pool, lambda status: [asdict(worker) for worker in status.workers]),
+        _report("/cache", pool, lambda status: {worker.name: asdict(worker.store) for worker in status.workers}),
+    ]
+
+
+def _report(path: str, pool: WorkerPool[Any], describe: Callable[[PoolStatus], Any]) -> Route:
+    async def send(request: Request) -> Response:
+        if _is_refused(request):
+            return JSONResponse({"detail": "Log in on the page first."}, 401)
+        return JSONResponse(describe(pool.status))
+
+    return Route(path, send)
+
+
+def _describe_pool(status: PoolStatus) -> dict[str, Any]:
+    return {
+        "num_workers": len(status.workers),
+        "num_idle": sum(worker.is_idle for worker in status.workers),
+        "num_queued": status.num_queued,
+        "max_queued": status.max_queued,
+        "mean_answer_s": round(status.mean_answer_s, 3),
+    }
+
+
+def _is_refused(connection: HTTPConnection) -> bool:
+    """Return whether the page has a login that this client lacks."""
+    return connection.app.auth is not None and signed_in(connection) is None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,8 +90,8 @@ class _SocketTurn(Turn):
     """One prompt of a connection, from ``prefill`` to ``done``."""
 
     began: float = field(default_factory=time.perf_counter)
-    voice: AnswerVoice | None = None
-    """Synthesises the answer if the client requested audio."""
+    sentences: SentenceBuffer | None = None
+    """Finds the sentences of the answer if the client requested audio: each is spoken as soon as it is complete."""
     is_answered: bool = False
     """Whether its last message was sent; only then is a further prompt accepted."""
 
@@ -59,7 +110,8 @@ class ChatSocket:
         self, socket: WebSocket, service: ChatService[Any], *, checkpoint: Checkpoint, encoder: ThreadPoolExecutor
     ) -> None:
         self._socket, self._service, self._checkpoint, self._encoder = socket, service, checkpoint, encoder
-        self._owner = owner_of_program(socket)
+        user = signed_in(socket)  # an address is no owner: behind a proxy, all clients have that of the proxy
+        self._owner = f"connection {uuid4().hex}" if user is None else f"user {user}"
         self._session_id = str(socket.path_params.get("session_id", ""))
         self._messages: list[Message] = []
         self._num_chars = 0
@@ -95,7 +147,7 @@ class ChatSocket:
         elif isinstance(message, Generate):
             if self._turn is None or not is_running or self._turn.is_started:
                 raise ValueError("there is nothing to generate; send prefill first")
-            self._turn.voice = AnswerVoice() if message.generate_audio else None
+            self._turn.sentences = SentenceBuffer() if message.generate_audio else None
             self._turn.start(message.max_new_tokens)
         elif is_running:
             raise ValueError("the last answer is still being written; wait for done, or send stop")
@@ -180,11 +232,11 @@ class _Sender:
             )
         elif isinstance(event, AnswerDelta):
             await self._send_chunk(event.text)
-            if self._turn.voice is not None:
-                await self._send_sounds(await self._turn.voice.push(event.text))
+            if self._turn.sentences is not None:
+                await self._speak(self._turn.sentences.push(event.text))
         elif isinstance(event, AnswerEnd):
-            if self._turn.voice is not None and not self._turn.is_stopped:
-                await self._send_sounds(await self._turn.voice.flush())
+            if self._turn.sentences is not None and not self._turn.is_stopped:
+                await self._speak(self._turn.sentences.flush())
             await self._send_chunk("", is_final=True)
             self._turn.is_answered = True
             found, num_tokens = self._prefilled, len(event.ids)
@@ -201,9 +253,10 @@ class _Sender:
                 },
             )
 
-    async def _send_sounds(self, sounds: list[str]) -> None:
-        for sound in sounds:
-            await self._send_chunk("", audio=sound)
+    async def _speak(self, sentences: list[str]) -> None:
+        for sentence in sentences:
+            if pcm := await asyncio.to_thread(synthesize, sentence[:MAX_SPOKEN_CHARS]):
+                await self._send_chunk("", audio=base64.b64encode(pcm).decode())
 
     async def _send_chunk(self, text: str, *, audio: str | None = None, is_final: bool = False) -> None:
         duration_ms, self._sent_at = _ms_since(self._sent_at), time.perf_counter()

@@ -6,10 +6,9 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
-from stepscope.app.controls.widgets import AT_ONCE, MODEL_QUEUE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, MODEL_QUEUE, UPDATE_INTERVAL_S, Pace, make_status_line, wire
 from stepscope.app.figures.charts import answers
-from stepscope.app.web.chart import make_chart, pack_chart
+from stepscope.app.web.component import make_chart, pack_chart
 from stepscope.engine.bench.reuse import compare_lengths
 from stepscope.engine.chat.timings import ReusePoint
 from stepscope.engine.errors import EngineError

@@ -11,8 +11,8 @@ from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.conversation.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
 from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
+from stepscope.app.tabs.chat.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
 from stepscope.app.tabs.chat.speed import make_speed_charts, wire_refresh
 from stepscope.app.tabs.chat.views import AskView
 from stepscope.engine.dialogue import initial_state
@@ -53,7 +53,8 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
             )
             clear = gr.Button("New conversation", elem_id="chat_new")
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="chat_work"):
-            gr.Markdown(_describe_model(context) if can_chat else as_sentence(NO_FREE_CONVERSATION).capitalize())
+            note = BUNDLED_NOTE if context.model_warning else f"Without a video. {OTHER_NOTE}"
+            gr.Markdown(note if can_chat else as_sentence(NO_FREE_CONVERSATION).capitalize())
             branch = make_branch_menu("chat_branch")
             chat = make_chat("chat_turns", height=420, placeholder="Ask a question, with pictures or without.")
             question = gr.MultimodalTextbox(
@@ -99,8 +100,3 @@ def _first_system(context: AppContext) -> str:
         return DEFAULT_SYSTEM
     steps = clip.sample.steps
     return schema_text(goal=clip.sample.goal, steps=steps, state=initial_state(steps, {}))
-
-
-def _describe_model(context: AppContext) -> str:
-    """Return the note on the questions that the loaded model can answer."""
-    return BUNDLED_NOTE if context.model_warning else f"Without a video. {OTHER_NOTE}"

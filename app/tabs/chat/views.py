@@ -5,10 +5,9 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
 from stepscope.app.formatting import format_clock
-from stepscope.app.tabs.chat.conversation.branches import Branches
-from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.app.tabs.chat.window import Branches, ChatWindow
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
 from stepscope.engine.chat.service import Leased, QueuePlace
 from stepscope.engine.io.files import replace_surrogates

@@ -1,7 +1,8 @@
-"""Event handlers of the live tab: start, stream, stop, ask, and open the recording."""
+"""Event handlers of the live tab: start, stream, stop, ask, and open the recording; and the recorded sessions."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, MutableMapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -10,16 +11,14 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.pace import Pace
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import begin
+from stepscope.app.controls.widgets import Pace, begin
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import Run, check_task_text
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
-from stepscope.app.opening.saved_runs import open_moment
-from stepscope.app.tabs.live.recorded import add_recorded
+from stepscope.app.opening import open_moment
 from stepscope.app.tabs.live.views import LiveView, show_message, show_status, with_buttons
 from stepscope.app.tabs.live.window import LiveWindow, LiveWindows
 from stepscope.app.web.views import PlayerView, status_line
@@ -31,7 +30,11 @@ from stepscope.engine.io.files import replace_surrogates, strip_text
 from stepscope.engine.live.session import LiveSession
 from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
 from stepscope.engine.streamer import Streamer
-from stepscope.eval.runs.live_recording import LiveRecording
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Split
+from stepscope.eval.runs.folder import OWN_SPLIT
+from stepscope.eval.runs.live_recording import SESSION_NAME, LiveRecording, recover_recording
+from stepscope.eval.runs.output_folder import FolderRefusedError
 
 WEBCAM, FILE, URL = "Webcam", "Video in real time", "Network stream"
 STATUS_INTERVAL_S: Final = 1.0
@@ -95,7 +98,6 @@ def queue_session(
 def _open_source(
     context: AppContext, kind: str, *, bundled: str | None, upload: str | None, url: str, fps: float
 ) -> LiveSource:
-    """Return the chosen source. Raises ``ValueError`` and ``VideoError``."""
     if kind == WEBCAM:
         return PushedSource()
     if kind == URL:
@@ -192,7 +194,6 @@ def _begin_run(context: AppContext, window: LiveWindow, folder: Path) -> Run:
 
 
 def _new_folder(runs: Path) -> Path:
-    """Return the path of a new run folder, named after the time."""
     name = f"live-{datetime.now():%Y%m%d-%H%M%S}"
     number = 1
     while (runs / name).exists():
@@ -245,3 +246,29 @@ def fill_task(context: AppContext, name: str | None) -> tuple[Any, Any]:
     if clip is None or clip.sample is None:
         return "", ""
     return clip.sample.goal, "\n".join(f"{step.id}: {step.name}" for step in clip.sample.steps)
+
+
+def add_recorded(splits: MutableMapping[str, Split], folder: Path) -> None:
+    """Add the split of a recorded session, named after its folder. Raises ``ValueError`` if it cannot be read."""
+    splits[folder.name] = read_split(folder / OWN_SPLIT)
+
+
+def read_recorded(splits: MutableMapping[str, Split], runs: Path) -> list[str]:
+    """Add the splits of all recorded sessions; return one message per unreadable session.
+
+    A session whose process was killed is completed first.
+    """
+    problems = []
+    for path in sorted(runs.glob(f"*/{SESSION_NAME}")):
+        try:
+            with suppress(FolderRefusedError):  # another program records it
+                recover_recording(path.parent)
+        except (EngineError, ValueError, OSError) as error:
+            problems.append(f"The recorded session {path.parent.name} cannot be completed: {error}.")
+    for path in sorted(runs.glob(f"*/{OWN_SPLIT}")):
+        try:
+            if path.parent.name not in splits:
+                add_recorded(splits, path.parent)
+        except ValueError as error:
+            problems.append(f"The recorded session {path.parent.name} is skipped: {error}.")
+    return problems

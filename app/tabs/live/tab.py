@@ -11,13 +11,13 @@ from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, ma
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, MODEL_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
+from stepscope.app.opening import InPlayer
 from stepscope.app.tabs.live import handlers
 from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM
 from stepscope.app.tabs.live.views import LiveView, render_explained
 from stepscope.app.tabs.live.window import LiveWindows
 from stepscope.app.web.component import make_player
-from stepscope.app.web.modules import Modules
-from stepscope.app.web.views import PlayerView
+from stepscope.app.web.routes import Modules
 
 STATIC: Final = Path(__file__).parent / "static"
 MODULES: Final = Modules.read(STATIC)
@@ -42,18 +42,8 @@ class SourceInputs(NamedTuple):
     strategy: Any
 
 
-def make_live_tab(
-    context: AppContext, batches: BatchContext, *, live: Any, player: PlayerView, ends: dict[str, Any]
-) -> None:
-    """Lay out and wire the tab.
-
-    Args:
-        context: Model and videos of the page.
-        batches: Runs and splits, to which recorded sessions are added.
-        live: State of the run in the player of this window.
-        player: The components of the player.
-        ends: Arguments of events that replace the video in the player.
-    """
+def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlayer) -> None:
+    """Lay out and wire the tab; recorded sessions are added to the runs and splits of ``batches``."""
     windows = LiveWindows(context.model_use)
     window = gr.State(None)
     with gr.Row():
@@ -100,8 +90,7 @@ def make_live_tab(
     )
     _wire_session(context, batches, windows, view, inputs)
     _wire_inputs(context, inputs, warning)
-    opened = partial(handlers.open_recording, context, batches)
-    wire(opening.click, opened, [live, window], player, **ends)
+    in_player.wire(opening.click, partial(handlers.open_recording, context, batches), window)
 
 
 def _make_source(context: AppContext, *, can_connect: bool) -> dict[str, Any]:
@@ -171,11 +160,8 @@ def _wire_session(
 
     wire(view.start.click, queue, [window, *inputs], view, **AT_ONCE)
 
-    def stream(live_window: Any) -> Any:
-        yield from handlers.stream_session(context, batches, live_window)
-
     options = {**MODEL_QUEUE, "trigger_mode": "multiple", "show_progress": "hidden"}
-    streamed = wire(view.begin.change, stream, window, view, **options)
+    streamed = wire(view.begin.change, partial(handlers.stream_session, context, batches), window, view, **options)
     stopped = view.stop.click(handlers.stop_session, window, None, **AT_ONCE)
     wire(stopped.then, handlers.show_cancelled, window, view, **AT_ONCE)
     view.withdraw.change(None, None, None, cancels=streamed, **AT_ONCE)

@@ -1,20 +1,32 @@
-"""Downloads of the run in the player: its traces, outputs and provenance.
+"""Downloads of the run in the player: traces, outputs, provenance, charts, and the PDF of its timeline.
 
-Each file is named after its video and run. ``stepscope export traces`` writes the same tables for a run folder.
+Each file is named after its video and run. ``stepscope export traces`` writes the same tables for a run folder. The
+page draws the timeline as SVG.
 """
 
 from collections.abc import Generator
-from html import escape
+from dataclasses import asdict, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import read_event
+from stepscope.app.context import AppContext, ReviewContext
+from stepscope.app.controls.widgets import FigureView, read_event, send_figure, send_file
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import Run, write_run_file
-from stepscope.app.formatting import as_sentence
+from stepscope.app.core.references import digest_reference
+from stepscope.app.core.run import Run, analyze_run, file_name, write_run_file
+from stepscope.app.figures.browser import print_svg
+from stepscope.app.figures.charts.layout import plain
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.figures.options import check_width, parse_width, read_format
+from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.tabs.player.streaming import read_corrected
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.score import score_counts
+from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.table_files import Results
+from stepscope.eval.runs.folder import read_signal_specs
 
 
 def find_run(live: LiveRun | None) -> Run:
@@ -28,13 +40,70 @@ def find_run(live: LiveRun | None) -> Run:
 
 
 def export_run(live: LiveRun | None, event: gr.EventData) -> Generator[Any]:
-    """Yield the path of an exported file of the displayed run; None and a warning on failure.
+    """Yield the path of an exported file of the displayed run; see ``send_file``."""
+    yield from send_file(lambda folder: write_run_file(folder, find_run(live), read_event(event, "content")))
 
-    The file is deleted after Gradio has copied it.
+
+TIMELINE: Final = "timeline"
+VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name != "videos"}}
+"""Figures of one video, by name: titles in the order of the page."""
+
+
+def export_figure(
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
+) -> Generator[FigureView]:
+    """Yield the file of a figure of ``VIDEO_CHARTS``, or the problem.
+
+    The event has ``chart``, ``format``, ``width`` and ``theme``, the drawn timeline as ``svg``, and whether the run is
+    shown beside the corrected reference (``corrected``; see ``read_corrected``). The file is deleted after Gradio has
+    copied it.
     """
-    with TemporaryDirectory(prefix="stepscope-export-") as folder:
-        try:
-            yield str(write_run_file(Path(folder), find_run(live), read_event(event, "content")))
-        except (ValueError, OSError) as error:
-            gr.Warning(escape(as_sentence(error)))
-            yield None
+
+    def write(folder: Path) -> Path:
+        run = find_run(live)
+        file_format = read_format(Path(), str(read_event(event, "format")))
+        chart = read_event(event, "chart") or TIMELINE
+        if chart not in VIDEO_CHARTS:
+            raise ValueError(f"there is no figure {chart!r} of a video; choose one of {', '.join(VIDEO_CHARTS)}")
+        name = "figure" if chart == TIMELINE else chart
+        path = folder / file_name(run.clip.name, run.name or run.digest, f"{name}.{file_format}")
+        if chart == TIMELINE:
+            path.write_bytes(_print(event, file_format))
+            return path
+        if read_event(event, "corrected"):
+            run = _with_corrections(reviews, run, event, request)
+        write_figure(path, _draw_chart(run, context.encode, event, chart), file_format)
+        return path
+
+    yield from send_figure(write)
+
+
+def _print(event: gr.EventData, file_format: str) -> bytes:
+    svg = read_event(event, "svg")
+    if file_format != "pdf" or not isinstance(svg, str):
+        raise ValueError("the page draws the timeline and sends it to be printed as PDF; reload the page")
+    return print_svg(svg)
+
+
+def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> Drawing:
+    """Draw a chart of the batch tab for one video. Raises ``ValueError`` without a reference."""
+    width, specs = parse_width(str(read_event(event, "width"))), read_signal_specs(run.settings)
+    check_width(width.pixels)
+    analysis = analyze_run(run, encode)
+    if analysis is None:
+        raise ValueError(f"{CHARTS[name].title} needs a reference to score against; this video has none")
+    results = Results(
+        metrics={"scores": score_counts(analysis.counts), "config": asdict(run.config), **run.scoring_settings},
+        charts=build_chart_data([analysis]) | chart_signals(specs, [analysis]),
+    )
+    figure = CHARTS[name].draw(results, "dark" if read_event(event, "theme") == "dark" else "light")
+    title = f"{CHARTS[name].title}: {plain(run.clip.name)}"
+    return Drawing(figure=figure.update_layout(width=width.pixels, title_text=title), width=width)
+
+
+def _with_corrections(reviews: ReviewContext, run: Run, event: gr.EventData, request: gr.Request) -> Run:
+    sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip))
+    if sample is None:
+        raise ValueError("the reference of this run is no longer known; reload the page")
+    corrected = read_corrected(reviews, sample, event, request).sample
+    return replace(run, clip=replace(run.clip, sample=corrected))

@@ -18,7 +18,7 @@ from stepscope.app.core.references import add_reference, describe_reference
 from stepscope.app.core.run import read_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
-from stepscope.app.opening.clips import cancel_run, show_running_buttons
+from stepscope.app.opening import cancel_run, show_running_buttons
 from stepscope.app.web.views import (
     UNCHANGED_CLIP,
     Buttons,

@@ -14,7 +14,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire
 from stepscope.app.core.live_run import LiveRun, PlannedQuestion
 from stepscope.app.formatting import as_sentence, format_clock
-from stepscope.app.opening.clips import show_running_buttons
+from stepscope.app.opening import show_running_buttons
 from stepscope.app.web.views import PlayerView, show_status
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.live.questions import check_question

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
-from stepscope.app.controls.widgets import begin, read_event
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, begin, read_event
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Run
@@ -106,7 +105,6 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
 
 
 def _words(run: Run, thresholds: Thresholds) -> str:
-    """Return thresholds as the rule of the run's policy uses them."""
     return format_thresholds(thresholds.speak, thresholds.update, run.config.policy)
 
 

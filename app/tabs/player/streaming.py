@@ -13,16 +13,16 @@ from functools import partial
 import gradio as gr
 
 from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.controls.pace import Pace
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import read_event
+from stepscope.app.controls.widgets import Pace, read_event
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.plan import StreamPlan, read_features, stream_plan
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, TaskText
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_rate
-from stepscope.app.tabs.player.corrected import read_corrected
+from stepscope.app.reviews.store import read_review
+from stepscope.app.security.identity import signed_in, typed_name
 from stepscope.app.web.increments import StreamIncrements
 from stepscope.app.web.views import UNCHANGED, RunView, show_run, show_running, show_status
 from stepscope.engine.config import Thresholds, read_threshold
@@ -32,6 +32,8 @@ from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, check_probs
 from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import OnDamage
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from stepscope.eval.data.samples import Sample
 
 STATUS_INTERVAL_S = 1.0
 """Minimum time between updates of the status line and progress bar: each one triggers a layout of the whole page."""
@@ -214,3 +216,14 @@ def _can_record(context: AppContext, run: Run) -> bool:
         return False
     model = context.checkpoint.model
     return run.clip.num_frames * model.count_frame_tokens(*run.clip.size) * model.feature_dim <= MAX_RECORDED_VALUES
+
+
+def read_corrected(reviews: ReviewContext, sample: Sample, event: gr.EventData, request: gr.Request) -> CorrectedSample:
+    """Return the corrected reference of a sample. For a blind reviewer only their own corrections apply.
+
+    The event has the reviewer's name (``reviewer``), and whether they are blind (``is_blind``).
+    """
+    is_blind = reviews.is_blind or bool(read_event(event, "is_blind"))
+    only = (signed_in(request) or typed_name(read_event(event, "reviewer"))) if is_blind else None
+    corrections = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
+    return apply_corrections(sample, corrections)

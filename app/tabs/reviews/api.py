@@ -18,8 +18,8 @@ from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.actions import Action, check_verdict
 from stepscope.app.reviews.assignments import read_assignments
 from stepscope.app.reviews.events import reference_event
-from stepscope.app.reviews.history import read_review, redo, undo
 from stepscope.app.reviews.review import Opinion, Review
+from stepscope.app.reviews.store import read_review, redo, undo
 from stepscope.app.security.identity import needs_login, reviewer_of, signed_in, typed_name
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
@@ -245,6 +245,5 @@ def _named(video_id: str, name: TurnName) -> Answer:
 
 
 def _deleted_turns(sample: Sample, corrected: CorrectedSample) -> Iterable[TurnName]:
-    """Return the names of the deleted turns."""
     kept = {found.source for found in corrected.turns}
     return (name for number, name in enumerate(name_turns(sample.turns)) if number not in kept)

@@ -7,16 +7,15 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.slices import read_slices, slices_path
 from stepscope.app.formatting import as_sentence
-from stepscope.app.opening import saved_runs as saved
 from stepscope.app.reviews.assignments import (
     Assignment,
-    Workload,
     assign_videos,
     measure_overlap,
     measure_work,
@@ -135,7 +134,7 @@ def open_next(
         samples = _find_samples(reviews, query)
         return _open(context, batches, live, samples, _list_assigned(reviews, samples, query.run), _name(query))
     except (EngineError, ValueError) as error:
-        return saved.refuse(error)
+        return opening.refuse(error)
 
 
 def open_following(
@@ -144,7 +143,7 @@ def open_following(
     reviews: ReviewContext,
     live: LiveRun | None,
     event: gr.EventData,
-    request: Any,
+    request: gr.Request,
 ) -> PlayerView:
     """Show the video of the reviewer's queue that follows the one in the player and is not done."""
     try:
@@ -157,7 +156,7 @@ def open_following(
         assigned = _list_assigned(reviews, samples, run)
         return _open(context, batches, live, samples, assigned, name, after=video_id)
     except (EngineError, ValueError) as error:
-        return saved.refuse(error)
+        return opening.refuse(error)
 
 
 def _open(
@@ -175,9 +174,9 @@ def _open(
         num_mine = sum(name in each.reviewers for each in assigned)
         raise ValueError(f"no video is left for {name} here: {format_count(num_mine, 'video')} assigned")
     if found.run:
-        return saved.open_moment(context, batches, live, found.video_id, names=(found.run,), open_at=0.0)
+        return opening.open_moment(context, batches, live, found.video_id, names=(found.run,), open_at=0.0)
     sample = next(sample for sample in samples if sample.video_id == found.video_id)
-    return saved.open_reference(context, live, sample, open_at=0.0)
+    return opening.open_reference(context, live, sample, open_at=0.0)
 
 
 def _find_samples(reviews: ReviewContext, query: ReviewQuery) -> Sequence[Sample]:
@@ -234,17 +233,17 @@ def _queue_rows(name: str, mine: Iterable[Assignment], review: Review) -> list[l
 def _workload_rows(assigned: Sequence[Assignment], review: Review, *, only: str | None) -> list[list[Any]]:
     """Return a row per reviewer, and one of all; in blind mode that of ``only`` without agreement."""
     loads = measure_workloads(assigned, review)
-    rows = [_workload_row(load) for load in loads if only in (None, load.reviewer)]
+    rows: list[list[Any]] = [
+        [load.reviewer, load.num_assigned, load.num_done, load.num_verdicts, *_agreement_cells(load.agreement)]
+        for load in loads
+        if only in (None, load.reviewer)
+    ]
     if only is None and len(loads) > 1:
         overlap = measure_overlap(assigned, review)
         num_verdicts = sum(load.num_verdicts for load in loads)
         num_done = sum(found.done >= set(found.reviewers) for found in assigned)
         rows.append([ALL_REVIEWERS, len(assigned), num_done, num_verdicts, *_agreement_cells(overlap)])
     return rows
-
-
-def _workload_row(load: Workload) -> list[Any]:
-    return [load.reviewer, load.num_assigned, load.num_done, load.num_verdicts, *_agreement_cells(load.agreement)]
 
 
 def _agreement_cells(found: Agreement) -> list[Any]:

@@ -10,25 +10,28 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.formatting import as_sentence
-from stepscope.app.opening import saved_runs as saved
+from stepscope.app.opening import OpenedHit
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.review import Review
 from stepscope.app.security.identity import reviewer_of, signed_in
-from stepscope.app.tabs.reviews.import_export import Export, import_document, write_zip
 from stepscope.app.tabs.reviews.query import (
     NO_NAME,
     NO_RUN,
     UNSPLIT,
+    Export,
     ReviewQuery,
     find_run,
     find_split,
     gather_query_videos,
+    import_document,
     read_visible_review,
     summarize_query,
+    write_zip,
 )
 from stepscope.app.tabs.reviews.summary import (
     Progress,
@@ -125,8 +128,8 @@ def open_video(
     """Show a video in the player: in the chosen run at its worst moment, or its reference only."""
     video_id = str(event.row_value[0])
     if query.run:
-        return saved.open_moment(context, batches, live, video_id, names=(query.run,), open_at="worst")
-    return saved.open_reference(context, live, reviews.sample(video_id), open_at=0.0)
+        return opening.open_moment(context, batches, live, video_id, names=(query.run,), open_at="worst")
+    return opening.open_reference(context, live, reviews.sample(video_id), open_at=0.0)
 
 
 def open_event(
@@ -137,22 +140,22 @@ def open_event(
     query: ReviewQuery,
     unsettled: Sequence[Unsettled],
     number: int,
-) -> saved.OpenedHit:
+) -> OpenedHit:
     """Show an event of the list to settle in the player, in the chosen run or else in the run that was judged."""
     if not 0 <= number < len(unsettled):
-        return saved.OpenedHit(player=saved.refuse(ValueError("there is nothing further to settle")), at=gr.skip())
+        return OpenedHit(player=opening.refuse(ValueError("there is nothing further to settle")), at=gr.skip())
     event = unsettled[number].event
-    opening: Any = {
+    place: Any = {
         "open_at": event.time_s,
         "open_event": event.key,
         "hit": {"of": "settle", "number": number + 1, "total": len(unsettled)},
     }
     name = query.run or _judged_run(context, batches, reviews, query, event)
     if name:
-        player = saved.open_moment(context, batches, live, event.video_id, names=(name,), **opening)
+        player = opening.open_moment(context, batches, live, event.video_id, names=(name,), **place)
     else:
-        player = saved.open_reference(context, live, reviews.sample(event.video_id), **opening)
-    return saved.OpenedHit(player=player, at=number)  # also if it cannot be opened: N then tries the next one
+        player = opening.open_reference(context, live, reviews.sample(event.video_id), **place)
+    return OpenedHit(player=player, at=number)  # also if it cannot be opened: N then tries the next one
 
 
 def find_row(unsettled: Sequence[Unsettled], event: gr.SelectData) -> int:
@@ -279,7 +282,7 @@ def _judged_run(
     digests = {opinion.action.moment.run_digest for opinion in opinions if opinion.action is not None} - {""}
     for name in batches.run_names() if digests else ():
         try:
-            run = saved.read_saved(context, batches, name, event.video_id)
+            run = opening.read_saved(context, batches, name, event.video_id)
         except (EngineError, ValueError, OSError):
             continue
         if run.digest in digests:

@@ -9,8 +9,7 @@ from stepscope.app.controls.widgets import make_status_line
 from stepscope.app.security.identity import needs_login
 from stepscope.app.tabs.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
 from stepscope.app.tabs.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
-from stepscope.app.tabs.reviews.import_export import ALLOW_DELETIONS, REVIEW_EXPORTS, SPLIT_EXPORTS
-from stepscope.app.tabs.reviews.query import NO_RUN, UNSPLIT
+from stepscope.app.tabs.reviews.query import ALLOW_DELETIONS, NO_RUN, REVIEW_EXPORTS, SPLIT_EXPORTS, UNSPLIT
 from stepscope.app.tabs.reviews.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
 from stepscope.app.templates import render_note
 from stepscope.eval.data.writers import OPTIONAL_FIELDS

@@ -1,21 +1,30 @@
-"""A query of the reviews tab: a split, a run of it and a reviewer, and the data that it selects.
+"""A query of the reviews tab, the data that it selects, its export as a zip file, and imports from ELAN.
 
-In blind mode only the reviewer's own actions are read from the store.
+A query is a split, a run of it and a reviewer. In blind mode only the reviewer's own actions are read from the store.
 """
 
-from collections.abc import Sequence
+import re
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.exports.folder import gather_videos
-from stepscope.app.exports.tabulate import ReviewedVideo
-from stepscope.app.reviews.history import read_review
+from stepscope.app.exports.corrected_split import SplitSource, write_corrected_split
+from stepscope.app.exports.elan_edits import MissingTierError
+from stepscope.app.exports.folder import gather_videos, import_eaf
+from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
+from stepscope.app.exports.rows import ReviewedVideo
 from stepscope.app.reviews.review import Review
+from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.app.security.identity import reviewer_of, signed_in
 from stepscope.app.tabs.reviews.summary import SplitReview, summarize, summarize_unsplit
-from stepscope.eval.data.samples import Split
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
 from stepscope.eval.runs.folder import RunFolder
 
 NO_RUN = ""
@@ -91,3 +100,120 @@ def find_run(batches: BatchContext, query: ReviewQuery) -> RunFolder | None:
     if query.run not in batches.run_names():
         raise ValueError(f"there is no run {query.run!r}; choose one from the list")
     return RunFolder(batches.folder(query.run))
+
+
+REVIEW_EXPORTS: Final[dict[str, str]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
+"""Export formats of all review data, by their names on the page."""
+SPLIT_EXPORTS: Final[dict[str, FileFormat]] = {f"corrected split, as {form}": form for form in FILE_FORMATS}
+"""Export formats of the corrected references, by their names on the page."""
+ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
+_EXTENSIONS: Final[dict[FileFormat, str]] = {
+    "manifest": "json",
+    "dst": "json",
+    "proassist": "jsonl",
+    "proactive-videoqa": "json",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """A zip file of an export, and its contents."""
+
+    path: Path
+    num_videos: int
+    num_without_reference: int
+    """Number of uploads that a corrected split omits because the page has no reference for them."""
+    num_conflicts: int
+    """Number of unresolved conflicts between corrections; these turns are exported as in the source."""
+    num_unusable: int
+    """Number of corrections that no longer fit the source."""
+    problems: Mapping[str, str]
+    """Errors of reading the outputs of the run, by video."""
+
+
+def write_zip(
+    folder: Path,
+    videos: Sequence[ReviewedVideo],
+    *,
+    content: str,
+    split: str,
+    source: Split | None = None,
+    omit: Sequence[OptionalField] = (),
+) -> Export:
+    """Write an export of ``stepscope export``, and zip it.
+
+    Args:
+        folder: An empty folder.
+        videos: The videos of the split.
+        content: A name in ``REVIEW_EXPORTS`` or ``SPLIT_EXPORTS``.
+        split: Name of the split.
+        source: The split; None for videos that are in no split.
+        omit: Details that a corrected split omits; ignored for ``REVIEW_EXPORTS``.
+
+    Raises ``ValueError`` for data that the format cannot represent, and ``EngineError`` if a package is missing.
+    """
+    file_format = REVIEW_EXPORTS.get(content) or SPLIT_EXPORTS.get(content)
+    if file_format is None:
+        raise ValueError(f"unknown export {content!r}; choose one from the list")
+    name = re.sub(r"\W", "_", split)
+    inside = folder / f"{name}-{file_format}"
+    inside.mkdir()
+    corrected = [found for video in videos if (found := video.corrected) is not None]
+    if content in SPLIT_EXPORTS:
+        if not corrected:
+            raise ValueError("these videos have no reference to correct; export everything instead")
+        path = inside / f"{name}.{_EXTENSIONS[SPLIT_EXPORTS[content]]}"
+        write_corrected_split(
+            path,
+            corrected,
+            file_format=SPLIT_EXPORTS[content],
+            source=_describe_source(split, source),
+            review=videos[0].review,
+            prefer=videos[0].prefer,
+            omit=omit,
+            relative_to="split",
+        )
+    else:
+        write_export(inside, videos, file_format=REVIEW_EXPORTS[content], split=name)
+    path = Path(shutil.make_archive(str(inside), "zip", root_dir=folder, base_dir=inside.name))
+    return Export(
+        path=path,
+        num_videos=len(corrected) if content in SPLIT_EXPORTS else len(videos),
+        num_without_reference=len(videos) - len(corrected) if content in SPLIT_EXPORTS else 0,
+        num_conflicts=sum(len(found.conflicts) for found in corrected),
+        num_unusable=sum(len(found.unusable) for found in corrected),
+        problems={video.video_id: video.problem for video in videos if video.problem},
+    )
+
+
+def _describe_source(name: str, source: Split | None) -> SplitSource:
+    if source is None:
+        return SplitSource(name=name)
+    return SplitSource(name=source.path.name, path=source.path, digest=source.digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOutcome:
+    """The outcome of importing an ELAN document."""
+
+    message: str
+    """One sentence for the user."""
+    is_refused: bool
+    """Whether the document was refused; then nothing was stored."""
+
+
+def import_document(
+    path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool
+) -> ImportOutcome:
+    """Store the changes of an edited ELAN document as corrections; return the outcome."""
+    try:
+        kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, allow_deletions=allow_deletions)
+    except MissingTierError as error:
+        message = f"{str(error).replace(str(path), path.name)}, or tick “{ALLOW_DELETIONS}” and choose the file again."
+        return ImportOutcome(message=message, is_refused=True)
+    except (EngineError, ValueError, OSError) as error:
+        return ImportOutcome(message=f"{str(error).replace(str(path), path.name)}.", is_refused=True)
+    num_deleted = sum(action.correction is not None and action.correction.kind == "delete" for action in kept)
+    corrections = format_count(len(kept), "correction was", "corrections were")
+    deletions = f" (deletions: {num_deleted})" if num_deleted else ""
+    return ImportOutcome(message=f"{path.name}: {corrections} imported for {reviewer}{deletions}.", is_refused=False)

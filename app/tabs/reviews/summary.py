@@ -151,7 +151,6 @@ def summarize_unsplit(video_ids: Iterable[str], review: Review, *, samples: Iter
 
 
 def _restrict(review: Review, video_ids: Collection[str]) -> Review:
-    """Return the reviews of some videos."""
     return replace(
         review,
         events=tuple(found for found in review.events if found.event.video_id in video_ids),

@@ -1,6 +1,6 @@
 """Wires the reviews tab; ``panels`` has its layout, ``handlers`` its handlers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ import gradio as gr
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.opening.saved_runs import OpenedHit
+from stepscope.app.opening import InPlayer, OpenedHit
 from stepscope.app.security.identity import typed_name
 from stepscope.app.tabs.reviews import assigning, handlers
 from stepscope.app.tabs.reviews.handlers import UNCHANGED, ReviewView
@@ -48,26 +48,9 @@ WITH_PROGRESS: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
 
 
 def make_review_tab(
-    context: AppContext,
-    batches: BatchContext,
-    reviews: ReviewContext,
-    *,
-    live: Any,
-    player: PlayerView,
-    ends: Mapping[str, Any],
-    here: Any,
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, in_player: InPlayer, *, here: Any
 ) -> None:
-    """Lay out the tab, inside ``here``, and wire it.
-
-    Args:
-        context: Model and videos of the page.
-        batches: Runs and splits.
-        reviews: The review store and the reviewed splits.
-        live: State of the run in the player of this window.
-        player: The components of the player.
-        ends: Arguments of events that exchange the video, such as the events to cancel.
-        here: The ``gr.Tab`` of this tab.
-    """
+    """Lay out the tab, inside its ``gr.Tab`` ``here``, and wire it."""
     with gr.Row():
         setup = make_setup_panel(reviews)
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
@@ -93,14 +76,23 @@ def make_review_tab(
         prefer=exporting.prefer,
     )
     show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
-    _wire_queue(context, batches, reviews, setup, queue, live=live, player=player, ends=ends)
-    _wire_player(context, batches, reviews, setup, tables, queue, live=live, player=player, ends=ends)
+    _wire_queue(context, batches, reviews, setup, queue, in_player)
+    _wire_player(context, batches, reviews, setup, tables, queue, in_player)
     _wire_export(batches, reviews, setup, exporting)
     wire(_wire_import(reviews, setup, importing).then, show, setup.inputs, view, **AT_ONCE)
 
 
-def _make_query(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -> ReviewQuery:
+def _make_query(request: Any, split: Any, run: Any, typed: Any, is_blind: Any) -> ReviewQuery:
     return ReviewQuery(split=split, run=run or None, typed=typed_name(typed), is_blind=bool(is_blind), request=request)
+
+
+def _with_query(handler: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    """Return a handler whose first inputs, those of ``SetupPanel``, become a ``ReviewQuery`` after ``first``."""
+
+    def handle(request: gr.Request, split: Any, run: Any, typed: Any, is_blind: Any, *rest: Any) -> Any:
+        return handler(*first, _make_query(request, split, run, typed, is_blind), *rest)
+
+    return handle
 
 
 def _wire_view(
@@ -113,20 +105,15 @@ def _wire_view(
     refresh_on: Any,
 ) -> Callable[..., Any]:
     """Update the view when the tab ``refresh_on`` is opened and on every input; return the handler."""
+    show = _with_query(handlers.show, batches, reviews)
+    show_queue = _with_query(assigning.show_queue, batches, reviews)
 
-    def show(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        return handlers.show(batches, reviews, _make_query(split, run, typed, is_blind, request))
+    def enter(request: gr.Request, *inputs: Any) -> Any:
+        return show(request, *inputs), inputs
 
-    def show_queue(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        return assigning.show_queue(batches, reviews, _make_query(split, run, typed, is_blind, request))
-
-    def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        return show(split, run, typed, is_blind, request), (split, run, typed, is_blind)
-
-    def confirm(asked: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+    def confirm(request: gr.Request, asked: Any, *inputs: Any) -> Any:
         """Show the tab again if its inputs changed while it was opened: the reply may have come after a later one."""
-        now = (split, run, typed, is_blind)
-        return UNCHANGED if now == tuple(asked) else show(*now, request)
+        return UNCHANGED if inputs == tuple(asked) else show(request, *inputs)
 
     known, asked = [setup.reviewer, setup.blind], gr.State(())
     refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
@@ -158,54 +145,28 @@ def _wire_player(
     setup: SetupPanel,
     tables: Tables,
     queue: QueuePanel,
-    *,
-    live: Any,
-    player: PlayerView,
-    ends: Mapping[str, Any],
+    in_player: InPlayer,
 ) -> None:
-    """Open the player on a click on a row."""
 
     def open_video(
         live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
-    ) -> Any:
-        query = _make_query(split, run, typed, is_blind, request)
+    ) -> PlayerView:
+        query = _make_query(request, split, run, typed, is_blind)
         return handlers.open_video(context, batches, reviews, live, query, event)
 
-    def open_row(
-        live: Any,
-        unsettled: Any,
-        split: Any,
-        run: Any,
-        typed: Any,
-        is_blind: Any,
-        event: gr.SelectData,
-        request: gr.Request,
-    ) -> Any:
-        query = _make_query(split, run, typed, is_blind, request)
+    def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> OpenedHit:
         place = handlers.find_row(unsettled, event)
-        return handlers.open_event(context, batches, reviews, live, query, unsettled, place)
+        return handlers.open_event(context, batches, reviews, live, _make_query(request, *inputs), unsettled, place)
 
-    def step(
-        by: int,
-        live: Any,
-        unsettled: Any,
-        at: int,
-        split: Any,
-        run: Any,
-        typed: Any,
-        is_blind: Any,
-        request: gr.Request,
-    ) -> Any:
-        query = _make_query(split, run, typed, is_blind, request)
-        return handlers.open_event(context, batches, reviews, live, query, unsettled, at + by)
+    def step(by: int, request: gr.Request, live: Any, unsettled: Any, at: int, *inputs: Any) -> OpenedHit:
+        return handlers.open_event(context, batches, reviews, live, _make_query(request, *inputs), unsettled, at + by)
 
     for videos in (tables.videos, queue.view.videos):
-        wire(videos.select, open_video, [live, *setup.inputs], player, **ends)
-    opened = OpenedHit(player=player, at=tables.at)
-    wire(tables.to_settle.select, open_row, [live, tables.unsettled, *setup.inputs], opened, **ends)
+        in_player.wire(videos.select, open_video, *setup.inputs)
+    opened, shown = OpenedHit(player=in_player.view, at=tables.at), [in_player.live, tables.unsettled]
+    wire(tables.to_settle.select, open_row, [*shown, *setup.inputs], opened, **in_player.ends)
     for button, by in ((tables.previous, -1), (tables.next, 1)):
-        inputs = [gr.State(by), live, tables.unsettled, tables.at, *setup.inputs]
-        wire(button.click, step, inputs, opened, **ends)
+        wire(button.click, partial(step, by), [*shown, tables.at, *setup.inputs], opened, **in_player.ends)
 
 
 def _wire_queue(
@@ -214,40 +175,27 @@ def _wire_queue(
     reviews: ReviewContext,
     setup: SetupPanel,
     panel: QueuePanel,
-    *,
-    live: Any,
-    player: PlayerView,
-    ends: Mapping[str, Any],
+    in_player: InPlayer,
 ) -> None:
     """Assign videos, and open the next one of a queue, here or after that in the player."""
 
-    def assign(
-        split: Any, run: Any, typed: Any, is_blind: Any, names: Any, overlap: Any, part: Any, request: gr.Request
-    ) -> Any:
-        query = _make_query(split, run, typed, is_blind, request)
-        return assigning.assign(batches, reviews, query, names, overlap, part)
-
-    def open_next(live: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        query = _make_query(split, run, typed, is_blind, request)
-        return assigning.open_next(context, batches, reviews, live, query)
-
-    def open_following(live: Any, event: gr.EventData, request: gr.Request) -> Any:
-        return assigning.open_following(context, batches, reviews, live, event, request)
+    def open_next(live: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> PlayerView:
+        return assigning.open_next(context, batches, reviews, live, _make_query(request, split, run, typed, is_blind))
 
     view = panel.view
+    assign = _with_query(assigning.assign, batches, reviews)
     wire(panel.assign.click, assign, [*setup.inputs, view.names, panel.overlap, view.slices], view, **AT_ONCE)
-    wire(view.following.click, open_next, [live, *setup.inputs], player, **ends)
-    wire(player.run.player.next_video, open_following, live, player, **ends)
+    in_player.wire(view.following.click, open_next, *setup.inputs)
+    open_following = partial(assigning.open_following, context, batches, reviews)
+    in_player.wire(in_player.view.run.player.next_video, open_following)
 
 
 def _wire_export(batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, panel: ExportPanel) -> None:
     """Write a zip file; a changed input removes the last one."""
 
-    def export(
-        split: Any, run: Any, typed: Any, is_blind: Any, content: Any, prefer: Any, omit: Any, request: gr.Request
-    ) -> Any:
-        query = _make_query(split, run, typed, is_blind, request)
-        yield from handlers.export(batches, reviews, query, content, prefer, omit)
+    def export(request: gr.Request, split: Any, run: Any, typed: Any, is_blind: Any, *choices: Any) -> Any:
+        query = _make_query(request, split, run, typed, is_blind)
+        yield from handlers.export(batches, reviews, query, *choices)
 
     inputs = [*setup.inputs, panel.content, panel.prefer, panel.omit]
     wire(panel.write.click, export, inputs, panel.view, **WITH_PROGRESS)
@@ -258,12 +206,9 @@ def _wire_export(batches: BatchContext, reviews: ReviewContext, setup: SetupPane
 def _wire_import(reviews: ReviewContext, setup: SetupPanel, panel: ImportPanel) -> Any:
     """Import files as soon as they are chosen; return the event."""
 
-    def import_documents(
-        split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, allow_deletions: Any, request: gr.Request
-    ) -> Any:
-        query = _make_query(split, run, typed, is_blind, request)
+    def import_documents(query: ReviewQuery, paths: Any, allow_deletions: Any) -> Any:
         status = handlers.import_documents(reviews, query, paths, allow_deletions=bool(allow_deletions))
         return {panel.imported: status, panel.documents: None, panel.deletions: False}  # one tick is for one import
 
     inputs = [*setup.inputs, panel.documents, panel.deletions]
-    return panel.documents.upload(import_documents, inputs, list(panel), **WITH_PROGRESS)
+    return panel.documents.upload(_with_query(import_documents), inputs, list(panel), **WITH_PROGRESS)

@@ -9,16 +9,16 @@ import gradio as gr
 import pytest
 from gradio import networking
 
+from stepscope.app import opening
 from stepscope.app.cli import serve
 from stepscope.app.cli.options import PageOptions
-from stepscope.app.cli.proxies import read_root_path
-from stepscope.app.cli.space import space_arguments
+from stepscope.app.cli.serve import read_root_path
 from stepscope.app.cli.stepscope import main
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.opening import clips
 from stepscope.app.page import build_page
+from stepscope.app.space.commands import space_arguments
 from stepscope.app.tabs.batch.new_run.form import make_work
 from stepscope.app.tabs.live.handlers import URL
 from stepscope.engine.cli.program import parse
@@ -42,10 +42,10 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
         page = build_page(context, batches, reviews).get_config_file()
         sliders = {part["props"].get("elem_id"): part["props"].get("value") for part in page["components"]}
         live = LiveRun()
-        clip = views(clips.choose_bundled(context, None, "truck-1"))[0].clip
+        clip = views(opening.choose_bundled(context, None, "truck-1"))[0].clip
         list(run_views(context, clip, live, speak_threshold=0.7))
         assert live.run is not None
-        thresholds: list[float] = list(clips.open_page(context, None, None, {"video": "truck-1"}).thresholds)
+        thresholds: list[float] = list(opening.open_page(context, None, None, {"video": "truck-1"}).thresholds)
         assert clip is not None
         upload = open_upload(context, clip.path).clip.clip
         rates = [clip.fps, upload and upload.fps]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.controls import pace
-from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls import widgets
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
-from stepscope.app.tabs.chat.conversation.window import ChatWindow
 from stepscope.app.tabs.chat.views import AnswerDisplay
+from stepscope.app.tabs.chat.window import ChatWindow
 from stepscope.engine.chat.answering import AnswerDelta
 from stepscope.eval.sweeps.exact import SweepProgress
 
@@ -24,7 +24,7 @@ NUM_EVENTS = 441
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Replace the clock of the pace by one that a test moves."""
     moved = SimpleNamespace(now_s=0.0)
-    monkeypatch.setattr(pace, "time", SimpleNamespace(perf_counter=lambda: moved.now_s))
+    monkeypatch.setattr(widgets, "time", SimpleNamespace(perf_counter=lambda: moved.now_s))
     return moved
 
 

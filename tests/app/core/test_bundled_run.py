@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.saved import OPENING_VIDEO, BundledRun
-from stepscope.app.opening import clips
 from stepscope.app.web.views import task_boxes
 from stepscope.engine.cli.options import BUNDLED_RUN
 from stepscope.engine.config import StreamConfig
@@ -32,14 +32,14 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> AppContext:
 
 def opened(context: AppContext, name: str, thresholds: Sequence[float] = ()) -> tuple[str, bool]:
     """Choose a video; return the status, and whether its saved run is the window's run."""
-    _, run_view, buttons = views(clips.choose_bundled(context, None, name, *thresholds))
+    _, run_view, buttons = views(opening.choose_bundled(context, None, name, *thresholds))
     return run_view.status.value, isinstance(buttons.live, LiveRun)
 
 
 def test_the_page_opens_on_the_first_failure_of_the_opening_video(context: AppContext) -> None:
     assert context.opening_clip is not None
     assert context.opening_clip.name == OPENING_VIDEO
-    page = clips.open_page(context, None, OPENING_VIDEO, {})
+    page = opening.open_page(context, None, OPENING_VIDEO, {})
     packed = json.loads(page.run.player)
     (event,) = (event for event in packed["events"] if event["key"] == packed["open_event"])
     assert (packed["open_at"], event["text"], event["kind"]) == (9.5, "S2->start", "update")
@@ -79,7 +79,7 @@ def test_it_is_shown_with_its_own_thresholds_alone(context: AppContext) -> None:
     ],
 )
 def test_a_link_wins(context: AppContext, link: dict[str, str], starts: str) -> None:
-    page = clips.open_page(context, None, OPENING_VIDEO, {"video": "boat", **link})
+    page = opening.open_page(context, None, OPENING_VIDEO, {"video": "boat", **link})
     assert page.clip.clip is not None
     assert page.clip.clip.name == "boat"
     assert page.run.status.value.startswith(starts)
@@ -91,7 +91,7 @@ def test_a_link_to_a_run_of_the_page_finds_the_saved_one(context: AppContext) ->
     saved = context.find_saved(context.bundled_videos.find("boat"))
     assert saved is not None
     link = {"video": "boat", "run": saved.digest, "speak": "0.5", "update": "0.5", "t": "3"}
-    assert clips.open_page(context, None, None, link).buttons.live.run == saved
+    assert opening.open_page(context, None, None, link).buttons.live.run == saved
 
 
 def test_it_is_found_for_no_other_videos_model_or_settings(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import list_components
 from stepscope.app.core import places
@@ -17,8 +18,6 @@ from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.places import RecentSessions, link_params, run_url_params
 from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
-from stepscope.app.opening import clips
-from stepscope.app.opening import saved_runs as saved
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.samples import build_task
@@ -61,7 +60,7 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
     done = run(context, clip, goal="my goal", steps="S1: look", user_turns="1: Next?", speak_threshold=0.3)
     place = json.loads(pack_run(done))["place"]
     assert place == {"upload": clip.video_id, "run": done.digest, "speak": "0.3", "update": "0.5", "context": "refresh"}
-    page = clips.open_page(context, None, "truck-1", {**place, "t": "2"})
+    page = opening.open_page(context, None, "truck-1", {**place, "t": "2"})
     clip_view, run_view, buttons = views(page)
     assert (clip_view.clip, clip_view.chosen) == (clip, None)
     assert (clip_view.goal, clip_view.steps, clip_view.user_turns) == ("my goal", "S1: look", "1: Next?")
@@ -72,17 +71,17 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
 
 
 def test_an_upload_without_a_run_is_there_again(context: AppContext, clip: Clip) -> None:
-    run_view = views(clips.open_page(context, None, None, {"upload": clip.video_id}))[1]
+    run_view = views(opening.open_page(context, None, None, {"upload": clip.video_id}))[1]
     assert run_view.status.value == "mine.mp4, 0:06. Press Run."
     assert json.loads(run_view.player) == {"nothing": True, "place": {"upload": clip.video_id}}
-    run_view = views(clips.open_page(context, None, None, {"upload": clip.video_id, "run": "gone"}))[1]
+    run_view = views(opening.open_page(context, None, None, {"upload": clip.video_id, "run": "gone"}))[1]
     assert run_view.status.value == "mine.mp4, 0:06. Its run is no longer available. Press Run."
 
 
 def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Clip) -> None:
     clip.path.unlink()
     for video_id in (clip.video_id, "other.mp4 12345678"):
-        clip_view, run_view, _ = views(clips.open_page(context, None, "truck-1", {"upload": video_id}))
+        clip_view, run_view, _ = views(opening.open_page(context, None, "truck-1", {"upload": video_id}))
         assert run_view.status.value == (
             f"⚠ the link cannot be opened: the upload {video_id} is no longer on this server; upload it again."
         )
@@ -92,11 +91,11 @@ def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Cl
 def test_a_bundled_video_with_another_task_is_not_run_again_but_shown(context: AppContext) -> None:
     bundled = context.bundled_videos.find("truck-1")
     done = run(context, bundled, goal="something else")
-    page = clips.open_page(context, None, None, run_url_params(done))
+    page = opening.open_page(context, None, None, run_url_params(done))
     assert views(page)[0].goal == "something else"
     assert views(page)[2].live.run is done
     own = run(context, bundled, user_turns="3.5: What is next?")
-    buttons = views(clips.open_page(context, None, None, run_url_params(own)))[2]
+    buttons = views(opening.open_page(context, None, None, run_url_params(own)))[2]
     assert (buttons.live.run, buttons.live.linked_digest) == (None, own.digest), "it is run again"
 
 
@@ -112,22 +111,22 @@ def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
         jobs=JobQueue(encode=count_letters, scoring=SCORING), splits={}, runs=tmp_path, work=work, takes_paths=True
     )
     for t, words in {"2": "there is no run 'a'", "inf": "t must be a time in seconds; got inf"}.items():
-        page = saved.open_linked(context, batches, None, "truck-1", {**shown["place"], "t": t})
+        page = opening.open_linked(context, batches, None, "truck-1", {**shown["place"], "t": t})
         assert words in views(page)[1].status.value
         assert len(list_components(page)) == 18
 
 
 def test_a_reference_alone_comes_back_without_a_run(context: AppContext, tmp_path: Path) -> None:
     sample = context.bundled_videos.find("truck-1").sample
-    first = saved.open_reference(context, None, sample, open_at=1.0)
+    first = opening.open_reference(context, None, sample, open_at=1.0)
     place = json.loads(views(first)[1].player)["place"]
     assert place == {"video": "truck-1", "run": "none"}
-    again = saved.open_linked_reference(context, None, None, {**place, "t": "1"})
+    again = opening.open_linked_reference(context, None, None, {**place, "t": "1"})
     clip_view, run_view, buttons = views(again)
     assert clip_view.clip == context.bundled_videos.find("truck-1")
     assert run_view.status.value == views(first)[1].status.value
     assert buttons.live is None
-    wrong = saved.open_linked_reference(context, None, "truck-1", {**place, "t": "nan"})
+    wrong = opening.open_linked_reference(context, None, "truck-1", {**place, "t": "nan"})
     assert "t must be a time in seconds" in views(wrong)[1].status.value
     assert len(list_components(again)) == len(list_components(wrong)) == 18
 
@@ -155,13 +154,13 @@ def test_a_link_has_the_context_strategy_of_its_run(context: AppContext) -> None
     assert "context drop-all" in made.provenance.summary
     link = run_url_params(made)
     assert link["context"] == "drop-all"
-    opened = clips.open_page(context, None, None, link)
+    opened = opening.open_page(context, None, None, link)
     live = opened.buttons.live
     assert (opened.strategy, live.linked_digest) == ("drop-all", made.digest)
     list(run_views(context, clip, live, **boxes, strategy=opened.strategy))
     assert live.run is not None
     assert live.run.digest == made.digest
-    refused = clips.open_page(context, None, None, {**link, "context": "short"})
+    refused = opening.open_page(context, None, None, {**link, "context": "short"})
     assert "the context must be one of refresh, drop-all" in str(refused.run.status.value)
 
 
@@ -172,9 +171,9 @@ def test_a_link_reproduces_its_run_on_a_server_with_another_strategy(context: Ap
     made = run(context, clip, **boxes, strategy="refresh")
     assert link_params(made) == {"video": clip.name, "context": "refresh"}
     other = replace(context, config=replace(context.config, context_strategy="drop-all"))
-    opened = clips.open_page(other, None, None, run_url_params(made))
+    opened = opening.open_page(other, None, None, run_url_params(made))
     live = opened.buttons.live
     list(run_views(other, clip, live, **boxes, strategy=opened.strategy))
     assert (live.run.config.context_strategy, live.run.digest) == ("refresh", made.digest)
     of_an_earlier_version = {name: value for name, value in run_url_params(made).items() if name != "context"}
-    assert clips.open_page(other, None, None, of_an_earlier_version).strategy == "drop-all"
+    assert opening.open_page(other, None, None, of_an_earlier_version).strategy == "drop-all"

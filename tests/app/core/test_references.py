@@ -13,8 +13,7 @@ from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.videos import BundledVideos, Clip, read_bundled_videos
-from stepscope.app.reviews.history import read_review
-from stepscope.app.reviews.store import open_store
+from stepscope.app.reviews.store import open_store, read_review
 from stepscope.app.tabs.player import handlers
 from stepscope.app.tabs.reviews.api import Answer, answer
 from stepscope.app.web.views import Buttons, ClipView, RunView

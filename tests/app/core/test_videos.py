@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.core import plan
 from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.videos import read_splits, sample_clip
-from stepscope.app.opening import saved_runs as saved
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
@@ -64,7 +64,7 @@ def test_a_run_of_a_published_clip_plays_as_the_clip(long_video: Path, tiny_fold
     batches = make_batches(split, checkpoint=tiny_folder, runs=tmp_path / "runs")
     context = make_context(tiny_folder, tmp_path / "none.json", tmp_path / "copies")
     event: Any = SimpleNamespace(row_value=["v_clip3"])
-    page = saved.open_video(context, batches, None, "a", event)
+    page = opening.open_video(context, batches, None, "a", event)
     clip_view = page.clip
     assert clip_view.clip is not None
     assert (clip_view.clip.duration_s, clip_view.clip.start_s) == (6.0, 10.0)

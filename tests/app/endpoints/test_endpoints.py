@@ -13,7 +13,7 @@ import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
-from stepscope.app.security.routes import ENDPOINTS
+from stepscope.app.security.hosts import ENDPOINTS
 from tests.conftest import Uploads
 from tests.support.data.batches import make_worker_config, run_to_end, write_scores, write_split
 from tests.support.pages.browser import serve

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.app.cli.stepscope import EXPORTS, REVIEWS
 from stepscope.app.core.slices import slices_path
-from stepscope.app.exports.__main__ import REVIEWS, main
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.store import open_store
 from stepscope.engine.cli.program import run_program
@@ -21,6 +21,8 @@ from tests.support.paths import ASSETS
 from tests.support.reviews.desks import write_reviewed
 from tests.support.reviews.exported import correct, reword
 from tests.support.reviews.reviewed import NAMES, SAMPLE, UNRUN
+
+main = partial(run_program, EXPORTS, prog="stepscope export")
 
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
 

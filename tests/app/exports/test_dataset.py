@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.app.exports.__main__ import main
-from stepscope.app.exports.rows import ROW_TYPES
-from stepscope.app.exports.tabulate import build_tables
-from stepscope.app.exports.writers import dataset
-from stepscope.app.exports.writers.dataset import write_dataset
+from stepscope.app.cli.stepscope import main
+from stepscope.app.exports import dataset
+from stepscope.app.exports.dataset import write_dataset
+from stepscope.app.exports.rows import ROW_TYPES, build_tables
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.review import fold_actions
 from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.reviews.import_export import write_zip
+from stepscope.app.tabs.reviews.query import write_zip
 from stepscope.engine.errors import EngineError
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples, read_split
@@ -89,7 +88,7 @@ def test_the_command_and_the_page_write_corrected_gold_answers_that_load_again(t
         stored = store.append_all(actions)
     video = replace(reviewed_video(sample=sample), video_id="kettle", review=fold_actions(stored))
     options = ["--format", "proactive-videoqa", "--reviews", str(tmp_path / "reviews.sqlite")]
-    assert main(["split", str(split.path), *options, "--out", str(tmp_path / "new.json")]) == 0
+    assert main(["export", "split", str(split.path), *options, "--out", str(tmp_path / "new.json")]) == 0
     (found,) = read_samples(tmp_path / "new.json")
     assert found == replace(sample, turns=(sample.turns[0], replace(sample.turns[1], text="It boils.", end_s=6.5)))
 

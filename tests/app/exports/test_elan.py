@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from stepscope.app.exports.elan import write_eaf
+from stepscope.app.exports.rows import ReviewedVideo
 from stepscope.app.exports.spans import Span, split_lanes
-from stepscope.app.exports.tabulate import ReviewedVideo
-from stepscope.app.exports.writers.elan import write_eaf
 from stepscope.app.reviews.review import fold_actions
 from tests.support.data.strategies import few
 from tests.support.reviews.exported import SCHEMA

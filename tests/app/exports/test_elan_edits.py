@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from stepscope.app.exports.elan_edits import MissingTierError, _exported_ends, read_eaf_corrections
-from stepscope.app.exports.pairing import match_nearest
-from stepscope.app.exports.tabulate import ReviewedVideo
-from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.exports.elan import write_eaf
+from stepscope.app.exports.elan_edits import MissingTierError, _exported_ends, match_nearest, read_eaf_corrections
+from stepscope.app.exports.rows import ReviewedVideo
 from stepscope.app.reviews.review import fold_actions
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, TurnName

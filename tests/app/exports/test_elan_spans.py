@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.elan_edits import read_eaf_corrections
-from stepscope.app.exports.tabulate import ReviewedVideo
-from stepscope.app.exports.writers.elan import write_eaf
+from stepscope.app.exports.rows import ReviewedVideo
 from stepscope.app.reviews.review import fold_actions
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, name_turns

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
-from stepscope.app.exports.rows import Tables
-from stepscope.app.exports.tabulate import build_tables
-from stepscope.app.exports.writers.elan import write_eaf
-from stepscope.app.exports.writers.webvtt import write_webvtt
+from stepscope.app.exports.rows import Tables, build_tables
+from stepscope.app.exports.spans import write_webvtt
 from stepscope.app.reviews.review import fold_actions
 from stepscope.eval.annotations.corrections import Correction
 from stepscope.eval.data.loading import read_split

@@ -2,21 +2,25 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from stepscope.app.exports.__main__ import main
+from stepscope.app.cli.stepscope import EXPORTS
 from stepscope.app.exports.folder import correct_samples, gather_videos, import_eaf
 from stepscope.app.exports.formats import write_export
 from stepscope.app.reviews.review import fold_actions
 from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.engine.cli.program import run_program
 from stepscope.eval.annotations.corrections import Correction
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.data.writers import write_samples
 from tests.support.reviews.exported import correct, reword
 from tests.support.reviews.reviewed import NAMES, SAMPLE, SAMPLES, UNRUN
+
+main = partial(run_program, EXPORTS, prog="stepscope export")
 
 
 def current(store: ReviewStore) -> Sample:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.app.exports.formats import write_csv_tables, write_json_tables
 from stepscope.app.exports.rows import (
     ROW_TYPES,
     CorrectionRow,
@@ -19,9 +20,8 @@ from stepscope.app.exports.rows import (
     StateRow,
     Tables,
     VerdictRow,
+    build_tables,
 )
-from stepscope.app.exports.tabulate import build_tables
-from stepscope.app.exports.writers.tables import write_csv_tables, write_json_tables
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.review import fold_actions
 from stepscope.eval.annotations.corrections import Correction

@@ -14,7 +14,6 @@ from lxml import etree
 
 from stepscope.app.cli import figure
 from stepscope.app.cli.stepscope import main
-from stepscope.app.figures import chart_files
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.engine.cli.program import load_object
 from stepscope.eval.data.writers import write_samples
@@ -39,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             SimpleNamespace(encode=count_letters, name=name) if "load_encoder" in reference else load_object(reference)
         )
 
-    for module in (figure, chart_files):
+    for module in (figure, figure):
         monkeypatch.setattr(module, "load_object", load)
     run = make_run(tmp_path)
     sample = run.clip.sample
@@ -128,7 +127,7 @@ def test_a_folder_that_is_no_run_and_a_video_without_outputs_are_refused(
 def test_a_chart_of_the_run_is_drawn(
     folder: Path, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: Draw
 ) -> None:
-    monkeypatch.setattr(chart_files, "read_results", lambda path: results if path == folder else Results())
+    monkeypatch.setattr(figure, "read_results", lambda path: results if path == folder else Results())
     assert draw("--chart", "precision_recall", video="") == 0
     assert read_json(tmp_path / "fig.json")["layout"]["title"]["text"] == "Precision and recall"
 

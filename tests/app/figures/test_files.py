@@ -13,11 +13,10 @@ import pytest
 from lxml import etree
 
 from stepscope.app.figures.browser import BrowserMissingError, draw_picture, find_browser
-from stepscope.app.figures.charts.layout import add_basis
+from stepscope.app.figures.charts.layout import add_basis, template
 from stepscope.app.figures.charts.registry import CHARTS
-from stepscope.app.figures.paper import FigureFormat, Width, parse_width, read_format
+from stepscope.app.figures.options import FigureFormat, Width, parse_width, read_format
 from stepscope.app.figures.render import Drawing, for_file, write_figure
-from stepscope.app.figures.template import template
 from stepscope.app.figures.text import MAX_TEXT, clean_text, fit_text, from_markup, text_width, to_markup, wrap_text
 from stepscope.app.style.colours import Theme
 from stepscope.engine.errors import EngineError

@@ -16,9 +16,8 @@ from stepscope.app.reviews.assignments import (
     plan_assignments,
     read_assignments,
 )
-from stepscope.app.reviews.history import read_review, undo
 from stepscope.app.reviews.review import review_disagreements
-from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.app.reviews.store import ReviewStore, open_store, read_review, undo
 from stepscope.eval.annotations.corrections import Verdict
 from tests.support.reviews.databases import new_database
 from tests.support.reviews.desks import HOSTILE

@@ -6,8 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from stepscope.app.reviews.actions import Action, Event
-from stepscope.app.reviews.history import read_review
-from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.eval.annotations.corrections import Verdict
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.reviewed import opinion

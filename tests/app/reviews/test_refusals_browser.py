@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from stepscope.app.reviews.history import read_review
-from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.reviews.store import ReviewStore, read_review
 from tests.support.pages.browser import NEEDS_CHROMIUM, hold_requests, inspect, release_requests
 from tests.support.reviews.edges import leave, wait_for, write_edges
 from tests.support.reviews.reviewing import name_reviewer, open_player, press, wait_until_saved

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.app.reviews import history
+from stepscope.app.reviews import store as store_history
 from stepscope.app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer
 from stepscope.app.reviews.events import VideoEvents, name_events, reference_event
-from stepscope.app.reviews.history import read_review
 from stepscope.app.reviews.review import (
     Review,
     count_once,
@@ -21,7 +20,7 @@ from stepscope.app.reviews.review import (
     review_agreement,
     review_disagreements,
 )
-from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.app.reviews.store import ReviewStore, open_store, read_review
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import VERDICTS, Correction, TurnName, Verdict, name_turns
 from stepscope.eval.data.samples import Turn
@@ -303,16 +302,16 @@ def test_what_a_reviewer_gives_is_there_and_undone_and_redone_one_by_one(store: 
     said = opinion(review, EVENT, "ann")
     assert (said.verdict, said.tags, said.note) == ("unclear", ("odd",), "dark")
     assert review.corrections["boat"] == (delete,)
-    assert [history.undo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given[::-1], None]
+    assert [store_history.undo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given[::-1], None]
     assert (read_review(store).events, read_review(store).corrections) == ((), {})
-    assert [history.redo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given, None]
+    assert [store_history.redo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given, None]
     assert read_review(store) == review
 
 
 def test_an_undo_that_is_asked_for_twice_takes_back_one(store: ReviewStore) -> None:
     for verdict in ("correct", "missed"):
         store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict=verdict))
-    taken = [history.undo(store, reviewer="ann", video_id="boat", action_id="again") for _ in range(2)]
+    taken = [store_history.undo(store, reviewer="ann", video_id="boat", action_id="again") for _ in range(2)]
     assert [action.verdict for action in taken if action] == ["missed", "missed"]
     assert opinion(read_review(store), EVENT, "ann").verdict == "correct"
 
@@ -320,5 +319,5 @@ def test_an_undo_that_is_asked_for_twice_takes_back_one(store: ReviewStore) -> N
 def test_a_blind_reviewer_sees_and_undoes_nothing_of_the_others(store: ReviewStore) -> None:
     store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict="correct"))
     assert read_review(store, only="bob").events == ()
-    assert history.undo(store, reviewer="bob", video_id="boat") is None
+    assert store_history.undo(store, reviewer="bob", video_id="boat") is None
     assert opinion(read_review(store), EVENT, "ann").verdict == "correct"

@@ -6,8 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from stepscope.app.reviews.actions import Action, Event
-from stepscope.app.reviews.history import read_review
-from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.app.reviews.store import ReviewStore, open_store, read_review
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Verdict
 from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player, wait_until_drawn

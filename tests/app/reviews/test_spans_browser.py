@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from stepscope.app.reviews.history import read_review
-from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.data.loading import read_samples

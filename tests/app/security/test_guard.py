@@ -14,13 +14,11 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app.cli.proxies import trust_proxies
-from stepscope.app.cli.serve import MAX_QUEUED_EVENTS
+from stepscope.app.cli.serve import MAX_QUEUED_EVENTS, trust_proxies
 from stepscope.app.reviews.store import open_store
-from stepscope.app.security.guard import RequestGuard
+from stepscope.app.security.guard import MAX_FAILURES, RequestGuard
 from stepscope.app.security.hosts import PROXY_HEADERS, HostRules, find_refusal
 from stepscope.app.security.limits import MAX_BODY_BYTES, MAX_JSON_SIGNS
-from stepscope.app.security.logins import MAX_FAILURES
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
 from tests.support.pages.page_http import TASK, PageClient

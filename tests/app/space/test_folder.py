@@ -15,8 +15,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from stepscope.app.cli.stepscope import main
-from stepscope.app.space.commands import FILES, write_space
-from stepscope.app.space.options import SpaceOptions
+from stepscope.app.space.commands import FILES, SpaceOptions, write_space
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import is_served
 from tests.support.paths import ROOT

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from stepscope.app.web.component import STATIC
-from stepscope.app.web.modules import Modules
+from stepscope.app.web.routes import Modules
 from tests.support.paths import ROOT
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)

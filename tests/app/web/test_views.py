@@ -16,7 +16,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock, format_rate, shorten_ids
 from stepscope.app.templates import render_note
 from stepscope.app.web.payload import pack_run
-from stepscope.app.web.speech import ANSWER_URL, SPEECH_URL, speech_routes, to_wav
+from stepscope.app.web.routes import ANSWER_URL, SPEECH_URL, speech_routes, to_wav
 from stepscope.app.web.views import status_line
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task

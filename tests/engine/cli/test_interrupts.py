@@ -19,7 +19,6 @@ from tests.support.pages.browser import free_port
         ("stepscope.engine bench", signal.SIGINT, 130),
         ("stepscope.eval metrics", signal.SIGTERM, 143),
         ("stepscope.app", signal.SIGINT, 130),
-        ("stepscope.app.exports agreement", signal.SIGTERM, 143),
         ("stepscope metrics", signal.SIGINT, 130),
         ("stepscope metrics", signal.SIGTERM, 143),
     ],

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from stepscope.app.core.results import draw_corpus, video_table
 from stepscope.app.exports.folder import gather_videos
-from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.exports.rows import build_tables
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.reviews.review import fold_actions
 from stepscope.app.tabs.reviews.summary import summarize
-from stepscope.app.web.chart import pack_chart
+from stepscope.app.web.component import pack_chart
 from stepscope.eval.reports.compare_runs import compare_runs
 from stepscope.eval.reports.scoring import write_tables
 from stepscope.eval.reports.table_files import read_results

@@ -15,8 +15,7 @@ from stepscope.app.core.batch_context import SWEEPS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_folder
-from stepscope.app.tabs.batch.sweeps.handlers import SweepView
-from stepscope.app.tabs.batch.sweeps.render import RECOMMENDED
+from stepscope.app.tabs.batch.sweeps.handlers import RECOMMENDED, SweepView
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.metrics.score import analyze_video
@@ -264,4 +263,4 @@ def look_at_page(runs: Path) -> None:
             assert "\n" not in view.said
             assert size == 5
         for table in ("sweep.csv", "sweep.json"):
-            assert all(path is not None for path in download_sweep(batches, name, 5, table))
+            assert all(path is not None for path in download_sweep(batches, table, name, 5))

@@ -14,8 +14,7 @@ from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.videos import Clip, read_bundled_videos
 from stepscope.app.page import build_page
 from stepscope.app.reviews.store import ReviewStore
-from stepscope.app.tabs.player import streaming
-from stepscope.app.tabs.player.uploads import video as uploads
+from stepscope.app.tabs.player import streaming, uploads
 from stepscope.app.web.views import Buttons, ClipView, PlayerView, RunView
 from stepscope.engine.loading import load_model
 from stepscope.eval.reports.scoring import ScoreSettings

@@ -8,8 +8,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from stepscope.app.reviews.events import name_events
-from stepscope.app.reviews.history import read_review
-from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.annotations.corrections import name_turns

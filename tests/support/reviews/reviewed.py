@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stepscope.app.exports.tabulate import ReviewedVideo
+from stepscope.app.exports.rows import ReviewedVideo
 from stepscope.app.reviews.actions import Action, Event, Moment
 from stepscope.app.reviews.review import Opinion, Review, fold_actions
 from stepscope.engine.records import FrameOutput

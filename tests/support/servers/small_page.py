@@ -7,8 +7,7 @@ import gradio as gr
 from stepscope.app.style.theme import CSS, make_theme
 from stepscope.app.web.component import CSS as PLAYER_CSS
 from stepscope.app.web.component import MODULES
-from stepscope.app.web.plotly_script import plotly_routes
-from stepscope.app.web.speech import speech_routes
+from stepscope.app.web.routes import plotly_routes, speech_routes
 
 
 def launch(page: gr.Blocks, folder: Path, port: int) -> None:

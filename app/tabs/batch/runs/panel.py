@@ -1,16 +1,211 @@
-"""Layout and wiring of the shown run: its choice, downloads and table of videos."""
+"""Layout and wiring of the shown run: its choice, downloads, table of videos and charts."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import csv
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.downloads import SAVE_JS, make_download
-from stepscope.app.controls.widgets import AT_ONCE
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_download, save_after, send_file
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.display_copies import find_downloadable
 from stepscope.app.core.results import HEADERS, ORDERS
-from stepscope.app.tabs.batch.publishing.panel import make_publish_button
-from stepscope.app.tabs.batch.runs.downloads import TABLES, download
+from stepscope.app.core.run import file_name
+from stepscope.app.figures.charts import videos
+from stepscope.app.figures.charts.registry import CHARTS, Chart
+from stepscope.app.figures.charts.videos import SCATTER_SCORES, VIDEO_SCORES
+from stepscope.app.formatting import as_sentence
+from stepscope.app.style.colours import Theme
+from stepscope.app.tabs.batch.file_rows import FigureRow, NamedFigure, make_figure_row, wire_figure_row
+from stepscope.app.tabs.batch.publishing import make_publish_button
+from stepscope.app.templates import render, render_note
+from stepscope.app.web.component import make_chart, pack_chart
+from stepscope.engine.io.files import (
+    load_json,
+    open_text,
+    read_text,
+    replace_surrogates,
+    to_cell,
+    write_json,
+    write_rows,
+)
+from stepscope.eval.metrics.definitions import find_metric
+from stepscope.eval.reports.table_files import Results, read_results
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, Provenance, hide_folders
+from stepscope.eval.runs.traces import iter_traced_videos, read_provenance, write_traces
+
+TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
+"""File names of the downloads."""
+
+
+def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
+    """Return whether a run has the file ``table``, one of ``TABLES``."""
+    if name is None:
+        return False
+    source = "run.json" if table in ("traces.csv", "provenance.json") else table
+    return find_downloadable(batches.folder(name) / source, private=batches.private) is not None
+
+
+def draw_provenance(batches: BatchContext, name: str | None) -> str:
+    """Return the provenance of a run as HTML: a line that expands into a table; empty for a run without a folder."""
+    if not has_table(batches, name, "provenance.json"):
+        return ""
+    try:
+        source = _provenance(batches, str(name))
+    except ValueError as error:
+        return render_note(as_sentence(error))
+    return replace_surrogates(render("provenance", source=source))
+
+
+def download(batches: BatchContext, name: str | None, table: str) -> Generator[Any]:
+    """Write a file of a run and yield its path; see ``send_file``."""
+
+    def write(folder: Path) -> Path:
+        if name not in batches.run_names() or not has_table(batches, name, table):
+            raise ValueError(f"{name} has no {table}; wait for the end of the run, or start it again")
+        return write_table(folder, batches, str(name), table)
+
+    yield from send_file(write)
+
+
+def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> Path:
+    """Write one of ``TABLES`` of a run into a folder; return its path. Raises ``ValueError`` if that fails."""
+    path, run = folder / file_name(name, table), RunFolder(batches.folder(name))
+    source = _provenance(batches, name)
+    found = find_downloadable(run.path / table, private=batches.private)
+    if table == "traces.csv":
+        split = batches.split_of(run.settings() or {})
+        if split is None:
+            raise ValueError(f"{name} is a run of {source.split}, a split that this page does not have")
+        videos = (replace(video, provenance=source) for video in iter_traced_videos(run, split.samples))
+        write_traces(path, videos, signals=run.signals())
+    elif table == "provenance.json":
+        write_json(path, asdict(source))
+    elif found is None:
+        raise ValueError(f"there is no download {table!r}; choose one of {', '.join(TABLES)}")
+    elif table == "videos.csv":
+        write_rows(path, _with_provenance(_read_rows(found), source))
+    elif table == "columns.csv":
+        write_rows(path, _with_definitions(_read_rows(found)))
+    else:
+        content = load_json(read_text(found))
+        if not isinstance(content, dict):
+            raise ValueError(f"{found} is not a JSON object; start the run again")
+        write_json(path, {**hide_folders(content), "provenance": asdict(source)})
+    return path
+
+
+def _provenance(batches: BatchContext, name: str) -> Provenance:
+    """Return the provenance of a run, with its name on the page: the folder of the bundled run has another name."""
+    return replace(read_provenance(RunFolder(batches.folder(name))), run=name)
+
+
+def _read_rows(path: Path) -> Iterator[list[str]]:
+    """Yield the rows of a CSV file, header first. Raises ``ValueError`` for rows of unequal length."""
+    with open_text(path, newline="") as file:
+        width = None
+        for row in csv.reader(file):
+            width = len(row) if width is None else width
+            if len(row) != width:
+                raise ValueError(f"{path} has a row of {len(row)} cells instead of {width}; start the run again")
+            yield row
+
+
+def _with_provenance(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
+    columns = source.columns()
+    cells = [to_cell(value) for value in columns.values()]
+    yield [*next(rows, []), *columns]
+    yield from ([*row, *cells] for row in rows)
+
+
+def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield the definitions of columns, then those of the provenance."""
+    header = next(rows, [])
+    yield header
+    yield from rows
+    for name, definition in PROVENANCE_COLUMNS.items():
+        cells = {"column": name, "definition": definition}
+        yield [cells.get(column, "") for column in header]
+
+
+_HINTS: Final = {"failures": "Click a bar for its videos"}
+
+
+class ChartsPanel(NamedTuple):
+    """The charts by their names in ``CHARTS``, and the scores on the axes of ``videos``."""
+
+    charts: Mapping[str, Any]
+    x: Any
+    y: Any
+    figures: FigureRow
+
+
+def make_charts_panel() -> ChartsPanel:
+    """Lay out the charts as a grid."""
+    with gr.Row(elem_classes="charts"):
+        charts = {name: make_chart(f"chart_{name}", hint=_HINTS.get(name, "")) for name in CHARTS if name != "videos"}
+        with gr.Column(elem_classes="videos-chart"):
+            with gr.Row():
+                choices = [(find_metric(name).label, name) for name in VIDEO_SCORES]
+                x, y = (
+                    gr.Dropdown(choices, value=score, label=label, interactive=True, min_width=120, elem_id=elem_id)
+                    for score, label, elem_id in zip(
+                        SCATTER_SCORES, ("Across", "Up"), ("scatter_x", "scatter_y"), strict=True
+                    )
+                )
+            charts["videos"] = make_chart("chart_videos", hint="Click a point to open its video")
+    figures = make_figure_row({name: chart.title for name, chart in CHARTS.items()}, elem_id="chart")
+    return ChartsPanel(charts=charts, x=x, y=y, figures=figures)
+
+
+def find_chart(key: str, *, x: str, y: str) -> Chart:
+    """Return a chart by its name in ``CHARTS``, ``videos`` with the scores ``x`` and ``y``."""
+    chart = CHARTS[key]
+    return replace(chart, build=partial(videos.scatter, x=x, y=y)) if key == "videos" else chart
+
+
+def show_charts(batches: BatchContext, name: str | None, x: str, y: str) -> list[str]:
+    """Return the charts of a run in the order of ``CHARTS``, with the scores ``x`` and ``y`` of each video."""
+    results = read_shown_results(batches, name)
+    return [_pack(results, name, key, x, y) for key in CHARTS]
+
+
+def draw_run_chart(batches: BatchContext, run: str | None, x: str, y: str, name: str, theme: Theme) -> NamedFigure:
+    """Return a chart of a run; ``x`` and ``y`` are the scores of the chart of videos. Raises ``ValueError``."""
+    results = read_shown_results(batches, run)
+    if name not in CHARTS or not results.metrics:
+        raise ValueError("there are no charts; choose a run that is scored")
+    return NamedFigure(figure=find_chart(name, x=x, y=y).draw(results, theme), run=str(run))
+
+
+def show_videos(batches: BatchContext, name: str | None, x: str, y: str) -> str:
+    """Return the chart of the videos of a run by the scores ``x`` and ``y``."""
+    return _pack(read_shown_results(batches, name), name, "videos", x, y)
+
+
+def read_shown_results(batches: BatchContext, name: str | None) -> Results:
+    """Return the tables of the shown run; empty without one."""
+    return read_results(batches.folder(name)) if name is not None and name in batches.run_names() else Results()
+
+
+def _pack(results: Results, name: str | None, key: str, x: str, y: str) -> str:
+    revision = f"{name} {x} {y}" if key == "videos" else str(name)
+    return pack_chart(partial(find_chart(key, x=x, y=y).draw, results), revision=revision)
+
+
+def wire_charts(batches: BatchContext, panel: ChartsPanel, *, runs: Any, shown: Any, here: Any, status: Any) -> None:
+    """Draw the charts when their tab ``here`` is opened, and when the ``ShownRun`` of the window changes.
+
+    ``runs`` is the dropdown of the shown run; ``status`` shows problems of files.
+    """
+    inputs, charts = [runs, panel.x, panel.y], list(panel.charts.values())
+    gr.on([here.select, shown.change], partial(show_charts, batches), inputs, charts, **LATEST)
+    gr.on([panel.x.select, panel.y.select], partial(show_videos, batches), inputs, panel.charts["videos"], **LATEST)
+    wire_figure_row(panel.figures, partial(draw_run_chart, batches), inputs, status=status)
 
 
 class RunPanel(NamedTuple):
@@ -89,5 +284,4 @@ def wire_downloads(batches: BatchContext, run: RunPanel) -> None:
         def write(name: Any, table: str = table) -> Any:
             yield from download(batches, name, table)
 
-        written = run.downloads[table.replace(".", "_")].click(write, run.runs, file, **AT_ONCE)
-        written.then(None, file, None, js=SAVE_JS, api_visibility="private")
+        save_after(run.downloads[table.replace(".", "_")].click(write, run.runs, file, **AT_ONCE), file)

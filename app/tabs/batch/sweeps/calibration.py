@@ -81,7 +81,6 @@ def wire_calibration(
 
 
 def _read(planned: PlannedSweep) -> Calibration:
-    """Return the best point of a finished sweep. Raises as ``read_sweep`` and ``find_best``."""
     scores = read_sweep(planned.folder)
     best = find_best(scores, recommend_metric(scores.metrics))
     place = best.grid.find(best.thresholds)

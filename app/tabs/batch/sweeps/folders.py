@@ -5,21 +5,16 @@ An exact sweep belongs to every run that differs from it only in thresholds and 
 
 import hashlib
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from itertools import chain, count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import gradio as gr
-
+from stepscope.app.controls.widgets import send_file
 from stepscope.app.core.batch_context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
 from stepscope.app.core.run import file_name
-from stepscope.app.figures.chart_files import preview_choice
-from stepscope.app.figures.charts.sweep_curves import SweepData
-from stepscope.app.formatting import as_sentence
+from stepscope.app.figures.charts.sweep_curves import SweepData, preview_choice
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.eval.data.samples import Split
@@ -109,7 +104,9 @@ def find_sweep(batches: BatchContext, name: str | None, size: int, signals: str 
     shown = signals if signals in (value for _, value in choices) else choices[0][1]
     data = preview_choice(traces, shown.split(_SEPARATOR), size=size)
     if not data.scores.grid.specs:
-        data = replace(data, exact_points=_points_of(sweep.scores for sweep in exact.values()))
+        grids = [sweep.scores for sweep in exact.values()]
+        points = {place: point for one in grids for place, point in zip(one.grid.pairs(), one.points, strict=True)}
+        data = replace(data, exact_points=points)
     return FoundSweep(
         data=data,
         settings={"split": settings["split"], "run": name},
@@ -124,11 +121,6 @@ def find_sweep(batches: BatchContext, name: str | None, size: int, signals: str 
 
 def _choice_value(choice: Choice) -> str:
     return _SEPARATOR.join(signal.name for signal in choice if signal is not None)
-
-
-def _points_of(sweeps: Iterable[GridScores]) -> dict[tuple[float, float], Mapping[str, float]]:
-    """Return the scores of the points of several grids, by speak and update threshold."""
-    return {place: point for sweep in sweeps for place, point in zip(sweep.grid.pairs(), sweep.points, strict=True)}
 
 
 def _score_run(batches: BatchContext, name: str, split: Split, scores: GridScores) -> PresentPoint | None:
@@ -158,21 +150,19 @@ def find_gain(found: FoundSweep, best: BestPoint) -> Interval | None:
     return compute_gain(best, read_swept_videos(found.folder, found.split, num_points=len(best.grid)))
 
 
-def download_sweep(batches: BatchContext, name: str | None, size: int, table: str, signals: str = "") -> Generator[Any]:
-    """Write ``sweep.csv`` or ``sweep.json`` of the shown points; yield None and show a warning if there are none.
+def download_sweep(
+    batches: BatchContext, table: str, name: str | None, size: int, signals: str | None = None
+) -> Generator[Any]:
+    """Write ``sweep.csv`` or ``sweep.json`` of the shown points, and yield its path; see ``send_file``."""
 
-    The file is deleted once Gradio has made its own copy.
-    """
-    with TemporaryDirectory(prefix="stepscope-export-") as directory:
-        try:
-            found, folder = find_sweep(batches, name, size, signals), Path(directory)
-            source = asdict(read_provenance(RunFolder(batches.folder(found.run))))
-            write_sweep(folder, found.scores, found.settings, provenance=source)
-            kind = "exact" if found.scores.is_exact else "preview"
-            yield str((folder / table).rename(folder / file_name(found.run, f"{kind}-{size}", table)))
-        except (ValueError, OSError) as error:
-            gr.Warning(escape(as_sentence(error)))
-            yield None
+    def write(folder: Path) -> Path:
+        found = find_sweep(batches, name, size, signals or "")
+        source = asdict(read_provenance(RunFolder(batches.folder(found.run))))
+        write_sweep(folder, found.scores, found.settings, provenance=source)
+        kind = "exact" if found.scores.is_exact else "preview"
+        return (folder / table).rename(folder / file_name(found.run, f"{kind}-{size}", table))
+
+    yield from send_file(write)
 
 
 def find_exact_sizes(batches: BatchContext, name: str | None) -> tuple[int, ...]:
@@ -227,7 +217,8 @@ def place_sweep(
     device, grid = _first_device(devices), make_grid(size, work.config.policy)
     described = build_run_settings(split, work, parse_devices(device))
     wanted = build_sweep_settings(described, grid, scoring)
-    new = batches.runs / SWEEPS_FOLDER / f"{split.path.stem}-{_digest(wanted)}-{size}"
+    digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:8]
+    new = batches.runs / SWEEPS_FOLDER / f"{split.path.stem}-{digest}-{size}"
     folder = _find_same(batches, wanted) or unused_folder(new)
     return PlannedSweep(split=split, work=work, grid=grid, scoring=scoring, device=device, folder=folder)
 
@@ -316,10 +307,6 @@ def _config(settings: Mapping[str, Any]) -> StreamConfig | None:
 
 def _streamed(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in with_defaults(settings)["config"].items() if name not in _NOT_COMPARED}
-
-
-def _digest(settings: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _first_device(devices: str) -> str:

@@ -4,42 +4,91 @@ import math
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.pace import UPDATE_INTERVAL_S, Pace
-from stepscope.app.controls.widgets import read_event
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
-from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.formatting import as_sentence, format_clock, format_score
 from stepscope.app.style.colours import Theme
-from stepscope.app.tabs.batch.figure_row import NamedFigure
+from stepscope.app.tabs.batch.file_rows import NamedFigure
 from stepscope.app.tabs.batch.sweeps.folders import (
+    FoundSweep,
     PlannedSweep,
     check_has_model,
     find_exact_sizes,
+    find_gain,
     find_sweep,
     plan_sweep,
 )
-from stepscope.app.tabs.batch.sweeps.render import (
-    RECOMMENDED,
-    choices,
-    describe_best,
-    describe_points,
-)
 from stepscope.app.templates import render, render_note
-from stepscope.app.web.chart import pack_chart
+from stepscope.app.web.component import pack_chart
 from stepscope.engine.config import format_threshold
 from stepscope.engine.decisions.signals import Decision
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
-from stepscope.eval.metrics.definitions import find_metric
-from stepscope.eval.sweeps.best_point import BestPoint, find_best, recommend_metric
+from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
+from stepscope.eval.sweeps.best_point import BestPoint, explain_best, find_best, recommend_metric
 from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
+from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
+
+RECOMMENDED: Final = "recommended"
+"""The choice of the recommended score."""
+_REASONS: Final = {
+    NUM_FAILURES: "it counts all failures that N steps through in the player, and depends on both thresholds",
+    DECISION_F1: "a preview has no texts and no states, and this score weighs both decisions equally",
+    "dst_f1": "this sweep is older than the count of failures: run each point again to count them",
+}
+"""Reasons for the score of ``recommend_metric``."""
+
+
+def choices(scores: GridScores | None) -> list[tuple[str, str]]:
+    """Return the choices of scores: the recommended one, those of the points, and those that need exact points."""
+    known = scores.metrics if scores is not None else ()
+    offered = [(find_metric(name).label, name) for name in SWEEP_METRICS if has_direction(name)]
+    return [
+        (RECOMMENDED, RECOMMENDED),  # constant, since a focused dropdown keeps the old label of its choice
+        *((label, name) for label, name in offered if name in known),
+        *((f"{label} (needs exact points)", name) for label, name in offered if name not in known),
+    ]
+
+
+def describe_best(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
+    """Return the description of the best point: score, ties, how it was computed, cautions, and the reason."""
+    metric = find_metric(best.metric)
+    reason = f" Recommended: {_REASONS[best.metric]}." if is_recommended else ""
+    tied = f" {best.ties}." if best.ties else ""
+    explained = explain_best(best, find_gain(found, best))
+    name = Path(found.scores.split).name
+    warning = f" Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else ""
+    return (
+        f"Best: {best.place}; "
+        f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{explained and f' {explained}'} "
+        f"{describe_points(found)}{warning}{reason}"
+    )
+
+
+def describe_points(found: FoundSweep) -> str:
+    """Return a description of the points: exact or preview, number of videos, and the available exact sizes."""
+    scores = found.scores
+    errors = f", {format_count(len(scores.errors), 'has', 'have')} no scores" if scores.errors else ""
+    left_out = "".join(f" {problem}" for problem in found.problems)
+    videos = format_count(scores.num_videos, "video")
+    if scores.is_exact:
+        return f"Exact: each of {len(scores.grid)} points was run, {videos}{errors}.{left_out}"
+    sizes = " and ".join(str(size) for size in found.exact_sizes)
+    available = f" Exact points are available for {sizes} thresholds per axis." if sizes else ""
+    return (
+        f"Preview from the traces of {found.run}, {videos}{errors}: it ignores that different decisions change the "
+        f"context of the model.{available}{left_out}"
+    )
+
 
 CANCELLED: Final = "Cancelled. Finished videos are kept; start it again to continue."
 
@@ -276,11 +325,8 @@ def show_ended(text: str, *, is_problem: bool = False) -> SweepButtons:
 
 def _button_words(best: BestPoint) -> str:
     """Return the thresholds of a point in few words, such as ``0.4 and 0.5`` or ``theta 0.6``."""
-    return best.place if best.grid.has_theta else " and ".join(_known(best.thresholds))
-
-
-def _known(thresholds: tuple[float, float]) -> list[str]:
-    return [format_threshold(value) for value in thresholds if not math.isnan(value)]
+    known = [format_threshold(value) for value in best.thresholds if not math.isnan(value)]
+    return best.place if best.grid.has_theta else " and ".join(known)
 
 
 def apply_best(best: BestPoint | None, said: str, run: str | None) -> AppliedPoint:

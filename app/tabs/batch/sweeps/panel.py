@@ -1,23 +1,36 @@
 """Layout and wiring of the tab *Thresholds*. The handlers are in ``app.tabs.batch.sweeps.handlers``."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.downloads import SAVE_JS, make_download
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, make_status_line, wire
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    LATEST,
+    PREVIEW_THRESHOLDS_JS,
+    SWEEP_QUEUE,
+    make_download,
+    make_status_line,
+    save_after,
+    wire,
+)
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
-from stepscope.app.tabs.batch.figure_row import FigureRow, make_figure_row, wire_figure_row
+from stepscope.app.tabs.batch.file_rows import FigureRow, make_figure_row, wire_figure_row
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.folders import download_sweep
-from stepscope.app.tabs.batch.sweeps.handlers import AppliedPoint, BegunSweep, EnteredSweep, SweepButtons, SweepView
-from stepscope.app.tabs.batch.sweeps.render import RECOMMENDED, choices
-from stepscope.app.web.chart import make_chart
-from stepscope.eval.sweeps.best_point import BestPoint
+from stepscope.app.tabs.batch.sweeps.handlers import (
+    RECOMMENDED,
+    AppliedPoint,
+    BegunSweep,
+    EnteredSweep,
+    SweepButtons,
+    SweepView,
+    choices,
+)
+from stepscope.app.web.component import make_chart
 from stepscope.eval.sweeps.grid import GRID_SIZES
 
 
@@ -113,8 +126,9 @@ def wire_sweep_files(batches: BatchContext, panel: SweepPanel, *, runs: Any, sta
     """Save the tables and the charts of the shown points; problems of charts are shown in ``status``."""
     view, size, file = panel.view, panel.size, make_download()
     for button, name in ((view.csv, "sweep.csv"), (view.json, "sweep.json")):
-        asked = button.click(partial(_write, batches, name), [runs, size, view.signals], file, **AT_ONCE)
-        asked.success(None, file, None, js=SAVE_JS, api_visibility="private")
+        save_after(
+            button.click(partial(download_sweep, batches, name), [runs, size, view.signals], file, **AT_ONCE), file
+        )
     wire_figure_row(
         panel.figures,
         partial(sweeping.draw_sweep_chart, batches),
@@ -130,17 +144,9 @@ def wire_points(panel: SweepPanel, *, runs: Any, form: tuple[Any, Any], player: 
     """
     view, named = panel.view, gr.Textbox(visible="hidden")
     applied, inputs = AppliedPoint(*form, *player, said=view.said, named=named), [view.best, view.said, runs]
-
-    def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.EventData) -> AppliedPoint:
-        return sweeping.apply_picked(best, said, run, event)
-
     applying = [
         wire(view.apply.click, sweeping.apply_best, inputs, applied, **AT_ONCE),
-        *(wire(chart.pick, apply_picked, inputs, applied, **AT_ONCE) for chart in (view.heat, view.curves)),
+        *(wire(chart.pick, sweeping.apply_picked, inputs, applied, **AT_ONCE) for chart in (view.heat, view.curves)),
     ]
     for event in applying:
         event.then(None, [*player, named], None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
-
-
-def _write(batches: BatchContext, table: str, name: str | None, size: int, signals: str | None) -> Iterator[Any]:
-    yield from download_sweep(batches, name, size, table, signals or "")

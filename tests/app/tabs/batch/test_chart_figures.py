@@ -11,15 +11,14 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from stepscope.app.controls.downloads import FigureView
+from stepscope.app.controls.widgets import FigureView
 from stepscope.app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SWEEP_CHARTS
 from stepscope.app.figures.charts.sweep_curves import SweepData
-from stepscope.app.figures.paper import FORMATS
-from stepscope.app.tabs.batch.compare.handlers import ComparedRuns, draw_comparison_chart
-from stepscope.app.tabs.batch.compare.panel import make_compare_panel
-from stepscope.app.tabs.batch.figure_row import FigureRow, write_chart
-from stepscope.app.tabs.batch.runs import charts
-from stepscope.app.tabs.batch.runs.charts import draw_run_chart, make_charts_panel
+from stepscope.app.figures.options import FORMATS
+from stepscope.app.tabs.batch.compare import ComparedRuns, draw_comparison_chart, make_compare_panel
+from stepscope.app.tabs.batch.file_rows import FigureRow, write_chart
+from stepscope.app.tabs.batch.runs import panel
+from stepscope.app.tabs.batch.runs.panel import draw_run_chart, make_charts_panel
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.folders import FoundSweep
 from stepscope.app.tabs.batch.sweeps.panel import make_sweep_panel
@@ -39,7 +38,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the state of a page with one scored run, whose only video has both scores."""
     rows: list[Row] = [{"video_id": "<b>a</b>", "F1": 0.25, "dst_f1": 0.75, "missing_rate": 0.5}]
     scored = Results(rows=rows, metrics={"scores": {}})
-    monkeypatch.setattr(charts, "read_results", lambda folder: scored if folder.name == "first" else Results())
+    monkeypatch.setattr(panel, "read_results", lambda folder: scored if folder.name == "first" else Results())
     return SimpleNamespace(
         folder=Path("runs").joinpath,
         run_names=lambda: ["first", "second"],

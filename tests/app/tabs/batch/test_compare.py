@@ -12,9 +12,9 @@ import pytest
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.tabs.batch.compare import handlers as comparing
-from stepscope.app.tabs.batch.compare.handlers import ComparedRuns
-from stepscope.app.tabs.batch.compare.tables import compared_videos, describe_sides, draw_differences
+from stepscope.app.tabs.batch import compare as comparing
+from stepscope.app.tabs.batch.compare import ComparedRuns
+from stepscope.app.tabs.batch.compare_tables import compared_videos, describe_sides, draw_differences
 from stepscope.eval.metrics.counts import Interval
 from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric
 from stepscope.eval.reports.compare_runs import ComparedVideo

@@ -13,8 +13,8 @@ import pytest
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.tabs.batch.leaderboard import handlers as boards
-from stepscope.app.tabs.batch.table_row import ENDINGS, save_table
+from stepscope.app.tabs.batch import leaderboard as boards
+from stepscope.app.tabs.batch.file_rows import ENDINGS, save_table
 from stepscope.eval.cli.options import LeaderboardOptions
 from stepscope.eval.cli.run_tables import leaderboard
 from stepscope.eval.matching.text_encoder import TextEncoder

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.tabs.batch.protocols import handlers
-from stepscope.app.tabs.batch.table_row import save_table
+from stepscope.app.tabs.batch import protocols as tab
+from stepscope.app.tabs.batch.file_rows import save_table
 from stepscope.eval.protocols.rules import parse_rule
 from tests.support.data.protocol_runs import WORDS, record_runs
 from tests.support.pages.batch_tab import make_batches
@@ -33,7 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, demo_manifest: Path, tiny_fol
 @pytest.fixture
 def show(context: AppContext, page: BatchContext) -> Any:
     def show(name: str | None, other: str = "", protocols: Any = CHOSEN) -> Any:
-        *_, last = handlers.show(context, page, name, other, protocols)
+        *_, last = tab.show(context, page, name, other, protocols)
         return last
 
     return show
@@ -73,12 +73,12 @@ def test_one_run_has_its_values_and_the_turns_that_count_differently(show: Any) 
 def test_a_click_on_a_turn_opens_the_player_there(context: AppContext, page: BatchContext, show: Any) -> None:
     shown = show("chatty", "late").shown
     event: Any = SimpleNamespace(row_value=["v1", 2.0, "late", WORDS, "", ""])
-    opened = handlers.open_turn(context, page, None, shown, event)
+    opened = tab.open_turn(context, page, None, shown, event)
     packed = json.loads(opened.run.player)
     assert (opened.tabs.selected, packed["open_at"], packed["video_id"]) == ("player", 2.0, "v1")
     assert opened.run.status.value.startswith("v1 in the run late")
     with pytest.warns(UserWarning, match="no run is shown"):
-        handlers.open_turn(context, page, None, None, event)
+        tab.open_turn(context, page, None, None, event)
 
 
 def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchContext, show: Any) -> None:
@@ -95,36 +95,36 @@ def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchCon
     assert (
         "pauc is undefined: the split has no references for replies in spans." in show("late", "", ["pauc"]).said.value
     )
-    (skipped,) = handlers.show_again(context, page, False, "late", "", CHOSEN)
-    assert skipped == handlers.UNCHANGED, "a tab that was never opened costs nothing"
+    (skipped,) = tab.show_again(context, page, False, "late", "", CHOSEN)
+    assert skipped == tab.UNCHANGED, "a tab that was never opened costs nothing"
 
 
 def test_the_second_run_is_one_of_the_split_or_none(page: BatchContext) -> None:
-    found = handlers.list_runs(page, "late", "gone")
-    assert (found.choices[0], found.value) == (handlers.ALONE, "")
+    found = tab.list_runs(page, "late", "gone")
+    assert (found.choices[0], found.value) == (tab.ALONE, "")
     assert {value for _, value in found.choices[1:]} == {"late", "chatty"}
-    assert handlers.list_runs(page, "late", "chatty").value == "chatty"
+    assert tab.list_runs(page, "late", "chatty").value == "chatty"
 
 
 def test_the_table_is_saved_with_one_column_for_each_score_of_a_protocol(show: Any, tmp_path: Path) -> None:
     shown = show("late", "chatty").shown
-    for file in save_table(handlers.write_table, "csv", shown):
+    for file in save_table(tab.write_table, "csv", shown):
         rows = list(csv.DictReader(Path(file).read_text(encoding="utf-8").splitlines()))
         assert Path(file).name == "late-chatty-protocols.csv"
     assert [row["ovo-timing f1"] for row in rows] == ["1.0", "0.6666666666666666"]
     assert rows[0]["streampro-ou judge"] == "cosine bands 0.5/0.8"
-    for file in save_table(handlers.write_table, "latex", shown):
+    for file in save_table(tab.write_table, "latex", shown):
         latex = Path(file).read_text(encoding="utf-8")
     assert "The order depends on the protocol" in latex
     assert parse_rule("ovo-timing").protocol.source.replace("_", "\\_") in latex
     with pytest.warns(UserWarning, match="there is no table"):
-        assert list(save_table(handlers.write_table, "csv", None)) == [None]
+        assert list(save_table(tab.write_table, "csv", None)) == [None]
 
 
 def test_a_tab_that_a_link_opens_before_its_run_scores_the_run(context: AppContext, page: BatchContext) -> None:
-    *_, opened = handlers.show_again(context, page, True, "late", "", CHOSEN)
+    *_, opened = tab.show_again(context, page, True, "late", "", CHOSEN)
     assert "6 videos" in opened.said.value
-    assert list(handlers.show_again(context, page, False, "late", "", CHOSEN)) == [handlers.UNCHANGED]
+    assert list(tab.show_again(context, page, False, "late", "", CHOSEN)) == [tab.UNCHANGED]
 
 
 @pytest.mark.browser

@@ -10,8 +10,8 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
-from stepscope.app.tabs.batch.publishing import handlers as publishing
-from stepscope.app.tabs.batch.publishing.handlers import (
+from stepscope.app.tabs.batch import publishing
+from stepscope.app.tabs.batch.publishing import (
     ALL,
     AS_FOLDER,
     AS_MARKDOWN,

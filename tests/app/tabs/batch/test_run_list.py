@@ -11,8 +11,8 @@ import gradio as gr
 import pytest
 
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.tabs.batch.run_list import handlers
-from stepscope.app.tabs.batch.run_list.handlers import NotesView, RunListView
+from stepscope.app.tabs.batch import run_list
+from stepscope.app.tabs.batch.run_list import NotesView, RunListView
 from stepscope.eval.runs.notes import RunNotes, read_notes
 from tests.support.data.listed_runs import set_notes, write_run
 from tests.support.pages.batch_tab import make_batches
@@ -31,7 +31,7 @@ def batches(tmp_path: Path, demo_manifest: Path) -> BatchContext:
 
 
 def show(batches: BatchContext, query: str = "", *only: str, archived: bool = False) -> RunListView:
-    return handlers.show_list(batches, query, only, ["F1"], archived, "F1")
+    return run_list.show_list(batches, query, only, ["F1"], archived, "F1")
 
 
 def names(view: RunListView) -> list[str]:
@@ -39,7 +39,7 @@ def names(view: RunListView) -> list[str]:
 
 
 def load(batches: BatchContext, name: str | None, seen: Any = None, *typed: Any) -> NotesView:
-    return handlers.show_notes(batches, name, seen, *(typed or ("", [], "", False)))
+    return run_list.show_notes(batches, name, seen, *(typed or ("", [], "", False)))
 
 
 def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContext) -> None:
@@ -87,7 +87,7 @@ def test_an_archived_run_leaves_the_lists_unless_it_is_shown(batches: BatchConte
     assert "mid" in batches.listed_runs("mid")
     assert "mid" in batches.run_names(), "its links open"
     assert "mid" not in batches.comparable_runs("old")
-    opened = handlers.open_row(batches, cast(gr.SelectData, SimpleNamespace(row_value=["mid", ""])))
+    opened = run_list.open_row(batches, cast(gr.SelectData, SimpleNamespace(row_value=["mid", ""])))
     assert opened.value == "mid"
     assert ("mid", "mid") in opened.choices
 
@@ -95,7 +95,7 @@ def test_an_archived_run_leaves_the_lists_unless_it_is_shown(batches: BatchConte
 def test_notes_are_saved_and_do_not_move_their_run(batches: BatchContext) -> None:
     order = batches.run_names()
     view = load(batches, order[-1])
-    saved = handlers.save_notes(batches, order[-1], view.seen, HTML, ["x", "y, z"], "g", True)
+    saved = run_list.save_notes(batches, order[-1], view.seen, HTML, ["x", "y, z"], "g", True)
     assert read_notes(batches.runs / order[-1]) == RunNotes(note=HTML, tags=("x", "y", "z"), group="g", archived=True)
     assert saved.tags.value == ["x", "y", "z"]
     assert batches.run_names() == order
@@ -104,10 +104,10 @@ def test_notes_are_saved_and_do_not_move_their_run(batches: BatchContext) -> Non
 def test_notes_of_two_people_are_merged_and_a_note_is_not_overwritten_unseen(batches: BatchContext) -> None:
     seen = load(batches, "old").seen
     set_notes(batches.runs / "old", note="theirs", tags=("a", "theirs"))
-    refused = handlers.save_notes(batches, "old", seen, "mine", ["mine"], "lr", False)
+    refused = run_list.save_notes(batches, "old", seen, "mine", ["mine"], "lr", False)
     assert "changed meanwhile to “theirs”" in refused.said.value
     assert read_notes(batches.runs / "old").note == "theirs"
-    handlers.save_notes(batches, "old", refused.seen, "mine", ["a", "theirs", "mine"], "lr", False)
+    run_list.save_notes(batches, "old", refused.seen, "mine", ["a", "theirs", "mine"], "lr", False)
     assert read_notes(batches.runs / "old") == RunNotes(note="mine", tags=("a", "theirs", "mine"), group="lr")
 
 
@@ -122,7 +122,7 @@ def test_notes_that_were_not_saved_are_saved_before_another_run_is_shown(batches
     ("typed", "words"), [(("x" * 2**20, [], "", False), "10,000 characters"), (("", ["x" * 300], "", False), "got 300")]
 )
 def test_notes_that_are_too_long_stay_in_their_inputs(batches: BatchContext, typed: Any, words: str) -> None:
-    view = handlers.save_notes(batches, "new", load(batches, "new").seen, *typed)
+    view = run_list.save_notes(batches, "new", load(batches, "new").seen, *typed)
     assert words in view.said.value
     assert view.note == gr.skip()
 

@@ -9,17 +9,16 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import VideoFilter
 from stepscope.app.core.saved import BUNDLED_NAME
-from stepscope.app.opening import saved_runs as saved
-from stepscope.app.opening.saved_runs import open_video
-from stepscope.app.tabs.batch.compare import handlers as comparing
+from stepscope.app.tabs.batch import compare as comparing
 from stepscope.app.tabs.batch.new_run import start as new_run
 from stepscope.app.tabs.batch.runs import handlers
-from stepscope.app.tabs.batch.runs.downloads import write_table
-from stepscope.app.tabs.batch.selection.handlers import save_slice
+from stepscope.app.tabs.batch.runs.panel import write_table
+from stepscope.app.tabs.batch.selection import save_slice
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.web.views import PlayerView, show_run
 from stepscope.eval.runs.folder import RunFolder
@@ -41,10 +40,10 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
 
     def step(live: Any, by: int, *, name: str | None = "a", **chosen: Any) -> Any:
         chosen_videos = VideoFilter(order="as in the split", **chosen)
-        return live_of(saved.step_video(context, finished, live, name, chosen_videos, by=by))
+        return live_of(handlers.step_video(context, finished, live, name, chosen_videos, by=by))
 
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
-    second = live_of(saved.open_video(context, finished, None, "a", event))
+    second = live_of(opening.open_video(context, finished, None, "a", event))
     first = step(second, -1)
     assert (first.run.clip.name, first.run.name) == ("v0", "a")
     assert step(first, 1).run.clip.name == "v1"
@@ -62,7 +61,7 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
 def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished: BatchContext) -> None:
     batches = finished
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
-    page = saved.open_video(context, batches, None, "a", event)
+    page = opening.open_video(context, batches, None, "a", event)
     clip_view, run_view, buttons = views(page)
     shown = json.loads(run_view.player)
     assert clip_view.clip is not None
@@ -83,11 +82,11 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert without.status.value == "v1. It has no failures."
     assert json.loads(without.player)["open_at"] is None
     with pytest.raises(ValueError, match="there is no run"):
-        saved.read_saved(context, batches, "../a", "v1")
+        opening.read_saved(context, batches, "../a", "v1")
     with pytest.raises(ValueError, match="has no video"):
-        saved.read_saved(context, batches, "a", HOSTILE)
+        opening.read_saved(context, batches, "a", HOSTILE)
     with pytest.raises(ValueError, match="start the page with --split"):
-        saved.read_saved(context, replace(batches, splits={}), "a", "v1")
+        opening.read_saved(context, replace(batches, splits={}), "a", "v1")
 
 
 def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContext, finished: BatchContext) -> None:
@@ -117,7 +116,7 @@ def test_the_tab_opens_with_the_bundled_run(empty: BatchContext, context: AppCon
     view = handlers.enter(empty, None, "as in the split")
     assert (view.shown.name, view.runs.value) == (BUNDLED_NAME, BUNDLED_NAME)
     event: Any = SimpleNamespace(row_value=["v1"])
-    shown = open_video(context, empty, None, BUNDLED_NAME, event)
+    shown = opening.open_video(context, empty, None, BUNDLED_NAME, event)
     assert "v1 in the run bundled" in shown.run.status.value
 
 

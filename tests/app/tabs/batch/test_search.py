@@ -9,11 +9,11 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.opening import saved_runs
-from stepscope.app.tabs.batch.search import handlers as searching
-from stepscope.app.tabs.batch.search.handlers import ALL_RUNS, THIS_RUN, Hits
-from stepscope.app.tabs.batch.selection.handlers import read_slices
+from stepscope.app.tabs.batch import search as searching
+from stepscope.app.tabs.batch.search import ALL_RUNS, THIS_RUN, Hits
+from stepscope.app.tabs.batch.selection import read_slices
 from stepscope.app.web.views import PlayerView
 from tests.app.tabs.batch.test_selection import batches, scored  # noqa: F401 - fixtures
 
@@ -71,7 +71,7 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
         opened.append(options)
         return PlayerView(strategy="opened")
 
-    monkeypatch.setattr(saved_runs, "open_moment", open_moment)
+    monkeypatch.setattr(opening, "open_moment", open_moment)
     hits = search(batches, "is:message")
     at = [searching.open_hit(NO_CONTEXT, batches, None, hits, number).at for number in range(len(hits.moments))]
     assert at == list(range(len(hits.moments)))

@@ -13,9 +13,9 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.store import open_store
+from stepscope.app.tabs.batch import selection as choosing
 from stepscope.app.tabs.batch.runs import handlers
-from stepscope.app.tabs.batch.selection import handlers as choosing
-from stepscope.app.tabs.batch.selection.handlers import ALL_VIDEOS
+from stepscope.app.tabs.batch.selection import ALL_VIDEOS
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample

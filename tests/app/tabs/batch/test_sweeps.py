@@ -19,7 +19,7 @@ from stepscope.app.core.live_run import Cancellable
 from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.sweeps import folders as sweeps
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
-from stepscope.app.tabs.batch.sweeps.render import RECOMMENDED
+from stepscope.app.tabs.batch.sweeps.handlers import RECOMMENDED
 from tests.support.data.batches import copies, write_split
 from tests.support.data.recorded import record_toy
 from tests.support.pages.batch_tab import start, wait_for
@@ -53,7 +53,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Decisions F1 ±1 s [\d.]+", shown.said)
     assert "Preview from the traces of a, 1 video: " in shown.said
     assert "Recommended: a preview has no texts" in shown.said
-    path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.csv"))
+    path, text = read_now(sweeps.download_sweep(batches, "sweep.csv", "a", 5))
     assert (path.name, text.count("\n")) == ("a-preview-5-sweep.csv", 26)
     unknown = sweeping.show_sweep(batches, "a", "num_failures", 5)  # never another score in its place
     assert "Failures needs exact points: press Run each point" in unknown.said
@@ -74,7 +74,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
         "Exact: each of 25 points was run, 1 video. Recommended: it counts all failures that N steps through"
         in exact.said
     )
-    path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.json"))
+    path, text = read_now(sweeps.download_sweep(batches, "sweep.json", "a", 5))
     assert path.name == "a-exact-5-sweep.json"
     failures = {row["num_failures"] for row in json.loads(text)["points"]}
     assert exact.best.value == min(failures)
@@ -120,7 +120,7 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     assert str(used.speak) == str(gr.skip()), "the sliders are of the model's probabilities"
     point: Any = SimpleNamespace(point=[2.9, None])
     assert '"informative":2.9' in sweeping.apply_picked(shown.best, used.said, run, point).named.replace(" ", "")
-    _, text = read_now(sweeps.download_sweep(batches, run, 5, "sweep.csv", "informative"))
+    _, text = read_now(sweeps.download_sweep(batches, "sweep.csv", run, 5, "informative"))
     assert text.splitlines()[1].startswith("informative,0.2,,")
     (refused,) = sweeping.run_points(context, batches, Cancellable(), run, 5, "auto")
     assert "toy was recorded from another program" in refused.progress

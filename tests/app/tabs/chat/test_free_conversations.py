@@ -9,8 +9,8 @@ from PIL import Image
 
 from stepscope.app.context import AppContext
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.conversation.prompts import free_prompt
-from stepscope.app.tabs.chat.conversation.window import ChatWindow
+from stepscope.app.tabs.chat.prompts import free_prompt
+from stepscope.app.tabs.chat.window import ChatWindow
 from stepscope.app.tabs.chat.workers import open_workers
 from stepscope.engine.chat.worker import WorkerOptions
 from stepscope.engine.model.checkpoint import Checkpoint

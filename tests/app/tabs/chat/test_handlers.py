@@ -14,10 +14,10 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.conversation.prompts import _read_file
-from stepscope.app.tabs.chat.conversation.window import ChatWindow
-from stepscope.app.tabs.chat.promotion import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
+from stepscope.app.tabs.chat.panel import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
+from stepscope.app.tabs.chat.prompts import _read_file
 from stepscope.app.tabs.chat.views import AnswerDisplay
+from stepscope.app.tabs.chat.window import ChatWindow
 from stepscope.engine.chat.answering import AnswerEnd, Prefilled
 from stepscope.engine.chat.service import Leased
 from stepscope.engine.chat.timings import AnswerTiming

@@ -20,8 +20,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.model_use import ModelUse
 from stepscope.app.tabs.live import handlers
-from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM
-from stepscope.app.tabs.live.recorded import read_recorded
+from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM, read_recorded
 from stepscope.app.tabs.live.tab import show_kind
 from stepscope.app.tabs.live.views import LiveView
 from stepscope.app.tabs.live.window import LiveWindows, decode_picture

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from stepscope.app.context import ReviewContext
-from stepscope.app.controls.downloads import FigureView
+from stepscope.app.controls.widgets import FigureView
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import Run, analyze_run
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.player.figures import TIMELINE, VIDEO_CHARTS, export_figure
+from stepscope.app.tabs.player.downloads import TIMELINE, VIDEO_CHARTS, export_figure
 from stepscope.app.web.component import STATIC
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Split

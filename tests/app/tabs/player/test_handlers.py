@@ -10,14 +10,14 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.__main__ import main
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import read_task, write_task
 from stepscope.app.core.videos import MAX_UPLOAD_BYTES, Clip, read_bundled_videos
-from stepscope.app.opening import clips
 from stepscope.app.tabs.player import handlers
-from stepscope.app.tabs.player.uploads import video as page_uploads
+from stepscope.app.tabs.player import uploads as page_uploads
 from stepscope.app.web.views import UNCHANGED, show_clip
 from stepscope.engine.records import Step
 from stepscope.engine.video.reader import probe
@@ -40,7 +40,7 @@ def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:
 
 
 def test_a_bundled_video_fills_goal_steps_and_user_turns(context: AppContext) -> None:
-    clip_view, run_view, _ = views(clips.choose_bundled(context, None, "truck-2"))
+    clip_view, run_view, _ = views(opening.choose_bundled(context, None, "truck-2"))
     assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
     assert clip_view.goal == "build the toy truck"
     assert clip_view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
@@ -62,7 +62,7 @@ def test_the_task_is_filled_in_to_the_last_digit(context: AppContext) -> None:
 def test_a_missing_manifest_leaves_the_page_to_uploads(context: AppContext, tmp_path: Path, uploads: Uploads) -> None:
     bundled_videos = read_bundled_videos(tmp_path / "absent.json")
     alone = replace(context, bundled_videos=bundled_videos)
-    _, run_view, _ = views(clips.choose_bundled(alone, None, None))
+    _, run_view, _ = views(opening.choose_bundled(alone, None, None))
     assert "absent.json does not exist. Upload a video instead." in run_view.status.value
     clip, status = upload(alone, uploads.good)
     assert clip is not None
@@ -216,7 +216,7 @@ def test_the_end_of_one_run_does_not_disturb_the_next() -> None:
 
 def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppContext) -> None:
     link = {"video": "truck-2", "run": "123", "t": "2.5", "speak": "0.4", "update": "0.6"}
-    page = clips.open_page(context, None, "truck-1", link)
+    page = opening.open_page(context, None, "truck-1", link)
     clip_view, _, buttons = views(page)
     assert (clip_view.chosen, page.thresholds) == ("truck-2", (0.4, 0.6))
     assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
@@ -224,7 +224,7 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
     last = list(run_views(context, clip_view.clip, buttons.live, **boxes))[-1]
     assert "The link refers to a different run" in last.status.value
     assert buttons.live.run is not None
-    page = clips.open_page(context, None, "truck-1", {**link, "run": buttons.live.run.digest})
+    page = opening.open_page(context, None, "truck-1", {**link, "run": buttons.live.run.digest})
     live = views(page)[2].live
     last = list(run_views(context, clip_view.clip, live, **boxes))[-1]
     assert "link" not in last.status.value
@@ -239,7 +239,7 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
     ],
 )
 def test_a_link_that_leads_nowhere_says_so(context: AppContext, link: dict[str, str], words: str) -> None:
-    clip_view, run_view, buttons = views(clips.open_page(context, None, "truck-1", link))
+    clip_view, run_view, buttons = views(opening.open_page(context, None, "truck-1", link))
     assert run_view.status.value.startswith("⚠ the link cannot be opened: ")
     assert words in run_view.status.value
     assert clip_view.clip is not None
@@ -247,7 +247,7 @@ def test_a_link_that_leads_nowhere_says_so(context: AppContext, link: dict[str, 
 
 
 def test_no_link_opens_the_first_video_and_runs_nothing(context: AppContext) -> None:
-    clip_view, _, buttons = views(clips.open_page(context, None, "truck-1", {}))
+    clip_view, _, buttons = views(opening.open_page(context, None, "truck-1", {}))
     assert clip_view.clip == context.bundled_videos.find("truck-1")
     assert list(run_views(context, clip_view.clip, buttons.live)) == [UNCHANGED]
 

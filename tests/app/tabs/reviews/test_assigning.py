@@ -12,10 +12,10 @@ from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import list_components
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.slices import slices_path
-from stepscope.app.exports.tabulate import build_tables
+from stepscope.app.exports.rows import build_tables
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.assignments import read_assignments
-from stepscope.app.reviews.history import read_review
+from stepscope.app.reviews.store import read_review
 from stepscope.app.tabs.reviews import assigning, handlers
 from stepscope.app.tabs.reviews.query import UNSPLIT, gather_query_videos
 from stepscope.app.web.views import PlayerView

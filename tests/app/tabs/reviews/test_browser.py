@@ -4,14 +4,18 @@ import csv
 import io
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stepscope.app.exports.__main__ import main as export
+from stepscope.app.cli.stepscope import EXPORTS
+from stepscope.engine.cli.program import run_program
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, write_reviewed
+
+export = partial(run_program, EXPORTS, prog="stepscope export")
 
 STATUS = "#desk_status [role=status]"
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]

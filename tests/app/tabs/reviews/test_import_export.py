@@ -5,22 +5,25 @@ import json
 import re
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepscope.app.cli.stepscope import EXPORTS
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.videos import sample_clip
-from stepscope.app.exports.__main__ import main as export
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.tabs.reviews import handlers
-from stepscope.app.tabs.reviews.import_export import REVIEW_EXPORTS, SPLIT_EXPORTS
-from stepscope.app.tabs.reviews.query import UNSPLIT
+from stepscope.app.tabs.reviews.query import REVIEW_EXPORTS, SPLIT_EXPORTS, UNSPLIT
+from stepscope.engine.cli.program import run_program
 from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from stepscope.eval.data.loading import read_samples
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked_by, figures, make_query, words
+
+export = partial(run_program, EXPORTS, prog="stepscope export")
 
 GOLD = "corrected split, as proactive-videoqa"
 

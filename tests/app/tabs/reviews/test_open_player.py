@@ -7,11 +7,11 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.__main__ import main as serve
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import list_components
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.opening import saved_runs as saved
 from stepscope.app.reviews.actions import Action, Event, Moment
 from stepscope.app.security.identity import read_users
 from stepscope.app.tabs.reviews import handlers
@@ -64,7 +64,7 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
 def test_without_a_chosen_run_the_one_that_was_judged_is_opened(
     context: AppContext, batches: BatchContext, reviews: ReviewContext
 ) -> None:
-    digest = saved.read_saved(context, batches, "a", "v0").digest
+    digest = opening.read_saved(context, batches, "a", "v0").digest
     event = Event(video_id="v0", kind="generated", role="assistant", time_s=1.0, text="Let's go.")
     told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "false alarm")]
     for who, verdict in told:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from stepscope.app.web.speech import to_wav
+from stepscope.app.web.routes import to_wav
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.tabs.batch.new_run.imports import check_files, import_files
+from stepscope.app.tabs.batch.new_run.start import check_files, import_files
 from stepscope.app.tabs.batch.runs import handlers
 from tests.support.pages.batch_tab import make_batches, wait_for
 from tests.support.paths import ROOT

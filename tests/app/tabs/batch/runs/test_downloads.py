@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.tabs.batch.runs.downloads import TABLES, download
+from stepscope.app.tabs.batch.runs.panel import TABLES, download
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import hide_folders
 from tests.support.pages.batch_tab import start, wait_for
@@ -57,7 +57,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
 
 def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
-    monkeypatch.setattr("stepscope.app.tabs.batch.runs.downloads.gr.Warning", said.append)
+    monkeypatch.setattr("stepscope.app.tabs.batch.runs.panel.gr.Warning", said.append)
     folder = batches.runs / "old"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")

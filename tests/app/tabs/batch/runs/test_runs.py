@@ -18,7 +18,7 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.runs.handlers import ShownRun
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
-from stepscope.app.tabs.batch.sweeps.render import RECOMMENDED
+from stepscope.app.tabs.batch.sweeps.handlers import RECOMMENDED
 from stepscope.app.web.views import status_line
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.reports.table_files import read_results

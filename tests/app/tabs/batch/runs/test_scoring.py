@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.core.results import video_table
-from stepscope.app.opening import saved_runs as saved
-from stepscope.app.tabs.batch.compare import handlers as comparing
+from stepscope.app.tabs.batch import compare as comparing
 from stepscope.app.web.views import RunView
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.records import FrameOutput, frame_at
@@ -68,7 +68,7 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchCont
 
 def open_run(context: AppContext, batches: BatchContext, name: str) -> RunView:
     event: Any = SimpleNamespace(row_value=["v0"])
-    return saved.open_video(context, batches, None, name, event).run
+    return opening.open_video(context, batches, None, name, event).run
 
 
 def failures(view: RunView) -> list[str]:
@@ -163,7 +163,7 @@ def rescore(_: AppContext, batches: BatchContext) -> None:
     ("act", "num_runs"),
     [
         (partial(open_run, name="usual"), 1),
-        (partial(saved.open_moment, live=None, video_id="v0", names=("usual", "late"), open_at="worst"), 2),
+        (partial(opening.open_moment, live=None, video_id="v0", names=("usual", "late"), open_at="worst"), 2),
         (lambda _, batches: batches.compare("usual", "late", encode=count_letters), 2),
         (rescore, 1),
     ],

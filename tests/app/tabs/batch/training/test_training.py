@@ -10,8 +10,8 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import TRAINING_CHARTS
-from stepscope.app.tabs.batch.training import handlers
-from stepscope.app.tabs.batch.training.table import HEADERS, clip_table
+from stepscope.app.tabs.batch import training
+from stepscope.app.tabs.batch.training import HEADERS, clip_table
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.training.curves import LossCurve, TrainingProgress, write_curves
 from stepscope.eval.training.results import VALIDATION_BASIS, ClipRow, TrainingResults, read_results, write_clips
@@ -49,10 +49,10 @@ def runs(finished: BatchContext) -> Any:
 
 
 def test_a_split_is_checked_from_its_annotations(context: AppContext, finished: BatchContext) -> None:
-    offered = handlers.list_sources(finished, "split split")
+    offered = training.list_sources(finished, "split split")
     assert [value for _, value in offered.choices] == ["split split"]
     assert offered.value == "split split"
-    view = handlers.show_training(context, finished, "split split")
+    view = training.show_training(context, finished, "split split")
     (first, *_) = view.clips
     assert len(view.clips) == 3
     assert dict(zip(HEADERS, first, strict=True))["Contexts"] == 1
@@ -64,27 +64,27 @@ def test_a_split_is_checked_from_its_annotations(context: AppContext, finished: 
 def test_a_training_folder_is_shown_and_followed_until_it_is_finished(
     context: AppContext, finished: BatchContext, runs: Path
 ) -> None:
-    assert ("training run: tuned", "folder tuned") in handlers.list_sources(finished, None).choices
-    view = handlers.show_training(context, finished, "folder tuned")
+    assert ("training run: tuned", "folder tuned") in training.list_sources(finished, None).choices
+    view = training.show_training(context, finished, "folder tuned")
     assert view.said.startswith("At step 150 of 200, written at ")
     assert "the weights of step 100, validation score 0.500, before training 0.250." in view.said
     assert "Clips: 2 of 3 clips" in view.said
     assert "2 have a problem and are listed first" in view.said
     assert (view.timer.active, view.curves.visible) == (True, True)
     assert json.loads(view.losses)["light"]["data"][0]["y"][-1] == pytest.approx(2 / 150)
-    assert handlers.follow_training(finished, view.shown) == handlers.TrainingView(), "nothing has changed"
+    assert training.follow_training(finished, view.shown) == training.TrainingView(), "nothing has changed"
     write_folder(runs, step=200)
-    later = handlers.follow_training(finished, view.shown)
+    later = training.follow_training(finished, view.shown)
     assert later.said.startswith("Finished after step 200 of 200")
     assert later.timer.active is False
     write_folder(runs, step=160, problem="training diverged; lower --learning-rate")
-    failed = handlers.follow_training(finished, later.shown).said
+    failed = training.follow_training(finished, later.shown).said
     assert failed.startswith("Failed at step 160 of 200: training diverged; lower --learning-rate.")
 
 
 def test_a_path_that_is_not_in_the_list_is_not_read(context: AppContext, finished: BatchContext, runs: Path) -> None:
     remote = replace(finished, takes_paths=False)
-    view = handlers.show_training(context, remote, f"folder ../{runs.parent.name}/tuned")
+    view = training.show_training(context, remote, f"folder ../{runs.parent.name}/tuned")
     assert view.said.startswith("Choose a split")
     assert f"--out {runs.name}/NAME" in view.said, "others need not see the folders of the server"
     assert view.clips == []
@@ -93,7 +93,7 @@ def test_a_path_that_is_not_in_the_list_is_not_read(context: AppContext, finishe
 def test_a_damaged_file_is_named(context: AppContext, finished: BatchContext, runs: Path) -> None:
     (runs / "training" / "losses.csv").write_text("step,text,speak,update\n1,x,0,0\n")
     assert (
-        "losses.csv cannot be read: could not convert" in handlers.show_training(context, finished, "folder tuned").said
+        "losses.csv cannot be read: could not convert" in training.show_training(context, finished, "folder tuned").said
     )
 
 

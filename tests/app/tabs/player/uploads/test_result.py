@@ -11,9 +11,8 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.videos import Clip
-from stepscope.app.tabs.player.uploads import result as results
-from stepscope.app.tabs.player.uploads.result import CheckedResult
-from stepscope.app.tabs.player.uploads.video import CheckedReference
+from stepscope.app.tabs.player import uploads as results
+from stepscope.app.tabs.player.uploads import CheckedReference, CheckedResult
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square

@@ -14,9 +14,9 @@ from lxml import etree
 from playwright.sync_api import Browser, Page
 
 from stepscope.app.core.run import Run
+from stepscope.app.figures.charts.layout import PLOTLY_PATH
 from stepscope.app.style.colours import COLOURS, css_variables
 from stepscope.app.web.payload import pack_run
-from stepscope.app.web.plotly_script import PLOTLY_PATH
 from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.pages.modules import address, open_modules
 from tests.support.pages.modules import run as run_in

@@ -1,1 +1,0 @@
-"""The named endpoints of the page, for programs: run a video, score outputs, open and export runs."""

@@ -1,0 +1,405 @@
+"""Opens a bundled video, a run, two, or the moment of a link in the player, from any tab."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.run_inputs import read_strategy
+from stepscope.app.controls.widgets import begin, read_event, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.run import PAGE_SCORING, Run
+from stepscope.app.core.saved import read_saved_run
+from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.web.views import (
+    Buttons,
+    ClipView,
+    PlayerView,
+    RunView,
+    SliderThresholds,
+    show_clip,
+    show_nothing,
+    show_run,
+    status_line,
+    task_boxes,
+)
+from stepscope.engine.config import read_threshold
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import EngineError
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.runs.folder import RunFolder
+
+CHOOSE = "Choose a bundled video or upload one."
+
+FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
+"""What N opens next, by ``of`` of a hit."""
+
+
+class OpenedHit(NamedTuple):
+    """The player at a moment, and the place of that moment in its list."""
+
+    player: Any
+    at: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPlayer:
+    """How the events of other tabs open a video in the player of their window."""
+
+    live: Any
+    """State of the run in the player."""
+    view: PlayerView
+    """The components of the player."""
+    ends: Mapping[str, Any]
+    """Arguments of events that exchange the video, such as the events to cancel."""
+
+    def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
+        """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
+        return wire(event, handler, [self.live, *inputs], self.view, **self.ends)
+
+
+def choose_bundled(
+    context: AppContext, live: LiveRun | None, name: str | None, speak: object = None, update: object = None
+) -> PlayerView:
+    """Show a bundled video and its task, with its saved run if that has the thresholds of the sliders.
+
+    Without ``speak`` and ``update`` the sliders have their values of the start.
+    """
+    if name is None:
+        return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
+    try:
+        clip = context.bundled_videos.find(name)
+        video = context.find_video(clip)
+    except (EngineError, ValueError) as error:
+        return _without_clip(live, as_sentence(error), is_problem=True, task="")
+    saved = context.find_saved(clip)
+    sliders = SliderThresholds(speak=speak, update=update)
+    if saved is not None and _has_thresholds(saved, sliders):
+        return _show_saved(context, live, saved, video, chosen=gr.skip(), open_at="first")._replace(strategy=gr.skip())
+    kept = f" Its saved run has {saved.config.thresholds_text}." if saved is not None else ""
+    status = f"{clip.name}, {format_clock(clip.duration_s)}.{kept} Press Run. {context.bundled_videos.notice}".strip()
+    return PlayerView(
+        clip=show_clip(clip, video, chosen=gr.skip()), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
+    )
+
+
+def _has_thresholds(run: Run, sliders: SliderThresholds) -> bool:
+    """Return whether a run has the thresholds of the sliders; None is the threshold of the run."""
+    own = (run.thresholds.speak, run.thresholds.update)
+    return all(slider in (None, threshold) for slider, threshold in zip(sliders, own, strict=True))
+
+
+def _show_saved(
+    context: AppContext,
+    live: LiveRun | None,
+    run: Run,
+    video: Path,
+    *,
+    chosen: Any,
+    open_at: Literal["first"] | None = None,
+    other: Run | None = None,
+) -> PlayerView:
+    """Show the saved run of a bundled video: at its first failure, or where the address leads."""
+    status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again"
+    status += f"{run.describe_lower_run(other)}."
+    run_view = show_run(run, status, encode=context.encode, open_at=open_at, other=other)
+    return _show(live, run, video, run_view, chosen=chosen, now=LiveRun.finished(run, other=other))
+
+
+def open_page(
+    context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str], *, other: Run | None = None
+) -> PlayerView:
+    """Show the bundled video that the page opens on, or open a link.
+
+    A link (see ``linkedMoment`` in the player, and ``app.core.places``) has a bundled video or an upload,
+    thresholds, a context strategy, a time to which the player seeks, and a run. The run is restored if this server has
+    kept it or if it is the saved one, and run again otherwise. ``other`` is the run to show below it.
+    """
+    if not {"video", "upload"} & set(link):
+        return choose_bundled(context, live, chosen)
+    try:
+        clip = find_linked_clip(context, link)
+        thresholds = SliderThresholds(
+            speak=read_threshold(link.get("speak", context.config.speak_threshold), "speak"),
+            update=read_threshold(link.get("update", context.config.update_threshold), "update"),
+        )
+        strategy = read_strategy(link.get("context"), context.config.context_strategy)
+        video = context.find_video(clip)
+    except (EngineError, ValueError) as error:
+        return show_link_error(context, live, chosen, error)
+    saved = context.find_saved(clip)
+    is_saved = saved is not None and (
+        saved.digest == link["run"]
+        if "run" in link
+        else _has_thresholds(saved, thresholds) and saved.config.context_strategy == strategy
+    )
+    if saved is not None and is_saved:
+        open_at: Literal["first"] | None = None if "run" in link or "t" in link else "first"
+        saved = saved.with_letter_beside(other)
+        return _show_saved(context, live, saved, video, chosen=clip.name, open_at=open_at, other=other)
+    run = context.recent.find_run(link.get("run"), clip)
+    clip_view = ClipView(
+        clip=clip,
+        video=str(video),
+        chosen=clip.name if clip.is_bundled else None,
+        upload=gr.skip() if clip.content_digest else None,
+        **(task_boxes(run or clip.sample or Task())),
+    )
+    if run is not None:
+        run = run.with_letter_beside(other)
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure"
+        status += f"{run.describe_lower_run(other)}."
+        buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
+        of_run = SliderThresholds(run.thresholds.speak, run.thresholds.update)
+        run_view = show_run(run, status, encode=context.encode, other=other)
+        strategy = run.config.context_strategy
+        return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
+    if "run" not in link or clip.content_digest:
+        notice = " Its run is no longer available." if "run" in link else ""
+        status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
+        buttons = cancel_run(live)
+    else:
+        waiting = LiveRun(linked_digest=link["run"], other=other)
+        status, buttons = "Waiting to start.", show_running_buttons(waiting)
+    run_view = show_nothing(status, clip=clip)
+    return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, strategy=strategy)
+
+
+def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
+    """Return the upload, or the video of a split or of the bundled ones. Raises ``ValueError`` if there is none."""
+    if "upload" in link:
+        return context.recent.find_clip(link["upload"])
+    video_id = link.get("video", "")
+    return (
+        find_split_clip(context.splits, link["split"], video_id)
+        if "split" in link
+        else context.bundled_videos.find(video_id)
+    )
+
+
+def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> PlayerView:
+    """Show the bundled video that the page opens on, and why a link failed."""
+    shown = choose_bundled(context, live, chosen)
+    status = status_line(as_sentence(f"the link cannot be opened: {error}"), is_problem=True)
+    return shown._replace(run=shown.run._replace(status=status))
+
+
+def show_running_buttons(live: LiveRun) -> Buttons:
+    """Return the buttons of a run that enters the queue of the model."""
+    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=begin())
+
+
+def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:
+    view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
+    return PlayerView(clip=view, run=show_nothing(status, is_problem=is_problem), buttons=cancel_run(live))
+
+
+def cancel_run(live: LiveRun | None) -> Buttons:
+    """Cancel the current run, wait for its end, and enable Run."""
+    if live is not None:
+        live.stop()
+    return Buttons(live=None, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+
+
+def open_video(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.SelectData
+) -> PlayerView:
+    """Show a video of a run in the player at its worst moment."""
+    video_id = batches.find_video(name, str(event.row_value[0]))
+    return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
+
+
+def open_picked(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.EventData
+) -> PlayerView:
+    """Show the video of a picked point of a chart in the player at its worst moment."""
+    return open_moment(context, batches, live, str(read_event(event, "point")), names=(name,), open_at="worst")
+
+
+def open_moment(
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    video_id: str,
+    *,
+    names: tuple[str | None, ...],
+    open_at: float | Literal["worst"],
+    open_event: str | None = None,
+    open_turn: TurnName | None = None,
+    is_b_above: bool = False,
+    hit: Mapping[str, Any] | None = None,
+) -> PlayerView:
+    """Show a moment of a video in one run, or in two, A and B, in the player.
+
+    ``open_event`` is the key of the event to select, or ``open_turn`` the reference turn. With ``is_b_above``, A is
+    below B. ``hit`` is the place of the moment in a list, as in ``pack_run``, whose next moment N opens.
+    """
+    try:
+        runs = [read_saved(context, batches, name or "", video_id) for name in names]
+        if len(runs) > 1:
+            runs = [replace(run, letter=letter) for run, letter in zip(runs, "AB", strict=True)]
+        saved, *rest = reversed(runs) if is_b_above else runs
+        video = context.find_video(saved.clip)
+    except (EngineError, ValueError, OSError) as error:
+        return refuse(error)
+    below = saved.describe_lower_run(rest[0] if rest else None)
+    further = FURTHER[hit["of"]] if hit else "failure"
+    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next {further}"
+    status = (
+        f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
+        f"{_scoring_words(batches, saved)}"
+    )
+    now = LiveRun.finished(saved, other=rest[0] if rest else None)
+    run_view = show_run(
+        saved,
+        status,
+        encode=context.encode,
+        open_at=open_at,
+        open_event=open_event,
+        open_turn=open_turn,
+        other=now.other,
+        hit=hit,
+    )
+    return _show_in_tab(live, saved, video, run_view, now=now)
+
+
+def _scoring_words(batches: BatchContext, run: Run) -> str:
+    """Return a note if the scoring differs from that of the page's runs, or the text encoder from that of the run."""
+    scored, here = batches.settings_of(run.name).get("text_encoder"), batches.jobs.scoring.text_encoder
+    encoder = (
+        f" The run was scored by the text encoder {scored}; here it is {here}." if scored not in (None, here) else ""
+    )
+    named = [("dataset", run.scoring.dataset), ("zero_cost", run.scoring.zero_cost)]
+    defaults = (PAGE_SCORING.dataset, PAGE_SCORING.zero_cost)
+    words = [f"{name} {value or 'none'}" for (name, value), own in zip(named, defaults, strict=True) if value != own]
+    return (f" Judged with {' and '.join(words)}, as the run was." if words else "") + encoder
+
+
+def open_linked(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> PlayerView:
+    """Show the moment of a link: a saved run, or two, a video and a time."""
+    names = [link[key] for key in ("saved", "other") if link.get(key)]
+    try:
+        time_s = _read_moment(link)
+        for name in names:
+            read_saved(context, batches, name, link.get("video", ""))
+    except (EngineError, ValueError, OSError) as error:
+        return show_link_error(context, live, chosen, error)
+    is_b_above = len(names) > 1 and link.get("above") == "B"
+    video_id = link.get("video", "")
+    return open_moment(context, batches, live, video_id, names=tuple(names), open_at=time_s, is_b_above=is_b_above)
+
+
+def open_linked_rerun(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> PlayerView:
+    """Show the run of a link as ``open_page`` does, above the saved run ``other`` of the link."""
+    name, other = link.get("other"), None
+    if name and "video" in link:
+        try:
+            other = read_saved(context, batches, name, find_linked_clip(context, link).video_id)
+        except (EngineError, ValueError, OSError) as error:
+            return show_link_error(context, live, chosen, error)
+        other = replace(other, letter="A" if link.get("above") == "B" else "B")
+    return open_page(context, live, chosen, link, other=other)
+
+
+def open_linked_reference(
+    context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> PlayerView:
+    """Show the moment of a link to the reference of a video, without a run."""
+    try:
+        clip = find_linked_clip(context, link)
+        open_at = _read_moment(link)
+    except (EngineError, ValueError) as error:
+        return show_link_error(context, live, chosen, error)
+    return open_reference(context, live, clip.sample, open_at=open_at)
+
+
+def _read_moment(link: Mapping[str, str]) -> float:
+    time_s = float(link.get("t", 0))
+    if not 0 <= time_s < math.inf:
+        raise ValueError(f"t must be a time in seconds; got {link['t']}")
+    return time_s
+
+
+def open_reference(
+    context: AppContext,
+    live: LiveRun | None,
+    sample: Sample | None,
+    *,
+    open_at: float,
+    open_event: str | None = None,
+    hit: Mapping[str, Any] | None = None,
+) -> PlayerView:
+    """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
+    try:
+        if sample is None or sample.video_path is None:
+            raise ValueError(f"{sample.video_id if sample else 'this row'} has no video in its split")
+        clip, config = _find_clip(context, sample, sample.video_path), replace(context.config, fps=sample.fps)
+        run = Run(clip=clip, task=build_task(sample), config=config, is_finished=True)  # there is nothing to run
+        video = context.find_video(run.clip)
+    except (EngineError, ValueError, OSError) as error:
+        return refuse(error)
+    length = format_clock(run.clip.duration_s)
+    opened = format_clock(open_at, digits=1)
+    status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
+    run_view = show_run(run, status, encode=context.encode, open_at=open_at, open_event=open_event, hit=hit)
+    return _show_in_tab(live, run, video, run_view, now=None)
+
+
+def refuse(error: Exception) -> PlayerView:
+    """Show a warning, and change nothing."""
+    gr.Warning(escape(as_sentence(error)))
+    return PlayerView()
+
+
+def _show_in_tab(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now: LiveRun | None) -> PlayerView:
+    chosen = run.clip.name if run.clip.is_bundled else None
+    return _show(live, run, video, run_view, chosen=chosen, now=now)._replace(tabs=gr.Tabs(selected="player"))
+
+
+def _show(
+    live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, chosen: Any, now: LiveRun | None
+) -> PlayerView:
+    return PlayerView(
+        clip=show_clip(run.clip, video, chosen=chosen, run=run),
+        run=run_view,
+        buttons=cancel_run(live)._replace(live=now),
+        thresholds=SliderThresholds(run.thresholds.speak, run.thresholds.update),
+        strategy=run.config.context_strategy,
+    )
+
+
+def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:
+    """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
+    if name not in batches.run_names():
+        raise ValueError(f"there is no run {name!r}; choose one from the list")
+    folder = RunFolder(batches.folder(name))
+    settings = folder.settings() or {}
+    split = batches.split_of(settings)
+    if split is None:
+        raise ValueError(f"the run is of the split {settings.get('split')}; start the page with --split for it")
+    sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
+    if sample is None or sample.video_path is None:
+        raise ValueError(f"{video_id} has no video in {split.path.name}")
+    clip = _find_clip(context, sample, sample.video_path)
+    run = read_saved_run(folder, clip, scoring=batches.scoring_of(settings), encoder=context.encoder)
+    return replace(run, name=name)  # the folder of the bundled run has another name
+
+
+def _find_clip(context: AppContext, sample: Sample, path: Path) -> Clip:
+    """Return the clip of a sample: a bundled one, or that of a split of the page."""
+    is_bundled = any(clip.sample == sample for clip in context.bundled_videos.clips)
+    splits = () if is_bundled else context.splits.items()
+    split = next((name for name, found in splits if sample in found.samples), "")
+    return sample_clip(sample, path, is_bundled=is_bundled, split=split)

@@ -1,0 +1,363 @@
+"""The tab *Compare*: the shown run, A, against a second run of the same split, B."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+import plotly.graph_objects as go
+
+from stepscope.app import opening
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import LATEST, make_status_line, read_event, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.figures.charts.layout import add_basis
+from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
+from stepscope.app.figures.charts.videos import COMPARED_SCORES, score_distributions
+from stepscope.app.formatting import as_sentence
+from stepscope.app.opening import InPlayer
+from stepscope.app.style.colours import Theme
+from stepscope.app.tabs.batch.compare_tables import (
+    TURN_HEADERS,
+    VIDEO_HEADERS,
+    WRONG_IN,
+    compared_turns,
+    compared_videos,
+    describe_sides,
+    draw_differences,
+    metric_choices,
+    thresholds_of,
+)
+from stepscope.app.tabs.batch.file_rows import FigureRow, NamedFigure, make_figure_row, wire_figure_row
+from stepscope.app.web.component import make_chart, pack_chart
+from stepscope.app.web.views import PlayerView
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
+from stepscope.eval.reports.scoring import describe_scoring
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.traces import read_provenance
+
+NO_SECOND_RUN: Final = (
+    "There is no other run of this split. Start one with other settings, or import one, to compare it"
+)
+
+
+class ComparedRuns(NamedTuple):
+    """The compared runs; the window may show a different run by now."""
+
+    a: str
+    b: str
+    videos: Sequence[ComparedVideo]
+
+
+class VideosView(NamedTuple):
+    """One score of each video in both runs, as a table and as a chart."""
+
+    videos: Any
+    distribution: Any
+
+
+class CompareView(NamedTuple):
+    """The outputs of the comparison."""
+
+    compared: Any
+    said: Any
+    failures: Any
+    scores: Any
+    videos: Any
+    distribution: Any
+    turns: Any
+
+
+def show_begun(name: str | None, other: str | None) -> CompareView:
+    """Show that two runs are being compared, which takes seconds."""
+    said = f"Comparing {name} with {other}." if name and other else gr.skip()
+    return CompareView(*(gr.skip() for _ in CompareView._fields))._replace(said=said)
+
+
+def compare(
+    context: AppContext, batches: BatchContext, name: str | None, other: str | None, wrong_in: str, metric: str
+) -> CompareView:
+    """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
+    try:
+        if not name or not other or name == other:
+            is_alone = name is not None and batches.comparable_runs(name) == [name]
+            raise ValueError(NO_SECOND_RUN if is_alone else "Choose two runs: A above, B here")
+        found = batches.compare(name, other, encode=context.encode)
+        a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
+    except (ValueError, OSError) as error:
+        nothing = sort_videos(batches, None, metric)._asdict()
+        return CompareView(compared=None, said=as_sentence(error), failures="", scores="", turns=[], **nothing)
+    left_out = format_count(len(found.left_out), "video is", "videos are")
+    unfinished = f" {left_out} omitted: not finished in both." if found.left_out else ""
+    said = (
+        f"A is {name}, B is {other}; {format_count(len(found.videos), 'video')}. {describe_sides(a, b)}{unfinished}"
+        f"{_scoring_note(batches, name, other)} Click a row to open both runs."
+    )
+    if len(found.videos) < FEW_VIDEOS:
+        said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p (permutation test) is valid."
+    compared = ComparedRuns(name, other, found.videos)
+    notes = (thresholds_of(a), thresholds_of(b))
+    scores = {metric: score for metric, score in found.differences.items() if metric not in FAILURE_SCORES}
+    return CompareView(
+        compared=compared,
+        said=said,
+        failures=draw_differences({name: found.differences[name] for name in FAILURE_SCORES}, notes=notes),
+        scores=draw_differences(scores, found.times_problem, notes=notes, is_folded=True),
+        **sort_videos(batches, compared, metric)._asdict(),
+        turns=choose_turns(batches, compared, wrong_in),
+    )
+
+
+def compare_again(
+    context: AppContext,
+    batches: BatchContext,
+    compared: ComparedRuns | None,
+    name: str | None,
+    other: str | None,
+    wrong_in: str,
+    metric: str,
+) -> CompareView:
+    """Compare the chosen runs if others are shown: of two comparisons at once, the older one may end last."""
+    if compared is None or not name or not other or name == other or compared[:2] == (name, other):
+        return CompareView(*(gr.skip() for _ in CompareView._fields))
+    return compare(context, batches, name, other, wrong_in, metric)
+
+
+def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
+    """Return the basis of the scores, and a note if B was scored with settings that differ from those of A."""
+    a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
+    different = "" if a == b else f" {other} was scored with different settings; here both are scored as {name} was."
+    return f"{different} Scores: {describe_scoring(asdict(a))}."
+
+
+def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in: str) -> list[list[str | float]]:
+    """Return the rows of the turns of compared runs that are wrong in ``wrong_in``."""
+    split = None if compared is None else batches.split_of(batches.settings_of(compared.a))
+    if compared is None or split is None:
+        return []
+    samples = {sample.video_id: sample for sample in split.samples}
+    return compared_turns(compared.videos, samples, wrong_in, batches.video_names(compared.a))
+
+
+def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> VideosView:
+    """Return the table and the chart of the videos of compared runs by the score ``metric``."""
+    if compared is None:
+        return VideosView(videos=compared_videos((), metric), distribution="")
+    return VideosView(
+        videos=compared_videos(compared.videos, metric, batches.video_names(compared.a)),
+        distribution=pack_chart(
+            partial(_draw_scores, compared, metric), revision=f"{compared.a} {compared.b} {metric}"
+        ),
+    )
+
+
+def draw_comparison_chart(
+    batches: BatchContext, compared: ComparedRuns | None, metric: str, name: str, theme: Theme
+) -> NamedFigure:
+    """Return the chart ``name`` of compared runs by the score ``metric``. Raises ``ValueError`` without two runs."""
+    if compared is None or name not in COMPARISON_CHARTS or metric not in COMPARED_SCORES:
+        raise ValueError("there is no chart; choose two runs, A above, B here")
+    scoring = batches.scoring_of(batches.settings_of(compared.a))
+    figure = add_basis(_draw_scores(compared, metric, theme), describe_scoring(asdict(scoring)))
+    return NamedFigure(figure=figure, run=f"{compared.a}-{compared.b}")
+
+
+def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure:
+    scores = [(video.video_id, video.scores[0][metric], video.scores[1][metric]) for video in compared.videos]
+    return score_distributions(scores, metric, theme, names=compared[:2])
+
+
+def list_other_runs(batches: BatchContext, name: str | None, other: str | None, linked: str | None) -> Any:
+    """Return the dropdown of the runs with which the shown run can be compared: those of its split.
+
+    The shown run is among them. For Gradio a choice is a place in the list: while the list of another shown run is on
+    its way, its places must not change.
+
+    It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open.
+
+    Args:
+        batches: The runs.
+        name: The shown run.
+        other: The chosen second run. It is not set again: another may be chosen while the list is on its way.
+        linked: The second run of the address, for a window in which none is chosen.
+    """
+    if name is None or name not in batches.run_names():
+        return gr.Dropdown(interactive=False)
+    names = batches.comparable_runs(name)
+    if other in names or (other is None and linked not in names):
+        return gr.Dropdown(choices=names, interactive=True)
+    return gr.Dropdown(choices=names, value=linked if other is None else None, interactive=True)
+
+
+def open_both(
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    compared: ComparedRuns | None,
+    event: gr.SelectData,
+) -> PlayerView:
+    """Show the video of a row in two runs."""
+    video_id = str(event.row_value[0])
+    return _open_both(context, batches, live, compared, batches.find_video(compared.a if compared else None, video_id))
+
+
+def open_picked(
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    compared: ComparedRuns | None,
+    event: gr.EventData,
+) -> PlayerView:
+    """Show the video of a picked point of the chart in two runs."""
+    return _open_both(context, batches, live, compared, str(read_event(event, "point")))
+
+
+def _open_both(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, video_id: str
+) -> PlayerView:
+    """Show a video in two runs at its worst moment, the run with more failures above."""
+    video = next((video for video in (compared.videos if compared else ()) if video.video_id == video_id), None)
+    if compared is None or video is None:
+        return opening.refuse(ValueError("no runs are compared; choose two"))
+    scores_a, scores_b = video.scores
+    is_b_worse = scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0)
+    names, is_b_above = compared[:2], is_b_worse and _is_scored_alike(batches, compared)
+    return opening.open_moment(context, batches, live, video_id, names=names, open_at="worst", is_b_above=is_b_above)
+
+
+def open_turn(
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    compared: ComparedRuns | None,
+    event: gr.SelectData,
+) -> PlayerView:
+    """Show a turn in two runs, B above if the turn is wrong only there."""
+    if compared is None:
+        return opening.refuse(ValueError("no runs are compared; choose two"))
+    short_name, time_s, wrong_in, role, text = event.row_value
+    video_id = batches.find_video(compared.a, str(short_name))
+    names, is_b_above = compared[:2], wrong_in == "only B" and _is_scored_alike(batches, compared)
+    turn = TurnName(role=role, time_s=float(time_s), text=text)
+    return opening.open_moment(
+        context, batches, live, video_id, names=names, open_at=turn.time_s, open_turn=turn, is_b_above=is_b_above
+    )
+
+
+def _is_scored_alike(batches: BatchContext, compared: ComparedRuns) -> bool:
+    """Whether B can be the upper run: else A is, since A's settings judge both."""
+    a, b = (batches.scoring_of(batches.settings_of(name)) for name in compared[:2])
+    return a == b
+
+
+class ComparePanel(NamedTuple):
+    """The inputs and outputs of a comparison."""
+
+    other: Any
+    wrong_in: Any
+    metric: Any
+    figures: FigureRow
+    view: CompareView
+
+
+def make_compare_panel() -> ComparePanel:
+    """Lay out the comparison of two runs."""
+    with gr.Row():
+        other = gr.Dropdown([], label="Run B; A is the run above", interactive=False, elem_id="other")
+        wrong_in = gr.Dropdown(WRONG_IN, value="only B", label="Reference turns wrong in", elem_id="who")
+        metric = gr.Dropdown(metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by")
+    said = make_status_line("compared")
+    failures = gr.HTML(elem_id="compared_failures", padding=False)
+    turns = _make_turns_table()
+    with gr.Row():
+        with gr.Column(scale=3, min_width=480):
+            videos = _make_videos_table()
+        with gr.Column(scale=2, min_width=320):
+            distribution = make_chart("distribution", hint="Click a point to open both")
+    figures = make_figure_row(COMPARISON_CHARTS, elem_id="comparison")
+    view = CompareView(
+        compared=gr.State(None),
+        said=said,
+        failures=failures,
+        scores=gr.HTML(elem_id="differences", padding=False),
+        videos=videos,
+        distribution=distribution,
+        turns=turns,
+    )
+    return ComparePanel(other=other, wrong_in=wrong_in, metric=metric, figures=figures, view=view)
+
+
+def _make_turns_table() -> Any:
+    return gr.Dataframe(
+        headers=TURN_HEADERS,
+        datatype=["str", "number", "str", "str", "str"],
+        interactive=False,
+        max_height=260,
+        label="Reference turns: click a row to open both runs in the player. A redundant message belongs to none",
+        column_widths=["20%", "10%", "12%", "12%", "46%"],
+        wrap=True,
+        elem_id="turns",
+    )
+
+
+def _make_videos_table() -> Any:
+    return gr.Dataframe(
+        headers=VIDEO_HEADERS,
+        datatype=["str", *["number"] * (len(VIDEO_HEADERS) - 1)],
+        interactive=False,
+        max_height=300,
+        label="Videos, changed ones first by loss of B: click a row to open both runs at the worst moment",
+        column_widths=["28%", *["12%"] * 6],
+        wrap=True,
+        elem_id="compared_videos",
+    )
+
+
+def wire_compare_panel(
+    context: AppContext,
+    batches: BatchContext,
+    panel: ComparePanel,
+    *,
+    runs: Any,
+    here: Any,
+    status: Any,
+    in_player: InPlayer,
+) -> None:
+    """Compare the shown run with a second run; a click on a row opens both in the player.
+
+    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab``, ``status`` the status line of the batch tab.
+    """
+    view = panel.view
+
+    def list_others(name: Any, other: Any, request: gr.Request) -> Any:
+        return list_other_runs(batches, name, other, request.query_params.get("against"))
+
+    def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:
+        other = other or request.query_params.get("against")  # of the address, which is opened again
+        yield show_begun(name, other)
+        yield compare(context, batches, name, other, wrong_in, metric)
+
+    gr.on([here.select, runs.change], list_others, [runs, panel.other], panel.other, **LATEST)
+    chosen = [runs, panel.other, panel.wrong_in, panel.metric]
+    for event in (panel.other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
+        options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
+        ended = wire(event, compare_chosen, chosen, view, **options)
+        wire(ended.then, partial(compare_again, context, batches), [view.compared, *chosen], view, **LATEST)
+    of_videos = VideosView(videos=view.videos, distribution=view.distribution)
+    shown = [view.compared, panel.metric]
+    wire(panel.metric.select, partial(sort_videos, batches), shown, of_videos, **LATEST)
+    wire_figure_row(panel.figures, partial(draw_comparison_chart, batches), shown, status=view.said)
+    chosen_turns = partial(choose_turns, batches)
+    panel.wrong_in.select(chosen_turns, [view.compared, panel.wrong_in], view.turns, **LATEST)
+    opened: tuple[tuple[Any, Callable[..., PlayerView]], ...] = (
+        (view.videos.select, open_both),
+        (view.distribution.pick, open_picked),
+        (view.turns.select, open_turn),
+    )
+    for event, handler in opened:
+        in_player.wire(event, partial(handler, context, batches), view.compared)

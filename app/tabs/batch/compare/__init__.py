@@ -1,1 +1,0 @@
-"""The tab *Compare*: the shown run against a second run of the same split."""

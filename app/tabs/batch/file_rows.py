@@ -1,0 +1,114 @@
+"""The menus and buttons that save a chart or a table of the batch tab as a file."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple, get_args
+
+import gradio as gr
+import plotly.graph_objects as go
+
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    FigureView,
+    make_download,
+    save_after,
+    send_figure,
+    send_file,
+    wire,
+)
+from stepscope.app.core.run import file_name
+from stepscope.app.figures.options import FORMATS, check_width, parse_width, read_format
+from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.style.colours import Theme
+from stepscope.eval.reports.table_formats import TableFormat
+
+WIDTHS = ("85mm", "180mm", "1000px")
+
+
+class FigureRow(NamedTuple):
+    """The choices of a figure, and the button that saves it."""
+
+    chart: Any
+    width: Any
+    theme: Any
+    file_format: Any
+    save: Any
+
+
+class NamedFigure(NamedTuple):
+    """A chart, and the name of its file: that of the run, or of both runs."""
+
+    figure: go.Figure
+    run: str
+
+
+DrawFigure = Callable[..., NamedFigure]
+"""Takes the values of the inputs, then the name of a chart and the theme. Raises ``ValueError`` without one."""
+
+
+def make_figure_row(titles: Mapping[str, str], *, elem_id: str) -> FigureRow:
+    """Lay out the choices below charts, whose ``titles`` are by name; the button is ``#save_<elem_id>``."""
+    with gr.Row(elem_id=f"{elem_id}_figure", elem_classes="figure-row"):
+        charts = [(title, name) for name, title in titles.items()]
+        return FigureRow(
+            chart=gr.Dropdown(charts, label="Figure of", interactive=True, scale=2, min_width=240),
+            width=gr.Dropdown(list(WIDTHS), label="Width", interactive=True, min_width=100),
+            theme=gr.Dropdown(list(get_args(Theme)), label="Colours", interactive=True, min_width=100),
+            file_format=gr.Dropdown([(f.upper(), f) for f in FORMATS], label="Format", interactive=True, min_width=100),
+            save=gr.Button("Save figure", scale=0, min_width=140, elem_id=f"save_{elem_id}"),
+        )
+
+
+def write_chart(draw: DrawFigure, *choices: Any) -> Generator[FigureView]:
+    """Yield the file of a chart, or the problem.
+
+    Args:
+        draw: Draws the chart.
+        choices: The arguments of ``draw`` without the theme, then width, theme and format.
+    """
+    *inputs, width, theme, file_format = choices
+
+    def write(folder: Path) -> Path:
+        known, extent = read_format(Path(), str(file_format)), parse_width(str(width))
+        check_width(extent.pixels)
+        made = draw(*inputs, "dark" if theme == "dark" else "light")
+        path = folder / file_name(made.run, f"{inputs[-1]}.{known}")
+        write_figure(path, Drawing(figure=made.figure.update_layout(width=extent.pixels), width=extent), known)
+        return path
+
+    yield from send_figure(write)
+
+
+def wire_figure_row(row: FigureRow, draw: DrawFigure, inputs: Sequence[Any], *, status: Any) -> None:
+    """Save the chosen figure, which ``draw`` draws from ``inputs``; problems are shown in ``status``."""
+    download = make_download()
+    *choices, save = row
+    view = FigureView(download, status)
+    save_after(wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **AT_ONCE), download)
+
+
+LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}
+ENDINGS: Final[dict[TableFormat, str]] = {"markdown": "md", "csv": "csv", "latex": "tex"}
+WriteTable = Callable[..., Path]
+"""Takes a folder, a format and the values of the inputs; returns the file. Raises ``ValueError`` without a table."""
+
+
+def make_table_row(elem_id: str) -> dict[TableFormat, Any]:
+    """Lay out the buttons in the present row; each is ``#<elem_id>_<format>``."""
+    return {
+        name: gr.Button(f"Save as {label}", size="sm", scale=0, min_width=130, elem_id=f"{elem_id}_{name}")
+        for name, label in LABELS.items()
+    }
+
+
+def save_table(write: WriteTable, table_format: TableFormat, *inputs: Any) -> Generator[Any]:
+    """Yield the path of a table as a file; see ``send_file``."""
+    yield from send_file(lambda folder: write(folder, table_format, *inputs))
+
+
+def wire_table_row(buttons: dict[TableFormat, Any], write: WriteTable, inputs: Sequence[Any]) -> None:
+    """Save the table that ``write`` writes from the inputs."""
+    file = make_download()
+    for name, button in buttons.items():
+        save_after(button.click(partial(save_table, write, name), list(inputs), file, **AT_ONCE), file)

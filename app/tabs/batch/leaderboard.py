@@ -1,0 +1,301 @@
+"""The tab *Leaderboard*: runs of one split in rows, scores with intervals in columns.
+
+``eval.reports.leaderboard`` builds, sorts and formats it, also for the command line.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.run import file_name
+from stepscope.app.formatting import as_sentence
+from stepscope.app.tabs.batch.file_rows import ENDINGS, make_table_row, wire_table_row
+from stepscope.app.web.views import status_line
+from stepscope.engine.plurals import format_count
+from stepscope.eval.metrics.definitions import Metric, find_metric
+from stepscope.eval.protocols import PROTOCOLS
+from stepscope.eval.reports.entries import find_finished
+from stepscope.eval.reports.leaderboard import (
+    DEFAULT_METRICS,
+    MIN_TESTED_VIDEOS,
+    Leaderboard,
+    build_leaderboard,
+    describe_row,
+    direction_of,
+    format_leaderboard,
+    list_leaderboard_metrics,
+    sort_leaderboard,
+)
+from stepscope.eval.reports.run_list import describe_origin
+from stepscope.eval.reports.table_formats import TableFormat
+from stepscope.eval.runs.folder import RunFolder
+
+MAX_FIRST_RUNS: Final = 8
+"""Maximum number of preselected runs, the newest ones of the split."""
+HEADERS: Final = ["Run", "Origin"]
+BEST: Final = "★ {}"
+
+
+class BoardView(NamedTuple):
+    """The outputs of the leaderboard."""
+
+    board: Any
+    said: Any
+    table: Any
+
+
+class BoardChoices(NamedTuple):
+    """The choices of runs, and the split that they are from."""
+
+    runs: Any
+    offered: Any
+
+
+class OpenedRun(NamedTuple):
+    """The run of a clicked row, and the views of the shown run."""
+
+    runs: Any
+    views: Any
+
+
+def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> BoardChoices:
+    """Return the runs of the split of the shown run, else of the newest run; new splits begin with the newest runs."""
+    name = name or next(iter(batches.listed_runs()), None)
+    names = _runs_of_split(batches, name)
+    split = str(_split_of(batches, name)) if names else ""
+    kept = [one for one in chosen or () if one in names] if split == offered else []
+    first = _first_runs(batches, name, names) if names and not kept else []
+    return BoardChoices(runs=gr.Dropdown(choices=names, value=kept or first, multiselect=True), offered=split)
+
+
+def _first_runs(batches: BatchContext, name: str | None, names: Sequence[str]) -> list[str]:
+    """Return the shown run and the newest runs that have finished as many videos of the split: at most eight."""
+    split = batches.split_of(batches.settings_of(name))
+    if split is None:
+        return []
+    known, shown = split, [name] if name is not None and name in names else []
+
+    def count_finished(one: str) -> int:
+        return len(find_finished(RunFolder(batches.folder(one)), known))
+
+    wanted = max([1, *map(count_finished, shown)])
+    enough = (one for one in dict.fromkeys([*shown, *names]) if count_finished(one) >= wanted)
+    return list(islice(enough, MAX_FIRST_RUNS))
+
+
+def _split_of(batches: BatchContext, name: str | None) -> Path | None:
+    try:
+        split = batches.split_of(batches.settings_of(name))
+    except ValueError:  # run.json or the split cannot be read
+        return None
+    return None if split is None else split.path
+
+
+def _runs_of_split(batches: BatchContext, name: str | None) -> list[str]:
+    path = _split_of(batches, name)
+    return [one for one in batches.listed_runs(name) if path is not None and _split_of(batches, one) == path]
+
+
+def show_board(
+    context: AppContext,
+    batches: BatchContext,
+    names: Sequence[str],
+    metrics: Sequence[str],
+    sort_by: str,
+    baselines: bool,
+) -> BoardView:
+    """Score the chosen runs with the settings of the first one, and show them in the order of ``sort_by``."""
+    try:
+        board = _build(context, batches, names, metrics, baselines)
+    except (ValueError, OSError) as error:
+        return BoardView(board=None, said=status_line(as_sentence(error)), table=_table(batches, None))
+    return show_order(batches, board, sort_by)._replace(board=board, said=status_line(_describe(board)))
+
+
+def _build(
+    context: AppContext, batches: BatchContext, names: Sequence[str], metrics: Sequence[str], baselines: bool
+) -> Leaderboard:
+    if not names or not set(names) <= set(batches.run_names()):
+        raise ValueError("choose runs of one split")
+    if not metrics:
+        raise ValueError("choose scores")
+    settings = {name: batches.settings_of(name) for name in names}
+    split = batches.split_of(settings[names[0]])
+    if split is None or any(batches.split_of(found) is not split for found in settings.values()):
+        raise ValueError("the runs are not of the same split of this page; choose runs of one split")
+    runs = {name: batches.folder(name) for name in names}
+    scoring = batches.scoring_of(settings[names[0]])
+    return build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode, baselines=baselines)
+
+
+def _describe(board: Leaderboard) -> str:
+    omitted = _describe_left_out(board) if board.left_out else ""
+    is_few = board.num_videos < MIN_TESTED_VIDEOS
+    few = f" At least {MIN_TESTED_VIDEOS} videos are needed to separate two runs." if is_few else ""
+    undefined = ", ".join(metric.label for metric in _undefined(board))
+    rules = "".join(f" {note}" for note in board.notes)
+    without = f" Undefined in all runs: {undefined}." if undefined else ""
+    return (
+        f"{format_count(board.num_videos, 'video')}, 95 % intervals; ★ where a paired test separates the best run "
+        f"from every other run; {board.basis}.{omitted}{few}{without}{rules} Click a row to open the run."
+    )
+
+
+def _describe_left_out(board: Leaderboard) -> str:
+    """Return a sentence on the omitted videos, and on the run that lacks most of them."""
+    ((name, number),) = Counter(name for names in board.left_out.values() for name in names).most_common(1)
+    videos = format_count(len(board.left_out), "video is", "videos are")
+    return f" {videos} omitted: not finished in all runs. {name} lacks {number} of them."
+
+
+def show_order(batches: BatchContext, board: Leaderboard | None, sort_by: str) -> BoardView:
+    """Return the table of a leaderboard sorted by a score, best first."""
+    return BoardView(board=gr.skip(), said=gr.skip(), table=_table(batches, board and sort_leaderboard(board, sort_by)))
+
+
+def _table(batches: BatchContext, board: Leaderboard | None) -> dict[str, Any]:
+    if board is None:
+        return {"headers": HEADERS, "data": []}
+    shown = [place for place, metric in enumerate(board.metrics) if metric not in _undefined(board)]
+    heads = [f"{board.metrics[place].label} {direction_of(board.metrics[place])}".strip() for place in shown]
+    rows = []
+    for name in board.rows:
+        cells = describe_row(board, name, BEST)
+        settings = batches.settings_of(name)
+        origin = describe_origin(settings) if settings else "baseline"
+        origin = ", ".join(filter(None, (origin, board.remarks.get(name))))
+        rows.append([name, origin, *(cells[place] for place in shown)])
+    return {"headers": [*HEADERS, *heads], "data": rows}
+
+
+def _undefined(board: Leaderboard) -> list[Metric]:
+    """Return the scores that are undefined in all runs, which have no column."""
+    columns = zip(board.metrics, zip(*board.rows.values(), strict=True), strict=True)
+    return [metric for metric, cells in columns if all(math.isnan(cell.value) for cell in cells)]
+
+
+def open_run(batches: BatchContext, event: gr.SelectData) -> OpenedRun:
+    """Choose the run of a clicked row as the shown run, and show its videos."""
+    name = str(event.row_value[0])
+    if name not in batches.run_names():
+        return OpenedRun(runs=gr.skip(), views=gr.skip())
+    return OpenedRun(runs=name, views=gr.Tabs(selected="videos"))
+
+
+def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | None, sort_by: str) -> Path:
+    """Write the leaderboard into a folder. Raises ``ValueError`` without one."""
+    if board is None or table_format not in ENDINGS:
+        raise ValueError("there is no leaderboard; choose runs of one split")
+    path = folder / file_name(*list(board.rows)[:2], f"leaderboard.{ENDINGS[table_format]}")
+    path.write_text(format_leaderboard(sort_leaderboard(board, sort_by), table_format), encoding="utf-8")
+    return path
+
+
+def metric_choices() -> list[tuple[str, str]]:
+    """Return the scores as pairs of label and name; the main score of a protocol is labelled by its name."""
+    scores = [(find_metric(name).label, name) for name in list_leaderboard_metrics()]
+    return [*scores, *((f"protocol {name}", name) for name in PROTOCOLS)]
+
+
+class LeaderboardPanel(NamedTuple):
+    """The inputs and outputs of the leaderboard."""
+
+    runs: Any
+    metrics: Any
+    sort_by: Any
+    baselines: Any
+    """Whether rows that need no model are shown, such as always silent."""
+    downloads: dict[TableFormat, Any]
+    offered: Any
+    """State: the split whose runs are offered."""
+    view: BoardView
+
+
+def make_leaderboard_panel() -> LeaderboardPanel:
+    """Lay out the leaderboard."""
+    choices = metric_choices()
+    with gr.Row():
+        runs = gr.Dropdown(
+            [], label="Runs of the split", multiselect=True, interactive=True, scale=3, elem_id="board_runs"
+        )
+        metrics = gr.Dropdown(
+            choices,
+            value=list(DEFAULT_METRICS),
+            label="Scores, also of protocols, such as spot-pnr:k=1",
+            multiselect=True,
+            allow_custom_value=True,
+            scale=4,
+            elem_id="board_metrics",
+        )
+    with gr.Row(elem_id="board_order"):
+        sort_by = gr.Dropdown(
+            choices,
+            value=DEFAULT_METRICS[0],
+            label="Best first by",
+            interactive=True,
+            allow_custom_value=True,
+            scale=0,
+            min_width=280,
+            elem_id="board_sort",
+        )
+        baselines = gr.Checkbox(label="Baselines", scale=0, min_width=140, elem_id="board_baselines")
+        downloads = make_table_row("board")
+    said = make_status_line("board_said")
+    table = gr.Dataframe(
+        headers=HEADERS,
+        interactive=False,
+        wrap=True,
+        max_height=560,
+        column_widths=["16%", "12%", *["11%"] * len(DEFAULT_METRICS)],
+        elem_id="board",
+    )
+    view = BoardView(board=gr.State(None), said=said, table=table)
+    return LeaderboardPanel(
+        runs=runs,
+        metrics=metrics,
+        sort_by=sort_by,
+        baselines=baselines,
+        downloads=downloads,
+        offered=gr.State(None),
+        view=view,
+    )
+
+
+def wire_leaderboard_panel(
+    context: AppContext, batches: BatchContext, panel: LeaderboardPanel, *, runs: Any, views: Any, here: Any
+) -> Any:
+    """Wire the leaderboard; return the event after which the run of a clicked row is the shown run.
+
+    Args:
+        context: Model and videos of the page.
+        batches: Runs, splits and jobs.
+        panel: The panel.
+        runs: The dropdown of the shown run.
+        views: The tabs of the shown run.
+        here: The ``gr.Tab`` of the leaderboard; when it is opened, the runs are listed and scored again.
+    """
+    view, chosen = panel.view, [panel.runs, panel.metrics, panel.sort_by, panel.baselines]
+    listed = wire(
+        here.select,
+        partial(list_runs, batches),
+        [runs, panel.runs, panel.offered],
+        BoardChoices(runs=panel.runs, offered=panel.offered),
+        **AT_ONCE,
+    )
+    scoring: dict[str, Any] = {"concurrency_limit": 2, "api_visibility": "private", "trigger_mode": "always_last"}
+    scoring |= {"show_progress": "minimal", "show_progress_on": view.said}
+    for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input, panel.baselines.input])):
+        wire(event, partial(show_board, context, batches), chosen, view, **scoring)
+    wire(panel.sort_by.input, partial(show_order, batches), [view.board, panel.sort_by], view, **LATEST)
+    wire_table_row(panel.downloads, write_board, [view.board, panel.sort_by])
+    opened = OpenedRun(runs=runs, views=views)
+    return wire(view.table.select, partial(open_run, batches), None, opened, **AT_ONCE)

@@ -1,0 +1,292 @@
+"""The tab *Protocols*: one run, or two, under several published protocols side by side.
+
+``eval.reports.protocol_table`` scores the runs, also for the command line.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app import opening
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.results import format_interval
+from stepscope.app.core.run import file_name
+from stepscope.app.formatting import as_sentence, format_score
+from stepscope.app.opening import InPlayer
+from stepscope.app.tabs.batch.file_rows import ENDINGS, make_table_row, wire_table_row
+from stepscope.app.templates import render
+from stepscope.app.web.views import PlayerView, status_line
+from stepscope.engine.io.files import write_csv
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import Role
+from stepscope.eval.protocols import PROTOCOLS
+from stepscope.eval.protocols.rules import Rule, parse_rules
+from stepscope.eval.reports.protocol_table import (
+    DifferingTurn,
+    ProtocolRow,
+    ProtocolTable,
+    build_protocol_table,
+    describe_order,
+    format_protocol_differences,
+    format_protocols,
+    list_differing_turns,
+    tabulate_protocols,
+)
+from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL
+from stepscope.eval.reports.table_formats import TableFormat
+
+FIRST_PROTOCOLS: Final = ("streampro-ou", "spot-pnr", "ovo-timing", "omnipro", "qevd-tf", "egoproactive")
+ALONE: Final = ("none", "")
+"""The choice of no second run."""
+TURN_HEADERS: Final = ["Video", "Second", "Run", "Reference", "Counts under", "Does not count under"]
+
+
+class ShownProtocols(NamedTuple):
+    """The shown table with the names of its runs; the window may show a different run by now."""
+
+    runs: tuple[str, ...]
+    table: ProtocolTable
+    turns: Mapping[str, Sequence[DifferingTurn]]
+    """Turns that count differently, by run."""
+
+
+class ProtocolsView(NamedTuple):
+    """The outputs of the tab; ``shown`` is a state with ``ShownProtocols``."""
+
+    shown: Any
+    said: Any
+    cards: Any
+    turns: Any
+
+
+UNCHANGED: Final = ProtocolsView(*(gr.skip() for _ in ProtocolsView._fields))
+
+
+def list_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
+    """Return the dropdown of the second run: one of the split of the shown run, or none."""
+    names = batches.comparable_runs(name) if name is not None and name in batches.run_names() else []
+    choices = [ALONE, *((one, one) for one in names)]
+    return gr.Dropdown(choices=choices, value=other if other in names else ALONE[1])
+
+
+def show(
+    context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
+) -> Iterator[ProtocolsView]:
+    """Yield that runs are being scored, which takes seconds, then their scores under the chosen protocols."""
+    yield UNCHANGED._replace(said=status_line(f"Scoring {name}.") if name else gr.skip())
+    try:
+        shown = _score(context, batches, name, other, protocols)
+    except (ValueError, OSError) as error:
+        said = status_line(as_sentence(error), is_problem=name is not None)
+        yield ProtocolsView(shown=None, said=said, cards="", turns=[])
+        return
+    yield ProtocolsView(
+        shown=shown,
+        said=status_line(_describe(shown)),
+        cards=render("protocols", cards=[_draw_card(shown, *found) for found in shown.table.list_defined()]),
+        turns=_list_turns(batches, shown),
+    )
+
+
+def show_again(
+    context: AppContext,
+    batches: BatchContext,
+    is_opened: bool,
+    name: str | None,
+    other: str | None,
+    protocols: Sequence[str],
+) -> Iterator[ProtocolsView]:
+    """Score again for another shown run, if the tab has been opened; a link may open it before there is a run."""
+    if not is_opened or name is None:
+        yield UNCHANGED
+    else:
+        yield from show(context, batches, name, other, protocols)
+
+
+def _score(
+    context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
+) -> ShownProtocols:
+    names = tuple(dict.fromkeys(filter(None, (name, other))))
+    if not names or name is None or not set(names) <= set(batches.run_names()):
+        raise ValueError("choose a run")
+    if not protocols:
+        raise ValueError("choose protocols")
+    rules = parse_rules(protocols)
+    settings = [batches.settings_of(one) for one in names]
+    split = batches.split_of(settings[0])
+    if split is None or any(batches.split_of(one) is not split for one in settings):
+        raise ValueError("the page lacks the split of the runs, or they are of different splits")
+    runs, encoder = {one: batches.folder(one) for one in names}, batches.scoring_of(settings[0]).text_encoder
+    table = build_protocol_table(runs, split, rules, encode=context.encode, text_encoder=encoder)
+    turns = {run: list_differing_turns(path, split, rules, encode=context.encode) for run, path in runs.items()}
+    return ShownProtocols(runs=names, table=table, turns=turns)
+
+
+def _describe(shown: ShownProtocols) -> str:
+    """Return the runs, the order of two runs under the protocols, the basis of the numbers, and what is undefined."""
+    table = shown.table
+    sides = ", ".join(f"{letter} is {name}" for letter, name in zip("AB", shown.runs, strict=False))
+    omitted = format_count(len(table.left_out), "video is", "videos are")
+    undefined = {row.rule.name: row.problem for row in table.rows if row.problem}
+    words = [
+        f"{sides}." if len(shown.runs) > 1 else "",
+        describe_order(table),
+        f"{table.basis[0].upper()}{table.basis[1:]}",
+        f"{omitted} left out: not finished in both." if table.left_out else "",
+        "" if any(shown.turns.values()) else "Every reference turn counts alike under them: the table is empty.",
+        *(f"{rule} is undefined: {problem}." for rule, problem in undefined.items()),
+    ]
+    return " ".join(filter(None, words))
+
+
+def _draw_card(shown: ShownProtocols, rule: Rule, rows: Sequence[ProtocolRow]) -> Mapping[str, Any]:
+    return {
+        "rule": rule,
+        "judge": shown.table.name_judge(rule),
+        "encoder": shown.table.text_encoder,
+        "runs": shown.runs,
+        "rows": [_draw_row(shown, row) for row in rows],
+    }
+
+
+def _draw_row(shown: ShownProtocols, row: ProtocolRow) -> Mapping[str, Any]:
+    found = None if row.difference is None or math.isnan(row.difference.difference) else row.difference
+    return {
+        "score": row.score,
+        "is_main": row.is_main,
+        "values": [
+            (format_score(one.value), format_interval([one.interval.low, one.interval.high]))
+            for one in (row.runs[name] for name in shown.runs)
+        ],
+        "difference": "" if found is None else f"{found.difference:+.3f}".replace("+0.000", "0.000"),
+        "p_value": "" if found is None else f"{found.p_value:.3f}",
+        "is_significant": found is not None and found.p_value < SIGNIFICANCE_LEVEL,
+    }
+
+
+def _list_turns(batches: BatchContext, shown: ShownProtocols) -> list[list[str | float]]:
+    names = batches.video_names(shown.runs[0])
+    return [
+        [
+            names.get(turn.video_id, turn.video_id),
+            turn.time_s,
+            run,
+            turn.text,
+            ", ".join(turn.met),
+            ", ".join(turn.missed),
+        ]
+        for run, turns in shown.turns.items()
+        for turn in turns
+    ]
+
+
+def open_turn(
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    shown: ShownProtocols | None,
+    event: gr.SelectData,
+) -> PlayerView:
+    """Show a turn that counts differently in the player, its run above."""
+    if shown is None:
+        return opening.refuse(ValueError("no run is shown; choose one"))
+    short_name, time_s, run, text, *_ = event.row_value
+    video_id = batches.find_video(shown.runs[0], str(short_name))
+    turns = shown.turns.get(run, ())
+    role: Role = next((one.role for one in turns if (one.time_s, one.text) == (time_s, text)), "assistant")
+    return opening.open_moment(
+        context,
+        batches,
+        live,
+        video_id,
+        names=shown.runs,
+        open_at=float(time_s),
+        open_turn=TurnName(role=role, time_s=float(time_s), text=text),
+        is_b_above=run != shown.runs[0],
+    )
+
+
+def write_table(folder: Path, table_format: TableFormat, shown: ShownProtocols | None) -> Path:
+    """Write the shown table into a folder. Raises ``ValueError`` without one."""
+    if shown is None or table_format not in ENDINGS:
+        raise ValueError("there is no table; choose a run and protocols")
+    path = folder / file_name(*shown.runs, f"protocols.{ENDINGS[table_format]}")
+    if table_format == "csv":
+        write_csv(path, tabulate_protocols(shown.table))
+    else:
+        write = format_protocols if len(shown.runs) == 1 else format_protocol_differences
+        path.write_text(write(shown.table, latex=table_format == "latex"), encoding="utf-8")
+    return path
+
+
+class ProtocolsPanel(NamedTuple):
+    """The inputs and outputs of the tab."""
+
+    other: Any
+    protocols: Any
+    downloads: Any
+    view: ProtocolsView
+
+
+def make_protocols_panel() -> ProtocolsPanel:
+    """Lay out the tab."""
+    with gr.Row():
+        protocols = gr.Dropdown(
+            list(PROTOCOLS),
+            value=list(FIRST_PROTOCOLS),
+            label="What would it be under … (also with own parameters, such as spot-pnr:k=1)",
+            multiselect=True,
+            allow_custom_value=True,
+            scale=5,
+            elem_id="protocols",
+        )
+        other = gr.Dropdown([ALONE], value=ALONE[1], label="Beside run B", scale=1, elem_id="protocols_other")
+    with gr.Row(elem_id="protocols_files"):
+        downloads = make_table_row("protocols")
+    said = make_status_line("protocols_said")
+    cards = gr.HTML(elem_id="protocol_cards", padding=False)
+    turns = gr.Dataframe(
+        headers=TURN_HEADERS,
+        datatype=["str", "number", "str", "str", "str", "str"],
+        interactive=False,
+        max_height=320,
+        label="Reference turns that count under some of the protocols only: click a row to open it in the player",
+        column_widths=["14%", "8%", "12%", "28%", "19%", "19%"],
+        wrap=True,
+        elem_id="protocol_turns",
+    )
+    view = ProtocolsView(shown=gr.State(None), said=said, cards=cards, turns=turns)
+    return ProtocolsPanel(other=other, protocols=protocols, downloads=downloads, view=view)
+
+
+def wire_protocols_panel(
+    context: AppContext,
+    batches: BatchContext,
+    panel: ProtocolsPanel,
+    *,
+    runs: Any,
+    here: Any,
+    in_player: InPlayer,
+) -> None:
+    """Score the shown run under the chosen protocols; a click on a turn opens it in the player.
+
+    ``runs`` is the dropdown of the shown run, and ``here`` the ``gr.Tab`` of this tab.
+    """
+    view, chosen = panel.view, [runs, panel.other, panel.protocols]
+    options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
+    gr.on([here.select, runs.change], partial(list_runs, batches), [runs, panel.other], panel.other, **LATEST)
+    changes = [here.select, panel.other.input, panel.protocols.input]
+    wire(partial(gr.on, changes), partial(show, context, batches), chosen, view, **options)
+    opened = gr.State(False)
+    here.select(lambda: True, None, opened, **AT_ONCE)
+    wire(runs.change, partial(show_again, context, batches), [opened, *chosen], view, **options)
+    in_player.wire(view.turns.select, partial(open_turn, context, batches), view.shown)
+    wire_table_row(panel.downloads, write_table, [view.shown])

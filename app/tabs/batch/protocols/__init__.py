@@ -1,1 +1,0 @@
-"""The tab *Protocols*: one run, or two, under several published protocols side by side."""

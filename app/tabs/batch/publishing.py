@@ -1,0 +1,370 @@
+"""*Publish*: the size of a player before it is written, and the player itself, or a story as Markdown."""
+
+import shutil
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    LATEST,
+    UPDATE_INTERVAL_S,
+    Pace,
+    make_download,
+    save_after,
+    wire,
+)
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import Cancellable
+from stepscope.app.core.run import file_name
+from stepscope.app.formatting import as_sentence
+from stepscope.app.publish.folder import check_replaceable
+from stepscope.app.publish.options import VideoFiles
+from stepscope.app.publish.story import Story, parse_story, write_story
+from stepscope.app.publish.writer import Source, estimate_bytes, find_story_sample, open_story, write_player
+from stepscope.app.tabs.batch.selection import SelectionPanel, choose_videos
+from stepscope.app.templates import render, render_note
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
+from stepscope.eval.runs.folder import RunFolder
+
+ALL: Final = "all videos of the run"
+SHOWN: Final = "the videos of the table"
+STORY: Final = "the story"
+AS_ZIP: Final = "zip file"
+AS_FOLDER: Final = "folder on this machine"
+AS_MARKDOWN: Final = "Markdown with pictures (zip)"
+MAX_ZIP_BYTES: Final = 2 * 2**30
+"""Maximum estimated size of a zip file, which the server writes twice and the browser loads once."""
+_CANCELLED: Final = "Cancelled; nothing was written."
+
+
+class PublishInputs(NamedTuple):
+    """The inputs of the panel, and the run and selection of the table."""
+
+    run: Any
+    only: Any
+    part: Any
+    what: Any
+    has_videos: Any
+    target: Any
+    folder: Any
+    title: Any
+    story: Any
+    """The story of the browser, as JSON; empty without one."""
+
+
+class PublishView(NamedTuple):
+    """The buttons, the progress or result, and the file."""
+
+    publish: Any
+    cancel: Any
+    said: Any
+    file: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is published."""
+
+    sources: tuple[Source, ...]
+    """The run of the table, then the further runs of the story."""
+    story: Story | None
+    files: VideoFiles
+    size: int
+    """Estimated bytes."""
+
+    @property
+    def num_videos(self) -> int:
+        """Number of videos, counted for each run."""
+        return sum(len(source.entries) for source in self.sources)
+
+
+def toggle_panel(is_open: bool) -> tuple[bool, Any]:
+    """Open or close the panel; return whether it is open, and its update."""
+    return not is_open, gr.Column(visible=not is_open)
+
+
+def open_for_story() -> tuple[bool, Any, str]:
+    """Open the panel with the story chosen."""
+    return True, gr.Column(visible=True), STORY
+
+
+def describe_plan(context: AppContext, batches: BatchContext, *inputs: Any) -> str:
+    """Return what would be written, with its size, as HTML."""
+    chosen = PublishInputs(*inputs)
+    try:
+        plan = _plan(context, batches, chosen)
+    except (EngineError, ValueError, OSError) as error:
+        return render_note(_explain(error), is_problem=True)
+    return render_note(_describe(plan, chosen))
+
+
+def _describe(plan: Plan, chosen: PublishInputs) -> str:
+    runs = " and ".join(source.name for source in plan.sources)
+    moments = f"{format_count(len(plan.story.moments), 'moment')} in " if plan.story is not None else ""
+    words = f"{moments}{format_count(plan.num_videos, 'video')} of {runs}"
+    if chosen.target == AS_MARKDOWN:
+        return f"{words}: Markdown with a picture of each moment."
+    return f"{words}: about {_megabytes(plan.size)}."
+
+
+def _explain(error: Exception) -> str:
+    """Return an error as a sentence, without the name of the folder beside that of the player."""
+    if isinstance(error, OSError):
+        error = ValueError(f"the player cannot be written: {error.strerror or error}; choose another folder or disk")
+    return as_sentence(error)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def begin() -> tuple[Cancellable, PublishView]:
+    """Return a new handle of the work, which may wait for that of another window."""
+    return Cancellable(), _running(render_note("Waiting: one player is written at a time."))
+
+
+def publish(
+    context: AppContext, batches: BatchContext, live: Cancellable | None, *inputs: Any
+) -> Generator[PublishView]:
+    """Write the player, or the story as Markdown; yield the progress, then the file or the folder."""
+    chosen, live = PublishInputs(*inputs), live or Cancellable()
+    live.is_started = True
+    try:
+        plan = _plan(context, batches, chosen)
+        with _open_folder(plan, chosen) as (folder, archive):
+            if chosen.target == AS_MARKDOWN:
+                assert plan.story is not None
+                folder.mkdir()
+                write_story(folder, plan.story, partial(find_story_sample, plan.sources))
+            else:
+                yield from _write(plan, chosen, folder, live)
+            if live.is_cancelled:
+                yield _ended(_CANCELLED)
+            elif archive is not None:
+                _zip(folder, archive)
+                yield _ended(f"Saved: {archive.name}, {_megabytes(archive.stat().st_size)}.", file=str(archive))
+            else:
+                yield _ended(f"Written: {folder}. See it with: python -m http.server -d {folder}")
+    except (EngineError, ValueError, OSError) as error:
+        yield _ended(_explain(error), is_problem=True)
+    finally:
+        live.ended.set()
+
+
+def _write(plan: Plan, chosen: PublishInputs, folder: Path, live: Cancellable) -> Generator[PublishView]:
+    pace, first, others = Pace(UPDATE_INTERVAL_S), plan.sources[0], plan.sources[1:]
+    steps = write_player(
+        folder, first, files=plan.files, title=str(chosen.title or ""), story=plan.story, others=others
+    )
+    with closing(steps):
+        for progress in steps:
+            if live.is_cancelled:
+                return
+            if pace.is_due():
+                text = f"{progress.num_done} of {format_count(progress.num_videos, 'video')} written."
+                bar = render("progress", done=progress.num_done, total=progress.num_videos, label="videos written")
+                yield _running(bar + render_note(text))
+
+
+@contextmanager
+def _open_folder(plan: Plan, chosen: PublishInputs) -> Generator[tuple[Path, Path | None]]:
+    """Yield the folder to write, and the zip file to make of it. Raises ``ValueError`` if it cannot be written."""
+    if chosen.target == AS_FOLDER:
+        folder = Path(str(chosen.folder or "").strip()).expanduser()
+        _check_space(folder.resolve().parent, plan.size)
+        yield folder, None
+        return
+    with TemporaryDirectory(prefix="stepscope-export-") as name:
+        if chosen.target == AS_ZIP:
+            if plan.size > MAX_ZIP_BYTES:
+                raise ValueError(
+                    f"a zip has at most {_megabytes(MAX_ZIP_BYTES)}, this would have {_megabytes(plan.size)}: leave "
+                    "the videos out, choose fewer, or use stepscope publish"
+                )
+            _check_space(Path(name), 3 * plan.size)  # the folder, its zip, and the copy that is served
+        stem = file_name(plan.sources[0].name, "story" if plan.story is not None else "player")
+        yield Path(name, stem), Path(name, f"{stem}.zip")
+
+
+def _check_space(folder: Path, size: int) -> None:
+    while not folder.exists():
+        folder = folder.parent
+    if (free := shutil.disk_usage(folder).free) < size:
+        raise ValueError(f"the disk has {_megabytes(free)} free and {_megabytes(size)} are needed; free some space")
+
+
+def _zip(folder: Path, archive: Path) -> None:
+    with ZipFile(archive, "w") as file:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            packing = ZIP_STORED if path.suffix in (".mp4", ".webm", ".jpg") else ZIP_DEFLATED
+            file.write(path, Path(folder.name) / path.relative_to(folder), packing)
+
+
+def _plan(context: AppContext, batches: BatchContext, chosen: PublishInputs) -> Plan:
+    """Return what the inputs choose. Raises ``ValueError`` if it cannot be published."""
+    story = parse_story(chosen.story) if chosen.what == STORY and chosen.story else None
+    if chosen.what == STORY or chosen.target == AS_MARKDOWN:
+        if story is None:
+            raise ValueError("there is no story yet: in the player, press * at a moment, up to ten times")
+        sources = tuple(open_story(story, partial(_open_run, context, batches)))
+    else:
+        source = _open_run(context, batches, chosen.run)
+        videos = choose_videos(batches, chosen.run, chosen.only, chosen.part) if chosen.what == SHOWN else None
+        sources = (source if videos is None else source.choose(videos),)
+    if not any(source.entries for source in sources):
+        raise ValueError("no video is selected")
+    if chosen.target == AS_FOLDER:
+        if not batches.takes_paths:
+            raise ValueError("this page is served to other machines and writes no folders; choose a zip")
+        if not str(chosen.folder or "").strip():
+            raise ValueError("give the folder to write")
+        check_replaceable(Path(str(chosen.folder).strip()).expanduser().resolve())
+    files: VideoFiles = "copy" if chosen.has_videos else "none"
+    return Plan(sources=sources, story=story, files=files, size=estimate_bytes(sources, files))
+
+
+def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> Source:
+    if name is None or name not in batches.run_names():
+        raise ValueError(f"there is no run {name!r}; choose one" if name else "choose a run above")
+    run = RunFolder(batches.folder(name))
+    settings = run.settings() or {}
+    split = batches.split_of(settings)
+    if split is None:
+        raise ValueError(f"the page lacks the split of the run {name}; add it with --split or Another split")
+    return Source(
+        name=name,
+        run=run,
+        settings=settings,
+        entries=split.entries,
+        scoring=batches.scoring_of(settings),
+        encode=context.encode,
+        encoder=context.encoder,
+    )
+
+
+def halt(live: Cancellable | None) -> PublishView:
+    """Request the end of the work after the current video, and show that."""
+    if live is not None:
+        live.is_cancelled = True
+    return _running(render_note("Cancelling: it ends after the current video."))._replace(
+        cancel=gr.Button(interactive=False)
+    )
+
+
+def _running(said: str) -> PublishView:
+    return PublishView(gr.Button(interactive=False), gr.Button(interactive=True), said, gr.skip())
+
+
+def _ended(words: str, *, is_problem: bool = False, file: str | None = None) -> PublishView:
+    note = render_note(words, is_problem=is_problem)
+    return PublishView(gr.Button(interactive=True), gr.Button(interactive=False), note, file)
+
+
+_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "publish", "concurrency_limit": 1, "api_visibility": "private"}
+_ADD_STORY_JS: Final = "(...inputs) => [...inputs.slice(0, -1), localStorage.getItem('stepscope:story') ?? '']"
+"""Replaces the last input by the story of the browser."""
+
+
+class PublishPanel(NamedTuple):
+    """The panel; ``open_story`` opens it with the story, from the player."""
+
+    open: Any
+    open_story: Any
+    is_open: Any
+    box: Any
+    what: Any
+    has_videos: Any
+    target: Any
+    folder: Any
+    title: Any
+    size: Any
+    view: PublishView
+
+
+def make_publish_button() -> tuple[Any, Any]:
+    """Lay out the buttons that open the panel, in the row of the shown run."""
+    return (
+        gr.Button("Publish", size="sm", scale=0, min_width=90, elem_id="publish_open"),
+        gr.Button("Publish the story", size="sm", scale=0, visible="hidden", elem_id="publish_story"),
+    )
+
+
+def make_publish_panel(batches: BatchContext, buttons: tuple[Any, Any]) -> PublishPanel:
+    """Lay out the panel, closed, below the shown run."""
+    targets = [AS_ZIP, *([AS_FOLDER] if batches.takes_paths else []), AS_MARKDOWN]
+    with gr.Column(visible=False, elem_id="publish") as box:
+        with gr.Row():
+            what = gr.Dropdown(
+                [ALL, SHOWN, STORY],
+                value=ALL,
+                label="Publish",
+                elem_id="publish_what",
+            )
+            target = gr.Dropdown(targets, value=AS_ZIP, label="As", elem_id="publish_as")
+            title = gr.Textbox(label="Title", placeholder="of the story, or of the run", max_lines=1, max_length=120)
+            folder = gr.Textbox(label="Folder to write", max_lines=1, visible=False, elem_id="publish_folder")
+            has_videos = gr.Checkbox(value=True, label="with the videos", elem_id="publish_videos")
+        with gr.Row():
+            size = gr.HTML(elem_id="publish_size", padding=False)
+            publish = gr.Button(
+                "Publish", variant="primary", size="sm", scale=0, min_width=110, elem_id="publish_start"
+            )
+            cancel = gr.Button(
+                "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="publish_cancel"
+            )
+        said = gr.HTML(elem_id="publish_said", padding=False)
+    return PublishPanel(
+        *buttons,
+        is_open=gr.State(False),
+        box=box,
+        what=what,
+        has_videos=has_videos,
+        target=target,
+        folder=folder,
+        title=title,
+        size=size,
+        view=PublishView(publish=publish, cancel=cancel, said=said, file=make_download()),
+    )
+
+
+def wire_publish_panel(
+    context: AppContext, batches: BatchContext, panel: PublishPanel, *, runs: Any, selection: SelectionPanel
+) -> None:
+    """Publish the shown run, its selected videos, or the story of the browser."""
+    view, live = panel.view, gr.State(None)
+    inputs = PublishInputs(
+        run=runs,
+        only=selection.only,
+        part=selection.part,
+        what=panel.what,
+        has_videos=panel.has_videos,
+        target=panel.target,
+        folder=panel.folder,
+        title=panel.title,
+        story=gr.Textbox(visible="hidden"),
+    )
+    opened = [
+        panel.open.click(toggle_panel, panel.is_open, [panel.is_open, panel.box], **AT_ONCE),
+        panel.open_story.click(open_for_story, None, [panel.is_open, panel.box, panel.what], **AT_ONCE),
+    ]
+    describe = partial(describe_plan, context, batches)
+    changes = [choice.input for choice in (panel.what, panel.target, panel.folder, panel.has_videos)]
+    changes += [runs.change, selection.only.change, selection.part.change]
+    for event in (*(event.then for event in opened), partial(gr.on, changes)):
+        event(describe, list(inputs), panel.size, js=_ADD_STORY_JS, **LATEST)
+    panel.target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), panel.target, panel.folder, **AT_ONCE)
+    write = partial(publish, context, batches)
+    begun = wire(view.publish.click, begin, None, (live, view), **AT_ONCE)
+    running = wire(begun.then, write, [live, *inputs], view, js=_ADD_STORY_JS, show_progress="hidden", **_QUEUE)
+    save_after(running, view.file)
+    wire(view.cancel.click, halt, live, view, **AT_ONCE)

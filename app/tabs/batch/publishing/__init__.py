@@ -1,1 +1,0 @@
-"""Publishing of a run or of a story as a static player."""

@@ -1,0 +1,363 @@
+"""The tab *Search*: the moments that match a query, and the player at one of them."""
+
+import re
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+import numpy as np
+import pandas as pd
+
+from stepscope.app import opening
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    LATEST,
+    make_download,
+    make_status_line,
+    read_event,
+    save_after,
+    send_file,
+    wire,
+)
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.videos import read_moment
+from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
+from stepscope.app.opening import InPlayer, OpenedHit
+from stepscope.app.reviews.actions import Event
+from stepscope.app.reviews.events import reference_event
+from stepscope.app.tabs.batch.selection import SavedSlice, keep_slice, list_traits
+from stepscope.app.web.views import PlayerView
+from stepscope.engine.io.files import write_csv
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.samples import Role, Sample
+from stepscope.eval.reports.search import search_folders
+
+HEADERS: Final = ["#", "Video", "Time", "What", "Failure", "Model", "Reference", "Cause", "Margin"]
+THIS_RUN: Final = "this run"
+ALL_RUNS: Final = "all scored runs of its split"
+NO_QUERY: Final = "The moments that match are listed here: type words, or choose a term such as a failure or a tag."
+NUM_SHOWN: Final = 500
+"""Greatest number of moments in the table; the CSV file has all."""
+NUM_PICTURES: Final = 8
+_PICTURE_WIDTH: Final = 200
+
+
+class Hits(NamedTuple):
+    """The moments that a search found, by the order of runs, videos and times."""
+
+    query: str
+    moments: pd.DataFrame
+    """At most ``NUM_SHOWN`` of them."""
+
+
+class SearchView(NamedTuple):
+    """The outputs of a search."""
+
+    query: Any
+    hits: Any
+    said: Any
+    table: Any
+
+
+class FoundKind(NamedTuple):
+    """The inputs of a search that the player starts, and the tabs of the room."""
+
+    runs: Any
+    scope: Any
+    query: Any
+    views: Any
+
+
+def run_search(batches: BatchContext, name: str | None, scope: str, query: str | None) -> SearchView:
+    """Search in the shown run, or in all scored runs of its split."""
+    query = (query or "").strip()
+    if not query:
+        return SearchView(query=gr.skip(), hits=None, said=NO_QUERY, table=[])
+    try:
+        found = _find(batches, name, scope, query)
+    except (ValueError, OSError) as error:
+        return SearchView(query=query, hits=None, said=as_sentence(error), table=[])
+    videos = found[["run", "video_id"]].drop_duplicates()
+    said = f"{format_count(len(found), 'moment')} in {format_count(len(videos), 'video')}."
+    if len(found) > NUM_SHOWN:
+        said += f" The first {NUM_SHOWN} are shown; the CSV file has all."
+    if not len(found):
+        said += " Remove a term, or search in all scored runs of the split."
+    else:
+        said += " Click a row to open it; N and P in the player go on to the next and previous one."
+    shown = found.head(NUM_SHOWN)
+    return SearchView(query=query, hits=Hits(query, shown), said=said, table=_rows(shown))
+
+
+def search_linked(
+    batches: BatchContext, name: str | None, scope: str, query: str | None, linked: str | None
+) -> SearchView:
+    """Search for the query of the address in a window in which none is typed."""
+    return run_search(batches, name, scope, query or linked)
+
+
+def find_kind(batches: BatchContext, event: gr.EventData) -> FoundKind:
+    """Choose the run and the kind of the failure that the player shows."""
+    name, kind = str(read_event(event, "run")), str(read_event(event, "kind"))
+    return FoundKind(
+        runs=gr.Dropdown(choices=batches.listed_runs(name), value=name),
+        scope=THIS_RUN,
+        query=add_term(None, f"failure: {kind}")[0],
+        views=gr.Tabs(selected="search"),
+    )
+
+
+def offer_terms(batches: BatchContext, name: str | None) -> Any:
+    """Return the dropdown of the terms that moments of a run can have; nothing is chosen."""
+    return gr.Dropdown(choices=[one for one in list_traits(batches, name) if ":" in one[1]], value=None)
+
+
+def add_term(query: str | None, trait: str | None) -> tuple[str, None]:
+    """Return a query with the term of a trait such as ``tag: blurry``, and None to choose again."""
+    field, _, value = (trait or "").partition(": ")
+    term = f'{field}:"{value}"' if re.search(r"\s", value) else f"{field}:{value}"
+    return f"{query or ''} {term if trait else ''}".strip(), None
+
+
+def _find(batches: BatchContext, name: str | None, scope: str, query: str) -> pd.DataFrame:
+    if name is None or name not in batches.run_names():
+        raise ValueError("choose a run above; its moments are searched")
+    names = [name]
+    if scope == ALL_RUNS:
+        others = [other for other in batches.comparable_runs(name) if other != name]
+        names += [other for other in others if (batches.folder(other) / "moments.csv").is_file()]  # the scored ones
+    return search_folders({one: batches.folder(one) for one in names}, query, marks=batches.marks())
+
+
+def _rows(found: pd.DataFrame) -> list[list[Any]]:
+    """Return the cells of moments, with the name of the run behind the video if there are several runs."""
+    names, has_runs = shorten_ids(found["video_id"].unique()), found["run"].nunique() > 1
+    hits: Any = found.itertuples()
+    return [
+        [
+            number,
+            f"{names[hit.video_id]} ({hit.run})" if has_runs else names[hit.video_id],
+            format_clock(hit.time_s, digits=1),
+            hit.what,
+            hit.failure,
+            hit.text,
+            hit.reference,
+            hit.cause,
+            None if np.isnan(hit.margin) else round(hit.margin, 3),
+        ]
+        for number, hit in enumerate(hits, start=1)
+    ]
+
+
+def show_pictures(context: AppContext, batches: BatchContext, hits: Hits | None) -> list[tuple[Any, str]]:
+    """Return pictures of the first moments with their captions."""
+    return [] if hits is None else [_picture(batches, hit) for _, hit in hits.moments.head(NUM_PICTURES).iterrows()]
+
+
+def _picture(batches: BatchContext, hit: Any) -> tuple[Any, str]:
+    caption = f"{format_clock(hit.time_s, digits=1)} {hit.video_id}"
+    try:
+        sample = _find_sample(batches, hit)
+    except (ValueError, OSError):
+        sample = None
+    image = None if sample is None else read_moment(sample, hit.time_s)
+    if image is None:
+        image, caption = np.full((90, 160, 3), 128, np.uint8), f"{caption} (no picture)"
+    step = max(1, image.shape[1] // _PICTURE_WIDTH)
+    return image[::step, ::step], caption
+
+
+def _find_sample(batches: BatchContext, hit: Any) -> Sample | None:
+    split = batches.split_of(batches.settings_of(hit.run))
+    samples = () if split is None else split.samples
+    return next((sample for sample in samples if sample.video_id == hit.video_id), None)
+
+
+def _event_key(sample: Sample | None, hit: Any) -> str | None:
+    """Return the key of the event of a moment in the player; None if it is no event."""
+    event = partial(Event, video_id=str(hit.video_id), time_s=float(hit.time_s))
+    if hit.what == "state":
+        return event(kind="state", role="update", text=hit.step.replace(" ", ", ")).key
+    if hit.what not in ("message", "update") or sample is None:
+        return None
+    role: Role = "update" if hit.what == "update" else "assistant"
+    if hit.text:
+        return event(kind="update" if role == "update" else "generated", role=role, text=hit.text).key
+    turns = [name for name in name_turns(sample.turns) if (name.role, name.text) == (role, hit.reference)]
+    nearest = min(turns, key=lambda name: abs(name.time_s - hit.time_s), default=None)
+    return None if nearest is None else reference_event(sample.video_id, nearest).key
+
+
+def open_hit(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, hits: Hits | None, number: int
+) -> OpenedHit:
+    """Show the moment at a place of the hits in the player."""
+    if hits is None or not 0 <= number < len(hits.moments):
+        words = "there is no search; type one in Batch, Search" if hits is None else "there is no further moment"
+        return OpenedHit(player=opening.refuse(ValueError(words)), at=gr.skip())
+    hit: Any = hits.moments.iloc[number]
+    player = opening.open_moment(
+        context,
+        batches,
+        live,
+        str(hit.video_id),
+        names=(str(hit.run),),
+        open_at=float(hit.time_s),
+        open_event=_event_key(_find_sample(batches, hit), hit),
+        hit={"of": "search", "number": number + 1, "total": len(hits.moments), "query": hits.query},
+    )
+    return OpenedHit(player=player, at=gr.skip() if player == PlayerView() else number)
+
+
+def save_hits(batches: BatchContext, name: str | None, hits: Hits | None, called: str | None) -> SavedSlice:
+    """Save the videos of the hits as a slice of the split."""
+    videos = frozenset(hits.moments["video_id"]) if hits is not None else frozenset()
+    return keep_slice(batches, name, videos, called)
+
+
+def download_hits(batches: BatchContext, name: str | None, scope: str, query: str | None) -> Generator[Any]:
+    """Write all moments of a search as a CSV file, and yield its path; see ``send_file``."""
+
+    def write(folder: Path) -> Path:
+        found = _find(batches, name, scope, (query or "").strip())
+        rows: Any = found.to_dict("records")
+        write_csv(folder / "moments.csv", rows, columns=list(map(str, found)))
+        return folder / "moments.csv"
+
+    yield from send_file(write)
+
+
+HINT: Final = (
+    "Words or “a phrase”, and failure:missed · failure:any · cause:swap · step:S3 · is:user · near:0.05 (to the "
+    "threshold) · delay>2 · latency>500 · verdict:… · tag:… · -term excludes"
+)
+
+
+class SearchPanel(NamedTuple):
+    """The inputs and outputs of a search."""
+
+    terms: Any
+    scope: Any
+    search: Any
+    pictures: Any
+    called: Any
+    save: Any
+    saved: Any
+    download: Any
+    at: Any
+    previous: Any
+    next: Any
+    view: SearchView
+
+
+def make_search_panel() -> SearchPanel:
+    """Lay out the search."""
+    with gr.Row():
+        query = gr.Textbox(
+            label="Search", info=HINT, placeholder="failure:missed cause:swap", max_lines=1, scale=6, elem_id="search"
+        )
+        terms = gr.Dropdown([], label="Add a term", interactive=True, scale=2, elem_id="search_terms")
+        scope = gr.Dropdown([THIS_RUN, ALL_RUNS], value=THIS_RUN, label="In", scale=2, elem_id="search_in")
+        search = gr.Button("Search", variant="primary", size="sm", scale=0, min_width=110, elem_id="search_start")
+    said = make_status_line("search_said")
+    pictures = gr.Gallery(
+        show_label=False,
+        columns=NUM_PICTURES,
+        rows=1,
+        height=130,
+        allow_preview=False,
+        buttons=[],
+        elem_id="search_pictures",
+    )
+    table = gr.Dataframe(
+        headers=HEADERS,
+        datatype=["number", "str", "str", "str", "str", "str", "str", "str", "number"],
+        interactive=False,
+        wrap=True,
+        max_height=460,
+        column_widths=["4%", "15%", "8%", "10%", "12%", "18%", "18%", "8%", "7%"],
+        elem_id="search_hits",
+    )
+    with gr.Row():
+        called = gr.Textbox(
+            label="Name of a new slice", placeholder="name", max_lines=1, scale=2, elem_id="search_slice"
+        )
+        save = gr.Button("Save videos as slice", size="sm", scale=0, min_width=170, elem_id="search_save")
+        download = gr.Button("Save as CSV", size="sm", scale=0, min_width=130, elem_id="search_csv")
+        previous = gr.Button("Previous moment", size="sm", scale=0, elem_id="search_previous", visible="hidden")
+        following = gr.Button("Next moment", size="sm", scale=0, elem_id="search_next", visible="hidden")
+    saved = gr.HTML(elem_id="search_saved", padding=False)
+    return SearchPanel(
+        terms=terms,
+        scope=scope,
+        search=search,
+        pictures=pictures,
+        called=called,
+        save=save,
+        saved=saved,
+        download=download,
+        at=gr.State(0),
+        previous=previous,
+        next=following,
+        view=SearchView(query=query, hits=gr.State(None), said=said, table=table),
+    )
+
+
+def wire_search_panel(
+    context: AppContext,
+    batches: BatchContext,
+    panel: SearchPanel,
+    *,
+    runs: Any,
+    part: Any,
+    views: Any,
+    here: Any,
+    in_player: InPlayer,
+) -> None:
+    """Search in the shown run; a click on a row or a picture opens the moment in the player.
+
+    ``runs`` is the dropdown of the shown run, ``part`` that of the slices, which a new one joins, ``views`` the
+    ``gr.Tabs`` of the room, ``here`` the ``gr.Tab``.
+    """
+    view, opened = panel.view, OpenedHit(player=in_player.view, at=panel.at)
+
+    def search_address(name: Any, scope: Any, query: Any, request: gr.Request) -> SearchView:
+        return search_linked(batches, name, scope, query, request.query_params.get("search"))
+
+    def open_row(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
+        return open_hit(context, batches, live, hits, int(event.row_value[0]) - 1)
+
+    def open_picture(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
+        return open_hit(context, batches, live, hits, int(event.index))
+
+    def step(by: int, live: Any, hits: Any, at: int) -> OpenedHit:
+        return open_hit(context, batches, live, hits, at + by)
+
+    chosen = [runs, panel.scope, view.query]
+    found = FoundKind(runs=runs, scope=panel.scope, query=view.query, views=views)
+    asked = wire(in_player.view.run.player.find_kind, partial(find_kind, batches), None, found, **AT_ONCE)
+    asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **AT_ONCE)
+    entered, term = partial(gr.on, [here.select, runs.change]), [view.query, panel.terms]
+    changes, search = [panel.search.click, view.query.submit, panel.scope.input], partial(run_search, batches)
+    begun = (
+        wire(partial(gr.on, changes), search, chosen, view, **LATEST),
+        wire(entered, search_address, chosen, view, **LATEST),
+        wire(asked.then, search, chosen, view, **LATEST),
+        wire(panel.terms.input(add_term, term, term, **AT_ONCE).then, search, chosen, view, **LATEST),
+    )
+    entered(partial(offer_terms, batches), runs, panel.terms, **AT_ONCE)
+    for event in begun:
+        event.then(partial(show_pictures, context, batches), view.hits, panel.pictures, **LATEST)
+    wire(view.table.select, open_row, [in_player.live, view.hits], opened, **in_player.ends)
+    wire(panel.pictures.select, open_picture, [in_player.live, view.hits], opened, **in_player.ends)
+    for button, by in ((panel.previous, -1), (panel.next, 1)):
+        wire(button.click, partial(step, by), [in_player.live, view.hits, panel.at], opened, **in_player.ends)
+    saved = SavedSlice(part=part, result=panel.saved)
+    wire(panel.save.click, partial(save_hits, batches), [runs, view.hits, panel.called], saved, **AT_ONCE)
+    file = make_download()
+    save_after(panel.download.click(partial(download_hits, batches), chosen, file, **AT_ONCE), file)

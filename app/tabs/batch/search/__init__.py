@@ -1,1 +1,0 @@
-"""Search for moments in the runs of a split."""

@@ -1,0 +1,307 @@
+"""The selection of the videos of a run, by failure, cause, verdict and tag, or by a saved selection.
+
+A saved selection, a *slice*, belongs to a split and is stored beside the run folders. It can be scored separately.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.context import AppContext
+from stepscope.app.controls.widgets import AT_ONCE, read_event, wire
+from stepscope.app.core import slices
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.results import VideoFilter, score_groups
+from stepscope.app.formatting import as_sentence
+from stepscope.app.reviews.store import ReviewStore, read_review
+from stepscope.app.templates import render, render_note
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import write_json
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Split
+from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
+from stepscope.eval.metrics.failures import failure_score
+from stepscope.eval.metrics.matched_video import FAILURE_KINDS
+from stepscope.eval.reports.scoring import describe_scoring, score_run
+from stepscope.eval.reports.search import Marks
+from stepscope.eval.reports.table_files import Row, read_results
+
+ALL_VIDEOS: Final = "all videos"
+MAX_NAME_CHARS: Final = 60
+
+
+class SelectionChoices(NamedTuple):
+    """The dropdowns of traits and of slices."""
+
+    only: Any
+    part: Any
+
+
+class SavedSlice(NamedTuple):
+    """The dropdown of slices, and the output of status lines and scores."""
+
+    part: Any
+    result: Any
+
+
+class OnlyKind(NamedTuple):
+    """The dropdown of traits, and the tabs of the run, which show its videos."""
+
+    only: Any
+    views: Any
+
+
+def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
+    """Return the verdicts and tags of all reviewers, by video, milliseconds and text; empty in blind mode."""
+    marks: dict[tuple[str, int, str], set[str]] = {}
+    for reviewed in () if is_blind else read_review(store).events:
+        event = reviewed.event
+        found = marks.setdefault((event.video_id, round(event.time_s * 1000), event.text), set())
+        for opinion in reviewed.opinions:
+            found |= {_describe_tag(tag) for tag in opinion.tags}
+            verdict = reviewed.final or opinion.verdict
+            found |= {f"verdict: {verdict}"} if verdict is not None else set()
+    return marks
+
+
+def _describe_tag(tag: str) -> str:
+    """Return a tag as a trait; a cause that a reviewer named is one like those of the reference."""
+    return f"cause: {tag.removeprefix(CAUSE_PREFIX)}" if tag.startswith(CAUSE_PREFIX) else f"tag: {tag}"
+
+
+def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[str, frozenset[str]]:
+    """Return the traits of each video: its failures, the causes in its reference, its verdicts and its tags."""
+    samples = {sample.video_id: sample for sample in split.samples} if split is not None else {}
+    traits, marked = {}, dict[str, set[str]]()
+    for (video_id, *_), names in marks.items():
+        marked.setdefault(video_id, set()).update(names)
+    for row in rows:
+        video_id = str(row["video_id"])
+        found = {f"failure: {kind}" for kind in FAILURE_KINDS if float(row.get(failure_score(kind), 0.0)) > 0}
+        found |= {"not run: failed"} if row["error"] else set()
+        turns = samples[video_id].turns if video_id in samples else ()
+        found |= {f"cause: {turn.cause}" for turn in turns if turn.cause}
+        traits[video_id] = frozenset(found | marked.get(video_id, set()))
+    return traits
+
+
+def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]]:
+    """Return the traits of the videos of a run, as pairs of a label with the number of videos, and the trait.
+
+    Those of the split's vocabulary are among them, also if no video has them.
+    """
+    counts = Counter(trait for traits in _traits(batches, name).values() for trait in traits)
+    counts.update(dict.fromkeys(_vocabulary_traits(batches, name), 0))
+    return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
+
+
+def choose_videos(
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
+) -> frozenset[str] | None:
+    """Return the videos of a run with all traits of ``only`` and in the slice ``part``; None for all videos."""
+    chosen = None
+    if part not in (None, ALL_VIDEOS):
+        chosen = frozenset(read_slices(batches, name).get(str(part), ()))
+    if only:
+        having = frozenset(video_id for video_id, traits in _traits(batches, name).items() if set(only) <= traits)
+        chosen = having if chosen is None else chosen & having
+    return chosen
+
+
+def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> OnlyKind:
+    """Select the videos with the failures of a picked bar, and show them."""
+    trait = f"failure: {read_event(event, 'point')}"
+    choices = list_traits(batches, name)
+    if trait not in [value for _, value in choices]:
+        return OnlyKind(only=gr.skip(), views=gr.skip())
+    return OnlyKind(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="videos"))
+
+
+def make_filter(
+    batches: BatchContext, name: str | None, order: str, only: Sequence[str] | None, part: str | None
+) -> VideoFilter:
+    """Return the filter of the table: an order, and the videos of ``choose_videos``."""
+    return VideoFilter(order, choose_videos(batches, name, only, part))
+
+
+def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
+    """Return the slices of the split of a run, as ids of videos by name; empty if they cannot be read."""
+    path = _slices_path(batches, name)
+    return {} if path is None else slices.read_slices(path)
+
+
+def save_slice(
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
+) -> SavedSlice:
+    """Save the shown videos as a slice of their split."""
+    return keep_slice(batches, name, choose_videos(batches, name, only, part), called)
+
+
+def keep_slice(
+    batches: BatchContext, name: str | None, chosen: frozenset[str] | None, called: str | None
+) -> SavedSlice:
+    """Save videos of a run, None for all of them, as a slice of their split."""
+    try:
+        path, called = _slices_path(batches, name), " ".join((called or "").split())
+        if path is None:
+            raise ValueError("choose a run of a split that this page has")
+        if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or called == ALL_VIDEOS:
+            raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters")
+        if not chosen:
+            raise ValueError(
+                "select some of the videos first: all are shown" if chosen is None else "no video is selected"
+            )
+        kept = {**read_slices(batches, name), called: sorted(chosen)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"slices": kept})
+    except (ValueError, OSError) as error:
+        return SavedSlice(part=gr.skip(), result=render_note(as_sentence(error), is_problem=True))
+    result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
+    return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *kept], value=called), result=result)
+
+
+def score_chosen(
+    context: AppContext, batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
+) -> Generator[str]:
+    """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
+    try:
+        settings = batches.settings_of(name)
+        split = batches.split_of(settings)
+        if name is None or split is None:
+            raise ValueError("choose a run of a split that this page has")
+        chosen = choose_videos(batches, name, only, part)
+        entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
+        if not entries:
+            raise ValueError("no video is selected")
+        yield render_note(f"Scoring {format_count(len(entries), 'video')}.")
+        with batches.jobs.open_scorer() as scorer:
+            scored = score_run(
+                batches.folder(name),
+                replace(split, entries=entries),
+                batches.scoring_of(settings),
+                encode=context.encode,
+                scorer=scorer,
+            )
+    except (EngineError, ValueError, OSError) as error:
+        yield render_note(as_sentence(error), is_problem=True)
+        return
+    prefix = f"{part}: " if part not in (None, ALL_VIDEOS) else ""
+    videos = format_count(len(split.entries), "video")
+    heading = f"{prefix}{scored.report.num_videos} of {videos} of {name}, scored separately"
+    intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
+    basis = describe_scoring({**asdict(batches.scoring_of(settings)), "judge": scored.judge})
+    groups = score_groups({"scores": scored.report.scores, "intervals": intervals})
+    yield render("slice_scores", heading=heading, groups=groups, basis=basis)
+
+
+def offer(batches: BatchContext, name: str | None) -> SelectionChoices:
+    """Return the current traits and slices; the selection does not change."""
+    return SelectionChoices(
+        only=gr.Dropdown(choices=list_traits(batches, name)),
+        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)]),
+    )
+
+
+def offer_again(batches: BatchContext, name: str | None) -> SelectionChoices:
+    """Return the traits and slices for a newly chosen run, with all videos selected."""
+    return SelectionChoices(
+        only=gr.Dropdown(choices=list_traits(batches, name), value=[]),
+        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS),
+    )
+
+
+def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
+    if name is None or name not in batches.run_names():
+        return {}
+    return find_traits(read_results(batches.folder(name)).rows, _split(batches, name), batches.marks())
+
+
+def _vocabulary_traits(batches: BatchContext, name: str | None) -> tuple[str, ...]:
+    split = _split(batches, name)
+    try:
+        return () if split is None else read_vocabulary(split.path).traits
+    except ValueError:  # the review panel of the player says so
+        return ()
+
+
+def _split(batches: BatchContext, name: str | None) -> Split | None:
+    try:
+        return batches.split_of(batches.settings_of(name))
+    except ValueError:  # run.json cannot be read, so the split is unknown
+        return None
+
+
+def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
+    split = _split(batches, name)
+    return None if split is None else slices.slices_path(batches.runs, split.path)
+
+
+class SelectionPanel(NamedTuple):
+    """The inputs that select videos; ``called`` is the name of a new slice."""
+
+    only: Any
+    part: Any
+    called: Any
+    save: Any
+    score: Any
+
+
+def make_selection_panel() -> SelectionPanel:
+    """Lay out the panel."""
+    with gr.Row():
+        only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")
+        part = gr.Dropdown([ALL_VIDEOS], value=ALL_VIDEOS, label="Slice", scale=2, elem_id="slice")
+        called = gr.Textbox(label="Name of a new slice", placeholder="name", max_lines=1, scale=2, elem_id="slice_name")
+        with gr.Column(scale=2, min_width=150):
+            save = gr.Button("Save as slice", size="sm", elem_id="save_slice")
+            score = gr.Button("Score separately", size="sm", elem_id="score_slice")
+    return SelectionPanel(only=only, part=part, called=called, save=save, score=score)
+
+
+def wire_selection_panel(
+    context: AppContext, batches: BatchContext, panel: SelectionPanel, *, runs: Any, result: Any
+) -> Any:
+    """Wire the panel.
+
+    Args:
+        context: Model and videos of the page.
+        batches: Runs, splits and jobs.
+        panel: The panel.
+        runs: The dropdown of the shown run.
+        result: The output of status lines and scores.
+
+    Returns:
+        The event after which a newly chosen run is to be shown with all its videos.
+    """
+
+    def score(*inputs: Any) -> Iterator[Any]:
+        yield from score_chosen(context, batches, *inputs)
+
+    chosen = [runs, panel.only, panel.part]
+    choices = SelectionChoices(only=panel.only, part=panel.part)
+    offered = wire(runs.change, partial(offer_again, batches), runs, choices, **AT_ONCE)
+    runs.change(lambda: "", None, result, **AT_ONCE)  # the scores of the run before
+    focused = partial(gr.on, [panel.only.focus, panel.part.focus])
+    wire(focused, partial(offer, batches), runs, choices, **AT_ONCE)
+    saved = SavedSlice(part=panel.part, result=result)
+    wire(panel.save.click, partial(save_slice, batches), [*chosen, panel.called], saved, **AT_ONCE)
+    panel.score.click(score, chosen, result, concurrency_id="scores", concurrency_limit=1, api_visibility="private")
+    return offered
+
+
+def with_filter(batches: BatchContext, work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a handler whose last four inputs, a run, its order, traits and slice, become a run and a ``VideoFilter``.
+
+    Example: inputs ``(seen, name, order, only, part)`` call ``work(batches, seen, name, VideoFilter(...))``.
+    """
+
+    def run(*inputs: Any) -> Any:
+        *rest, name, order, only, part = inputs
+        return work(batches, *rest, name, make_filter(batches, name, order, only, part))
+
+    return run

@@ -1,1 +1,0 @@
-"""Selection of a run's videos by failure, cause, verdict and tag."""

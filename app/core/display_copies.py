@@ -100,9 +100,7 @@ class DisplayCopies:
     A copy is named after a digest of its content or of its source's identity. It always ends in ``.mp4`` or ``.webm``,
     so that it is served as a video and nothing else. Each copy is made once.
 
-    Args:
-        folder: Folder of the copies.
-        served: Folder whose playable files need no copy, because the page serves them; None for no such folder.
+    Files below the folder ``served`` that browsers play need no copy, because the page serves them.
     """
 
     def __init__(self, folder: Path, *, served: Path | None = None) -> None:
@@ -224,10 +222,8 @@ _NAME_CHARS: Final = 64
 class UnusedUploads:
     """Counts the open windows of a page.
 
-    Args:
-        folder: Folder of all uploads.
-        is_busy: Whether something runs without a window, which may need any upload.
-        is_used: Whether a file was run or scored, so that a link may open it again.
+    ``is_busy`` tells whether something runs without a window, which may need any upload; ``is_used`` whether a file was
+    run or scored, so that a link may open it again.
     """
 
     def __init__(self, folder: Path, *, is_busy: Callable[[], bool], is_used: Callable[[Path], bool]) -> None:

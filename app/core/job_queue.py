@@ -84,11 +84,8 @@ class Job:
 class JobQueue:
     """A queue of jobs with one worker thread.
 
-    Args:
-        encode: Text encoder.
-        scoring: Score settings of new runs, with the text encoder ``encode``.
-        make_scorer: Returns a new text scorer.
-        encoder: Name, version and digest of ``encode``, with the keys of ``metrics.json``.
+    ``scoring`` has the settings of new runs, with the text encoder ``encode``; ``encoder`` its name, version and
+    digest, with the keys of ``metrics.json``.
     """
 
     def __init__(

@@ -69,9 +69,7 @@ def encode_pictures(
 
     One picture at a time is read and decoded, so that 64 of them need the memory of one.
 
-    Args:
-        checkpoint: Encodes them.
-        files: Each returns the content of one picture file.
+    Each of ``files`` returns the content of one picture file.
 
     Raises:
         ValueError: As ``read_picture``.

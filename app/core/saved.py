@@ -22,11 +22,7 @@ from stepscope.eval.served.judge import read_kept_judge
 def read_saved_run(folder: RunFolder, clip: Clip, *, scoring: ScoreSettings, encoder: Mapping[str, str]) -> Run:
     """Return the finished run of a clip, which has a sample, in a run folder.
 
-    Args:
-        folder: The run folder.
-        clip: The clip; its sample names the video.
-        scoring: Score settings.
-        encoder: Name, version and digest of the text encoder, with the keys of ``metrics.json``.
+    ``encoder`` has name, version and digest of the text encoder, with the keys of ``metrics.json``.
 
     Raises ``ValueError`` if the video has no outputs, or invalid ones.
     """

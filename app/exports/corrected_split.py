@@ -75,15 +75,8 @@ def write_corrected_split(
 ) -> None:
     """Write a split with corrected references, and its provenance.
 
-    Args:
-        path: The file to write.
-        corrected: The samples, in the order of the file.
-        file_format: A format of ``eval.data.writers``.
-        source: The source split.
-        review: The corrections that were applied.
-        prefer: Reviewers whose corrections win conflicts, best first.
-        omit: Details to omit because the format cannot represent them.
-        relative_to: With ``split``, a video outside the split's folder is written as its file name.
+    ``corrected`` are in the order of the file. ``omit`` has details that the format cannot represent. With
+    ``relative_to`` ``split``, a video outside the split's folder is written as its file name.
 
     Raises ``ValueError`` as ``write_samples`` does.
     """

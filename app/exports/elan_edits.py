@@ -335,9 +335,7 @@ def match_equal(old: Mapping[int, H], new: Mapping[int, H]) -> list[tuple[int, i
 def match_nearest(old: Mapping[int, tuple[str, int]], new: Mapping[int, tuple[str, int]]) -> list[tuple[int, int]]:
     """Return pairs of keys with the same text, greedily by distance in time; each key occurs once.
 
-    Args:
-        old: Text and start in milliseconds, by key.
-        new: The same for the new items.
+    Both mappings have text and start in milliseconds, by key.
     """
     groups: dict[str, list[_Point]] = defaultdict(list)
     for is_new, items in enumerate((old, new)):

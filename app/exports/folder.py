@@ -31,11 +31,7 @@ def gather_videos(
 
     Unfinished videos of the run have no outputs; videos with unreadable outputs have a ``problem``.
 
-    Args:
-        samples: The source references.
-        review: The state of the reviews.
-        run: The run folder; None exports no outputs.
-        prefer: Reviewers whose corrections win conflicts, best first.
+    Without a ``run`` no outputs are exported. The reviewers in ``prefer`` win conflicts, best first.
     """
     videos, is_stateful = [], _has_known_states(run)
     for sample in samples:

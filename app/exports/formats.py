@@ -80,11 +80,7 @@ else:
 def write_export(folder: Path, videos: Sequence[ReviewedVideo], *, file_format: str, split: str = "test") -> None:
     """Write videos into a folder; each file is written atomically.
 
-    Args:
-        folder: The folder; it is created if it does not exist.
-        videos: The videos, in the order of the rows.
-        file_format: A name in ``EXPORT_FORMATS``.
-        split: Name of the split in a ``dataset``.
+    ``file_format`` is a name in ``EXPORT_FORMATS``, and ``split`` names the split in a ``dataset``.
 
     Raises ``ValueError`` for a split name that ``datasets`` refuses, and for a run folder: the file of a video called
     ``run`` would replace its settings.

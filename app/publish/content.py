@@ -107,14 +107,7 @@ def pack_index(
 ) -> Packed:
     """Return the content of the table page.
 
-    Args:
-        rows: The rows of the videos.
-        counts: Their counts.
-        title: Title of the page.
-        provenance: Provenance of the run.
-        results: Tables of the run; empty for a run that was not scored. Then the scores are those of the rows, without
-            text scores.
-        story: The moments that the page begins with.
+    ``results`` are empty for a run that was not scored; then the scores are those of the rows, without text scores.
     """
     metrics = results.metrics
     known = metrics or {"scores": replace_nan(score_counts(Pool(counts, VideoCounts).total()))}

@@ -32,12 +32,7 @@ def check_videos(samples: Sequence[Sample], files: VideoFiles) -> None:
 
 
 class PlacedVideos:
-    """The videos of a player; one that several runs show is written once.
-
-    Args:
-        folder: The folder of the videos.
-        files: Whether they are copies, links or nothing.
-    """
+    """The videos of a player; one that several runs show is written once."""
 
     def __init__(self, folder: Path, files: VideoFiles) -> None:
         self._folder, self._files = folder, files

@@ -31,14 +31,14 @@ class Assignment:
     run: str
     """Name of the run; empty for the references alone."""
     reviewers: tuple[str, ...]
-    """The assigned reviewers, then others who were done before the video was assigned anew."""
+    """The assigned reviewers first, then reviewers who had finished the video before it was assigned to others."""
     done: frozenset[str]
     """The reviewers who are done with the video."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What one reviewer was assigned and has done."""
+    """The assigned videos of one reviewer, and the progress in them."""
 
     reviewer: str
     num_assigned: int

@@ -37,7 +37,7 @@ class EventReview:
     opinions: tuple[Opinion, ...]
     """One per reviewer, sorted by name."""
     final: Verdict | None = None
-    """The verdict that settled the event; None if nobody settled it."""
+    """The final verdict, which a reviewer gave to settle the event; None for an event that is not settled."""
     settled_by: str = ""
 
 
@@ -132,7 +132,7 @@ def review_agreement(review: Review) -> tuple[Agreement, ...]:
 
 
 def review_disagreements(review: Review) -> tuple[tuple[Event, Disagreement], ...]:
-    """Return the events with differing verdicts that nobody has settled."""
+    """Return the events with differing verdicts and without a final verdict."""
     open_events = {found.event.key: found.event for found in review.events if found.final is None}
     differing = (found for found in list_disagreements(_ratings(review)) if found.item in open_events)
     return tuple((open_events[found.item], found) for found in differing)

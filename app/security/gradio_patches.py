@@ -36,7 +36,8 @@ def refuse_downloads() -> None:
 def keep_no_values() -> None:
     """Stop Gradio from keeping a copy of all components, and the latest inputs, of each session for deep links.
 
-    This page offers none. A copy takes 0.7 MB and 30 ms in which nobody is served, and any client can begin sessions.
+    This page offers none. Each copy takes 0.7 MB of memory and blocks the server for 30 ms, and any client can begin
+    sessions.
     """
     begin = SessionState.__init__
 

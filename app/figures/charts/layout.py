@@ -103,15 +103,8 @@ def make_chart(
 ) -> go.Figure:
     """Return a chart in the style of all charts.
 
-    Args:
-        traces: Traces of Plotly.
-        theme: ``light`` or ``dark``.
-        x: Properties of the horizontal axis.
-        y: Properties of the vertical axis.
-        note: A short line below the title.
-        summary: The main numbers in words, for readers who do not see the chart.
-        title_text: Title; ``Chart.draw`` adds that of a chart of ``CHARTS``.
-        layout: Further properties of the layout.
+    ``note`` is a short line below the title, and ``summary`` the main numbers in words, for readers who do not see the
+    chart. ``Chart.draw`` adds the title of a chart without one.
     """
     small = {"font": {"size": SMALL_PX}}
     return go.Figure(

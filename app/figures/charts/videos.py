@@ -92,11 +92,7 @@ def score_distributions(
 ) -> go.Figure:
     """Return one score of each video in the runs A and B: a box for each run, and a line for each video.
 
-    Args:
-        scores: Id of each video with its score in A and in B, nan if undefined.
-        metric: Name of the score.
-        theme: ``light`` or ``dark``.
-        names: Names of the runs A and B.
+    ``scores`` are the id of each video with its score in A and in B, nan if undefined.
     """
     known = [one for one in scores if math.isfinite(one[1]) and math.isfinite(one[2])]
     if not known:

@@ -63,9 +63,7 @@ def make_figure_row(titles: Mapping[str, str], *, elem_id: str) -> FigureRow:
 def write_chart(draw: DrawFigure, *choices: Any) -> Generator[FigureView]:
     """Yield the file of a chart, or the problem.
 
-    Args:
-        draw: Draws the chart.
-        choices: The arguments of ``draw`` without the theme, then width, theme and format.
+    ``choices`` are the arguments of ``draw`` without the theme, then width, theme and format.
     """
     *inputs, width, theme, file_format = choices
 

@@ -275,13 +275,8 @@ def wire_leaderboard_panel(
 ) -> Any:
     """Wire the leaderboard; return the event after which the run of a clicked row is the shown run.
 
-    Args:
-        context: Model and videos of the page.
-        batches: Runs, splits and jobs.
-        panel: The panel.
-        runs: The dropdown of the shown run.
-        views: The tabs of the shown run.
-        here: The ``gr.Tab`` of the leaderboard; when it is opened, the runs are listed and scored again.
+    ``runs`` is the dropdown of the shown run, and ``views`` its tabs. When the tab ``here`` is opened, the runs are
+    listed and scored again.
     """
     view, chosen = panel.view, [panel.runs, panel.metrics, panel.sort_by, panel.baselines]
     listed = wire(

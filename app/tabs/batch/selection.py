@@ -268,12 +268,7 @@ def wire_selection_panel(
 ) -> Any:
     """Wire the panel.
 
-    Args:
-        context: Model and videos of the page.
-        batches: Runs, splits and jobs.
-        panel: The panel.
-        runs: The dropdown of the shown run.
-        result: The output of status lines and scores.
+    ``runs`` is the dropdown of the shown run, and ``result`` the output of status lines and scores.
 
     Returns:
         The event after which a newly chosen run is to be shown with all its videos.

@@ -1,6 +1,6 @@
 """Layout and wiring of the batch tab. The modules beside it and below lay out and wire its parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -58,26 +58,20 @@ class Layout(NamedTuple):
     run: RunPanel
     publish: PublishPanel
     views: Any
+    tabs: Mapping[str, Any]
+    """The ``gr.Tab`` components by the name of their panel."""
     steps: Sequence[tuple[Any, int]]
     """The buttons that go through the videos, with their direction."""
     selection: SelectionPanel
     slice_scores: Any
     search: SearchPanel
-    search_tab: Any
     protocols: ProtocolsPanel
-    protocols_tab: Any
     charts: ChartsPanel
-    charts_tab: Any
     sweep: SweepPanel
-    sweep_tab: Any
     compare: ComparePanel
-    compare_tab: Any
     board: LeaderboardPanel
-    board_tab: Any
     run_list: RunListPanel
-    run_list_tab: Any
     training: TrainingPanel
-    training_tab: Any
     view: BatchView
 
 
@@ -100,9 +94,9 @@ def make_batch_tab(
     wire_form_panel(batches, form, runs=run.runs, use=run.use, status=view.status, here=here)
     wire_downloads(batches, run)
     wire_publish_panel(context, batches, layout.publish, runs=run.runs, selection=layout.selection)
-    wire_charts(batches, layout.charts, runs=run.runs, shown=view.shown, here=layout.charts_tab, status=view.status)
+    wire_charts(batches, layout.charts, runs=run.runs, shown=view.shown, here=layout.tabs["charts"], status=view.status)
     wire_sweep_panel(
-        context, batches, sweep, runs=run.runs, shown=view.shown, devices=form.devices, here=layout.sweep_tab
+        context, batches, sweep, runs=run.runs, shown=view.shown, devices=form.devices, here=layout.tabs["sweep"]
     )
     wire_sweep_files(batches, sweep, runs=run.runs, status=view.status)
     wire_points(sweep, runs=run.runs, form=(form.speak, form.update), player=sliders)
@@ -112,17 +106,17 @@ def make_batch_tab(
         in_player.wire(button.click, step, run.runs, run.order, layout.selection.only, layout.selection.part)
     in_player.wire(layout.charts.charts["videos"].pick, partial(open_picked, context, batches), run.runs)
     shown: dict[str, Any] = {"runs": run.runs, "in_player": in_player}
-    places = {"part": layout.selection.part, "views": layout.views, "here": layout.search_tab}
+    places = {"part": layout.selection.part, "views": layout.views, "here": layout.tabs["search"]}
     wire_search_panel(context, batches, layout.search, **places, **shown)
-    wire_compare_panel(context, batches, layout.compare, here=layout.compare_tab, status=view.status, **shown)
-    wire_protocols_panel(context, batches, layout.protocols, here=layout.protocols_tab, **shown)
+    wire_compare_panel(context, batches, layout.compare, here=layout.tabs["compare"], status=view.status, **shown)
+    wire_protocols_panel(context, batches, layout.protocols, here=layout.tabs["protocols"], **shown)
     wire_training_panel(
-        context, batches, layout.training, here=layout.training_tab, batch_tab=here, elsewhere=elsewhere
+        context, batches, layout.training, here=layout.tabs["training"], batch_tab=here, elsewhere=elsewhere
     )
 
 
 def _make_layout(batches: BatchContext) -> Layout:
-    shown = gr.State(ShownRun())
+    shown, tabs = gr.State(ShownRun()), dict[str, Any]()
     with gr.Row():
         form = make_form_panel(batches)
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
@@ -135,23 +129,23 @@ def _make_layout(batches: BatchContext) -> Layout:
                     selection = make_selection_panel()
                     videos, previous, following = make_video_table()
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
-                with gr.Tab("Search", id="search") as search_tab:
+                with gr.Tab("Search", id="search") as tabs["search"]:
                     search = make_search_panel()
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
-                with gr.Tab("Protocols") as protocols_tab:
+                with gr.Tab("Protocols") as tabs["protocols"]:
                     protocols = make_protocols_panel()
-                with gr.Tab("Charts") as charts_tab:
+                with gr.Tab("Charts") as tabs["charts"]:
                     charts = make_charts_panel()
-                with gr.Tab("Thresholds") as sweep_tab:
+                with gr.Tab("Thresholds") as tabs["sweep"]:
                     sweep = make_sweep_panel()
-                with gr.Tab("Compare") as compare_tab:
+                with gr.Tab("Compare") as tabs["compare"]:
                     compare = make_compare_panel()
-                with gr.Tab("Leaderboard") as board_tab:
+                with gr.Tab("Leaderboard") as tabs["board"]:
                     board = make_leaderboard_panel()
-                with gr.Tab("Runs") as run_list_tab:
+                with gr.Tab("Runs") as tabs["run_list"]:
                     run_list = make_run_list_panel()
-                with gr.Tab("Training") as training_tab:
+                with gr.Tab("Training") as tabs["training"]:
                     training = make_training_panel()
     view = BatchView(
         shown=shown,
@@ -174,24 +168,17 @@ def _make_layout(batches: BatchContext) -> Layout:
         publish=publish,
         views=views,
         steps=((previous, -1), (following, 1)),
+        tabs=tabs,
         selection=selection,
         slice_scores=slice_scores,
         search=search,
-        search_tab=search_tab,
         protocols=protocols,
-        protocols_tab=protocols_tab,
         charts=charts,
-        charts_tab=charts_tab,
         sweep=sweep,
-        sweep_tab=sweep_tab,
         compare=compare,
-        compare_tab=compare_tab,
         board=board,
-        board_tab=board_tab,
         run_list=run_list,
-        run_list_tab=run_list_tab,
         training=training,
-        training_tab=training_tab,
         view=view,
     )
 
@@ -231,9 +218,9 @@ def _wire_runs(
     offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=layout.slice_scores)
     wire_view(offered.then, show_all, run.runs)
     opened = wire_leaderboard_panel(
-        context, batches, layout.board, runs=run.runs, views=layout.views, here=layout.board_tab
+        context, batches, layout.board, runs=run.runs, views=layout.views, here=layout.tabs["board"]
     )
-    listed = wire_run_list_panel(batches, layout.run_list, runs=run.runs, here=layout.run_list_tab)
+    listed = wire_run_list_panel(batches, layout.run_list, runs=run.runs, here=layout.tabs["run_list"])
     for event in (opened, *listed):
         wire_view(event.then, handlers.show, run.runs)
     only_kind = OnlyKind(only=selection.only, views=layout.views)

@@ -245,13 +245,7 @@ def wire_training_panel(
 ) -> None:
     """Wire the tab.
 
-    Args:
-        context: Model and videos of the page.
-        batches: Runs, splits and jobs.
-        panel: The components.
-        here: The ``gr.Tab`` of this tab.
-        batch_tab: The ``gr.Tab`` around it.
-        elsewhere: The other ``gr.Tab`` components of the page; selecting one ends the updates.
+    ``batch_tab`` is the ``gr.Tab`` around the tab ``here``; selecting one of ``elsewhere`` ends the updates.
     """
     view, source = panel.view, panel.source
     show = partial(show_training, context, batches)

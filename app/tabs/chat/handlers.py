@@ -108,12 +108,8 @@ async def answer(
 ) -> AsyncGenerator[AskView]:
     """Stream the answer to the waiting question. Closing the generator leaves the queue, or frees the worker.
 
-    Args:
-        context: Workers of the page.
-        threads: Run ``build``.
-        build: Makes the prompt, one of ``app.tabs.chat.prompts``.
-        window: The conversation.
-        owner: Whose question it is, and whose kept caches it may reuse.
+    ``build``, one of ``app.tabs.chat.prompts``, makes the prompt in a thread. The question may reuse kept caches of its
+    ``owner``.
     """
     if window is None or not window.is_waiting:
         yield AskView()

@@ -60,13 +60,8 @@ def wire_answers(
 ) -> list[Any]:
     """Wire the answers of a conversation; return the events that write them.
 
-    Args:
-        context: Workers of the page.
-        view: The components.
-        starts: Events that show a new question.
-        threads: Make the prompts.
-        build: Takes the values of ``inputs`` and returns the ``build`` of ``handlers.answer``.
-        inputs: Components whose values the prompt depends on.
+    ``starts`` are the events that show a new question. ``build`` takes the values of ``inputs`` and returns the
+    ``build`` of ``handlers.answer``, which runs in ``threads``.
     """
 
     async def answer(request: gr.Request, window: Any, *values: Any) -> Any:

@@ -132,10 +132,7 @@ CORRECTION: Final = "correction"
 def propose_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> str:
     """Return the last question or answer as JSON, for the player's forms of the reference; empty without one.
 
-    Args:
-        kind: ``QUESTION``, ``ANSWER`` or ``CORRECTION``.
-        window: The conversation.
-        live: The displayed run.
+    ``kind`` is ``QUESTION``, ``ANSWER`` or ``CORRECTION``.
     """
     time_s = _find_time(window, live)
     if window is None or time_s is None:

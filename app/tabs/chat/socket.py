@@ -99,11 +99,7 @@ class _SocketTurn(Turn):
 class ChatSocket:
     """Serves one connection.
 
-    Args:
-        socket: The connection.
-        service: The workers and their queue.
-        checkpoint: Encodes prompts.
-        encoder: A thread for the pictures of prompts.
+    ``encoder`` is a thread for the pictures of prompts.
     """
 
     def __init__(

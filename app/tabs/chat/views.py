@@ -37,12 +37,7 @@ def show_window(
 ) -> AskView:
     """Return the view of a conversation.
 
-    Args:
-        window: The conversation.
-        status: The status line.
-        partial: The running answer so far.
-        question: New value of the question; None to leave it as it is.
-        is_running: Whether an answer is awaited.
+    ``partial`` is the running answer so far. ``question`` is the new value of its box; None leaves it as it is.
     """
     has_answer = bool(window.answered) and not is_running
     return AskView(
@@ -66,9 +61,7 @@ def _show_branches(branches: Branches, *, is_running: bool) -> Any:
 class AnswerDisplay:
     """The view while an answer is written.
 
-    Args:
-        window: The conversation, which gets the answer.
-        began: When the question was asked, on ``time.perf_counter``.
+    ``began`` is when the question was asked, on ``time.perf_counter``.
     """
 
     def __init__(self, window: ChatWindow, began: float) -> None:

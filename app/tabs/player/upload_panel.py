@@ -101,11 +101,7 @@ def _count_failures(count: int) -> str:
 def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView, ends: dict[str, Any]) -> None:
     """Wire the choice and the upload of videos, references and uploads.
 
-    Args:
-        context: Model and videos of the page.
-        panel: The panel.
-        view: The components of the player.
-        ends: Arguments of events that exchange the video, such as the events to cancel.
+    ``ends`` are arguments of events that exchange the video, such as the events to cancel.
     """
     live, clip, status = view.buttons.live, view.clip.clip, view.run.status
     boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]

@@ -142,13 +142,8 @@ def write_zip(
 ) -> Export:
     """Write an export of ``stepscope export``, and zip it.
 
-    Args:
-        folder: An empty folder.
-        videos: The videos of the split.
-        content: A name in ``REVIEW_EXPORTS`` or ``SPLIT_EXPORTS``.
-        split: Name of the split.
-        source: The split; None for videos that are in no split.
-        omit: Details that a corrected split omits; ignored for ``REVIEW_EXPORTS``.
+    ``content`` is a name in ``REVIEW_EXPORTS`` or ``SPLIT_EXPORTS``; the former ignore ``omit``. ``source`` is None for
+    videos that are in no split.
 
     Raises ``ValueError`` for data that the format cannot represent, and ``EngineError`` if a package is missing.
     """

@@ -106,11 +106,7 @@ def summarize(
 ) -> SplitReview:
     """Summarize the reviews of a split.
 
-    Args:
-        samples: The source references.
-        review: State of the reviews.
-        run: The run folder; None for the references only.
-        judge: Analyses the outputs of a video, to find the matched pairs; None finds none.
+    ``judge`` analyses the outputs of a video of ``run``, to find the matched pairs.
     """
     listed = list(samples)
     events, problems, num_extra = {}, dict[str, str](), 0

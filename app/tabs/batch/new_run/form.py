@@ -302,13 +302,7 @@ def _make_split_inputs(batches: BatchContext) -> tuple[Any, Any, Any]:
 def wire_form_panel(batches: BatchContext, form: FormPanel, *, runs: Any, use: Any, status: Any, here: Any) -> None:
     """Wire the splits of the form, and the button ``use`` that fills it with the settings of the shown run.
 
-    Args:
-        batches: Runs, splits and jobs.
-        form: The form.
-        runs: The dropdown of the shown run.
-        use: The button *Use these settings*.
-        status: The status line of the tab.
-        here: The ``gr.Tab`` of the batch tab; when it is opened, the splits are listed again.
+    ``runs`` is the dropdown of the shown run. When the batch tab ``here`` is opened, the splits are listed again.
     """
     added = AddedSplit(status=status, split=form.split)
     wire(form.path.submit, partial(adding.add_path, batches), form.path, added, **AT_ONCE)

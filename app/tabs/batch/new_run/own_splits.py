@@ -47,10 +47,7 @@ def add_by_path(splits: MutableMapping[str, Split], path: Path) -> str:
 def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path) -> str:
     """Add an uploaded split and return its name.
 
-    Args:
-        splits: The splits of the page; the new one is added.
-        upload: The uploaded file.
-        folder: Folder of the stored uploads; the split becomes ``<name>.json``.
+    It is stored as ``<name>.json`` in ``folder``.
 
     Raises ``ValueError`` as ``add_by_path`` does, and if the page has none of its videos.
     """

@@ -97,14 +97,8 @@ def wire_sweep_panel(
 ) -> None:
     """Wire the tab.
 
-    Args:
-        context: Model and videos of the page.
-        batches: Runs, splits and jobs.
-        panel: The components.
-        runs: The dropdown of the shown run.
-        shown: The ``ShownRun`` of the window; the points are updated with it, so they appear when the run ends.
-        devices: The devices; a sweep runs on the first.
-        here: The ``gr.Tab`` of this tab.
+    ``runs`` is the dropdown of the shown run. The points are updated with the ``ShownRun`` ``shown``, so they appear
+    when the run ends. A sweep runs on the first of ``devices``.
     """
     view, buttons, live, size = panel.view, panel.buttons, panel.live, panel.size
     chosen = [runs, view.metric, size, view.signals]

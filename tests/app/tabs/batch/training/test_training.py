@@ -86,7 +86,7 @@ def test_a_path_that_is_not_in_the_list_is_not_read(context: AppContext, finishe
     remote = replace(finished, takes_paths=False)
     view = training.show_training(context, remote, f"folder ../{runs.parent.name}/tuned")
     assert view.said.startswith("Choose a split")
-    assert f"--out {runs.name}/NAME" in view.said, "others need not see the folders of the server"
+    assert f"--out {finished.runs.name}/NAME" in view.said, "others need not see the folders of the server"
     assert view.clips == []
 
 

@@ -4,6 +4,8 @@ With the two heads the decisions have a binary cross-entropy each. With a silent
 streaming-EOS loss: at the last image token of a frame the target is the silent token, or the opening of the response if
 one follows; the update head has no loss. **Source**: VideoLLM-online (Chen et al. 2024), section 3.3, with ``w`` =
 ``TrainConfig.decision_weight``.
+
+Losses and their numbers of labels are tensors ``[3]``, in the order of ``curves.LOSS_NAMES``.
 """
 
 from collections.abc import Sequence
@@ -17,49 +19,11 @@ from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence, collate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Losses:
-    """The loss of the turns' tokens and of both decisions: means over the labels of a batch, nan without labels."""
-
-    text: Tensor
-    """Cross-entropy, in nats."""
-    speak: Tensor
-    """Loss of the decision to speak; likewise ``update``."""
-    update: Tensor
-
-    @classmethod
-    def zero(cls, device: torch.device) -> "Losses":
-        """Return sums of nothing."""
-        return cls.unpack(torch.zeros(3, device=device))
-
-    @classmethod
-    def unpack(cls, values: Tensor) -> "Losses":
-        """Return the losses of a tensor ``[3]`` of ``pack``."""
-        return cls(text=values[0], speak=values[1], update=values[2])
-
-    def pack(self) -> Tensor:
-        """Return the three values as a tensor ``[3]`` in float32."""
-        return torch.stack([self.text.float(), self.speak.float(), self.update.float()])
-
-    def __add__(self, other: "Losses") -> "Losses":
-        """Add sums of losses."""
-        return Losses(text=self.text + other.text, speak=self.speak + other.speak, update=self.update + other.update)
-
-    def __truediv__(self, counts: "Losses") -> "Losses":
-        """Divide sums by numbers of labels; nan where there is none."""
-        return Losses(text=self.text / counts.text, speak=self.speak / counts.speak, update=self.update / counts.update)
-
-    def detach(self) -> "Losses":
-        """Return the values without their graph."""
-        return Losses(text=self.text.detach(), speak=self.speak.detach(), update=self.update.detach())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionLoss:
     """How decisions are weighted, and which token means silence."""
 
     positive_weight: float = 1.5
-    """Weight of frames with a turn."""
     silent_id: int | None = None
     """Train the silent token instead of the heads."""
     response_id: int = 0
@@ -78,12 +42,10 @@ class Labels:
         """Return the labels of some of the sequences."""
         return Labels(targets=self.targets[rows], speak=self.speak[rows], update=self.update[rows])
 
-    def count(self, device: torch.device) -> Losses:
-        """Return the numbers of labels."""
-        text, speak, update = (
-            (part != IGNORE_INDEX).sum().to(device) for part in (self.targets, self.speak, self.update)
-        )
-        return Losses(text=text, speak=speak, update=update)
+    def count(self, device: torch.device) -> Tensor:
+        """Return the numbers of labels ``[3]``."""
+        counts = [(part != IGNORE_INDEX).sum() for part in (self.targets, self.speak, self.update)]
+        return torch.stack(counts).to(device)
 
 
 def draw_labels(sequences: Sequence[TrainingSequence], *, negative_rate: float, random: torch.Generator) -> Labels:
@@ -102,8 +64,8 @@ def sum_losses(
     images: Tensor,
     *,
     decisions: DecisionLoss,
-) -> Losses:
-    """Return the sums of the losses of ``B`` sequences; ``images [N, D]`` are their image tokens in order."""
+) -> Tensor:
+    """Return the sums of the losses of ``B`` sequences, ``[3]``; ``images [N, D]`` are their image tokens in order."""
     ids = collate(sequences, "ids").to(model.device)
     inputs = model.embed_tokens(ids).clone()
     inputs[collate(sequences, "frames") != IGNORE_INDEX] = images.to(inputs.dtype)
@@ -116,16 +78,16 @@ def sum_losses(
     text = cross_entropy(model.token_logits(hidden[is_target]), targets[is_target], reduction="sum")
     if decisions.silent_id is not None:
         silence = _sum_silence(model, hidden, speak, decisions)
-        return Losses(text=text, speak=silence, update=torch.zeros_like(silence))
+        return torch.stack([text, silence, torch.zeros_like(silence)])
     weight = torch.tensor(decisions.positive_weight, device=model.device)
-    sums = []
+    sums = [text]
     for head, wanted in ((model.speaking_decision_head, speak), (model.dst_update_head, update)):
         counted = wanted != IGNORE_INDEX
         logits = head(hidden[counted].float())[:, 0]
         sums.append(
             binary_cross_entropy_with_logits(logits, wanted[counted].float(), pos_weight=weight, reduction="sum")
         )
-    return Losses(text=text, speak=sums[0], update=sums[1])
+    return torch.stack(sums)
 
 
 def _sum_silence(model: StreamingModel, hidden: Tensor, speak: Tensor, decisions: DecisionLoss) -> Tensor:

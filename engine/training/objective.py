@@ -12,7 +12,7 @@ from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.curves import LOSS_NAMES
-from stepscope.engine.training.losses import DecisionLoss, Labels, Losses, draw_labels, sum_losses
+from stepscope.engine.training.losses import DecisionLoss, Labels, draw_labels, sum_losses
 from stepscope.engine.training.packed import BranchLabels, draw_branches, sum_branch_losses
 from stepscope.engine.training.processes import Processes
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence
@@ -30,8 +30,8 @@ class _BatchLabels(Protocol):
     def rows(self, rows: slice) -> Self:
         """Return the labels of some of the sequences."""
 
-    def count(self, device: torch.device) -> Losses:
-        """Return the numbers of labels."""
+    def count(self, device: torch.device) -> Tensor:
+        """Return the numbers of labels ``[3]``."""
 
 
 L = TypeVar("L", bound=_BatchLabels)
@@ -55,8 +55,8 @@ class _Objective(ABC, Generic[L]):
         """Return the labels that the losses count."""
 
     @abstractmethod
-    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: L, features: Any) -> Losses:
-        """Return the sums of the losses of sequences."""
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: L, features: Any) -> Tensor:
+        """Return the sums of the losses of sequences, ``[3]``."""
 
     @abstractmethod
     def _count_features(self, sequence: TrainingSequence) -> int:
@@ -68,15 +68,14 @@ class _Objective(ABC, Generic[L]):
         random = torch.Generator().manual_seed(seed)
         labels = self._draw_labels(sequences, random)
         counts = labels.count(self.model.device)
-        total = Losses.zero(self.model.device)
+        total = torch.zeros(len(LOSS_NAMES), device=self.model.device)
         for rows, part in processes.share(list(self._split(sequences, features, processes.count))):
             with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.config.autocast == "bfloat16"):
                 sums = self._sum_part(sequences[rows], labels.rows(rows), part)
             self._weigh(sums, counts).backward()
             total += sums.detach()
-        total = Losses.unpack(processes.add(total.pack()))
-        means = total / counts
-        parts = {name: float(getattr(means, name)) for name in LOSS_NAMES}
+        total = processes.add(total)
+        parts = dict(zip(LOSS_NAMES, (total / counts).tolist(), strict=True))  # nan without labels
         return StepLosses(total=float(self._weigh(total, counts)), parts=parts)
 
     def state(self) -> dict[str, Any]:
@@ -101,16 +100,9 @@ class _Objective(ABC, Generic[L]):
             yield rows, features[start : start + count]
             start += count
 
-    def _weigh(self, sums: Losses, counts: Losses) -> Tensor:
+    def _weigh(self, sums: Tensor, counts: Tensor) -> Tensor:
         """Return the loss to minimise: means over the labels of the whole batch; a part without labels is 0."""
-        text, speak, update = (
-            part / count.clamp(min=1)
-            for part, count in (
-                (sums.text, counts.text),
-                (sums.speak, counts.speak),
-                (sums.update, counts.update),
-            )
-        )
+        text, speak, update = sums / counts.clamp(min=1)
         weighed: Tensor = text + self.config.decision_weight * (speak + update)
         return weighed
 
@@ -140,7 +132,7 @@ class StreamObjective(_Objective[Labels]):
     def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> Labels:
         return draw_labels(sequences, negative_rate=self.config.negative_rate, random=random)
 
-    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: Labels, features: Tensor) -> Losses:
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: Labels, features: Tensor) -> Tensor:
         images = self._embed(features)
         return sum_losses(self._streaming, sequences, labels, images, decisions=self._decisions)
 
@@ -154,7 +146,7 @@ class BranchObjective(_Objective[BranchLabels]):
     def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> BranchLabels:
         return draw_branches(sequences, negative_rate=self.config.negative_rate, random=random)
 
-    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: BranchLabels, features: Features) -> Losses:
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: BranchLabels, features: Features) -> Tensor:
         weight = self.config.positive_weight
         return sum_branch_losses(self.model, sequences, labels, features, positive_weight=weight)
 

@@ -13,7 +13,6 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from stepscope.engine.model.attention import forward_layers
 from stepscope.engine.model.vision_language import VisionLanguageModel
-from stepscope.engine.training.losses import Losses
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingBranch, TrainingSequence
 
 
@@ -31,8 +30,8 @@ class BranchLabels:
         """Return the labels of some of the sequences."""
         return BranchLabels(targets=self.targets[rows], branches=self.branches[rows], speak=self.speak[rows])
 
-    def count(self, device: torch.device) -> Losses:
-        """Return the numbers of labels."""
+    def count(self, device: torch.device) -> Tensor:
+        """Return the numbers of labels ``[3]``."""
         tokens = [
             speak != IGNORE_INDEX
             for targets, labels in zip(self.targets, self.speak, strict=True)
@@ -41,7 +40,7 @@ class BranchLabels:
         ]
         signals = [branch.signal for branches in self.branches for branch in branches]
         counts = (tokens.count(False), tokens.count(True) + signals.count("speak"), signals.count("update"))
-        return Losses.unpack(torch.tensor(counts, device=device, dtype=torch.float32))
+        return torch.tensor(counts, device=device, dtype=torch.float32)
 
 
 def draw_branches(
@@ -105,8 +104,8 @@ def sum_branch_losses(
     features: Sequence[Tensor],
     *,
     positive_weight: float,
-) -> Losses:
-    """Return the sums of the losses of sequences; ``features`` are those of the frames of each."""
+) -> Tensor:
+    """Return the sums of the losses of sequences, ``[3]``; ``features`` are those of the frames of each."""
     parts, embedded, positions = list[_Part](), list[Tensor](), list[Tensor]()
     targets, weights = list[int](), list[list[float]]()  # per token; its weights in the losses of text, speak, update
     weight_of = {IGNORE_INDEX: [1.0, 0.0, 0.0], 0: [0.0, 1.0, 0.0], 1: [0.0, positive_weight, 0.0]}
@@ -138,7 +137,7 @@ def sum_branch_losses(
     )
     nll = cross_entropy(model.token_logits(hidden), wanted[rows], reduction="none")
     weighed = nll[:, None] * torch.tensor(weights, device=model.device)[rows]
-    return Losses.unpack(weighed.sum(0))
+    return weighed.sum(0)
 
 
 def _list_pieces(sequence: TrainingSequence, frames: Tensor, *, per_frame: int) -> list[int | Tensor]:

@@ -1,23 +1,28 @@
 """The commands of the bundled files, from ``checkpoint`` to ``score``."""
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar, get_args
 
 from transformers.utils import logging as transformers_logging
 from tyro.conf import OmitArgPrefixes
 
-from stepscope.assets.demo_run import write_demo_run
-from stepscope.assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_split
+from stepscope.assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_lesson, draw_split
 from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY
 from stepscope.assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
 from stepscope.assets.training.build import BuildConfig, build_checkpoint, write_train_split
-from stepscope.assets.training.lesson import draw_lesson
 from stepscope.assets.training.twin import AnswerConfig, TwinConfig, train_answers, train_twin
 from stepscope.engine.cli.program import Options
+from stepscope.engine.io.files import load_json, write_json
 from stepscope.engine.loading import load_model
+from stepscope.eval.cli.options import RunOptions
+from stepscope.eval.cli.run_command import run as run_split
 
 HERE = Path(__file__).parent
+MOVABLE = {"split": "../test.json", "checkpoint": "assets/checkpoint"}
+"""Settings of the bundled run that would name folders of this machine; a relative split begins at the run folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +138,20 @@ def lesson(options: LessonOptions) -> None:
 
 
 def run(options: DemoRunOptions) -> None:
-    """Stream and score the bundled test videos, and replace the bundled run folder."""
-    write_demo_run(options.out.with_name("test.json"), HERE / "checkpoint", options.out)
+    """Stream and score the bundled test videos, and replace the bundled run folder.
+
+    Raises ``ValueError`` if a video fails; the folder stays as it was.
+    """
+    manifest, out = options.out.with_name("test.json"), options.out
+    with TemporaryDirectory(dir=out.parent) as name:
+        new = Path(name) / out.name
+        if run_split(RunOptions(split=manifest, checkpoint=str(HERE / "checkpoint"), out=new, devices="cpu:2")):
+            raise ValueError(f"a video of {manifest} failed; {out} stays as it was")
+        for file in (new / "run.json", new / "metrics.json"):
+            write_json(file, {**load_json(file.read_text(encoding="utf-8")), **MOVABLE})
+        if out.exists():
+            shutil.rmtree(out)
+        new.rename(out)
 
 
 def print_scores(options: ScoreOptions) -> None:

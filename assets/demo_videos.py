@@ -1,20 +1,22 @@
 """Draw the bundled videos: H.264 files and a manifest with their references.
 
 ``eval.data.loading`` reads the manifest. In it, ``cause`` is the difficulty of a turn, and ``scene`` has all values to
-redraw a video. The training split has no video files: its manifest holds only the scenes.
+redraw a video. The training split has no video files: its manifest holds only the scenes. The worked example of
+training has videos of the held-out family, and of the others so that they are kept. Its seeds begin at ``LESSON_SEED``
+and are disjoint from those of the bundled and the scored videos.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from tqdm import tqdm
 
 from stepscope.assets.scenes.annotate import annotate
 from stepscope.assets.scenes.draw import draw_frame
-from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY
+from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY, TRAINED_FAMILIES
 from stepscope.assets.scenes.scene import FPS, Difficulty, Scene, make_scene
 from stepscope.engine.io.files import atomic_write
 from stepscope.engine.video.writer import write_h264
@@ -105,3 +107,31 @@ def _record(video: DemoVideo, scene: Scene) -> dict[str, Any]:
         "initial_state": {},
         "scene": {**knobs, "permuted": video.kind.endswith("permuted")},
     }
+
+
+LESSON_SEED: Final = 8_000_000
+NUM_LESSON_VAL: Final = 16
+
+
+def draw_lesson(out: Path, *, num_new: int, num_kept: int) -> None:
+    """Draw ``train.json`` and ``val.json``, each in a folder with its videos.
+
+    It has ``num_new`` training videos of the held-out family, and ``num_kept`` of the others.
+    """
+    half, new, kept = NUM_LESSON_VAL // 2, (HELD_OUT_FAMILY,), TRAINED_FAMILIES
+    splits = {
+        "train": [*_lesson_videos(0, num_new, new), *_lesson_videos(10_000, num_kept, kept)],
+        "val": [*_lesson_videos(20_000, half, new), *_lesson_videos(30_000, half, kept)],
+    }
+    for name, videos in splits.items():
+        (out / name).mkdir(parents=True, exist_ok=True)
+        draw_split(videos, out / name / f"{name}.json", video_fps=2)
+
+
+def _lesson_videos(first: int, number: int, families: tuple[str, ...]) -> Iterator[DemoVideo]:
+    """Yield videos of all kinds and of some families in turn."""
+    for index in range(number):
+        kind, family = KINDS[index % len(KINDS)], families[index % len(families)]
+        yield DemoVideo(
+            seed=LESSON_SEED + first + index, kind=kind, family=family, name=f"{family.replace(' ', '-')}-{index}"
+        )

@@ -35,9 +35,7 @@ class Tally:
     """Counts of one kind of turn over videos."""
 
     predicted: int = 0
-    """Frames with output."""
     expected: int = 0
-    """Reference frames."""
     matched: int = 0
     exact: int = 0
     """Matched pairs with equal texts."""

@@ -33,7 +33,6 @@ class InspectedToken:
     """One token of a frame, or its image."""
 
     token_id: int | None
-    """None for the image."""
     text: str
     """Text, also of a special token; ``<image>`` for the image."""
     logprob: float | None = None

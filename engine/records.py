@@ -41,7 +41,6 @@ class UserTurn:
     time_s: float
     """Seconds from the start of the video."""
     text: str
-    """The message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

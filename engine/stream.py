@@ -67,7 +67,6 @@ class StreamEvent:
     text_progress: TextProgress | None = None
     """The response that is being generated, in a stream that reports it."""
     error: EngineError | ValueError | None = None
-    """The error that ended the stream early."""
     trace: Trace | None = None
     """The trace, at the end of a traced stream."""
     cache: KVCache | None = None

@@ -43,7 +43,7 @@ from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.folder import RunFolder, explain_missing
 from stepscope.eval.sweeps.best_point import recommend_metric
 from stepscope.eval.sweeps.folder import SweepFolder, read_sweep
-from stepscope.eval.sweeps.traces import read_traces
+from stepscope.eval.sweeps.preview import read_traces
 
 _MAX_NAMES = 5
 _MOST_SCORES = {"videos": 2, SCORE_DISTRIBUTIONS: 1, **dict.fromkeys(SWEEP_CHARTS, 1)}

@@ -22,8 +22,7 @@ from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import has_states, read_signal_specs
-from stepscope.eval.runs.provenance import Provenance, describe_questions
-from stepscope.eval.runs.traces import TracedVideo, write_traces
+from stepscope.eval.runs.provenance import Provenance, TracedVideo, describe_questions, write_traces
 
 MAX_TASK_CHARS: Final = 200_000
 """Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""

@@ -33,7 +33,7 @@ from stepscope.eval.data.loading import digest_split, read_samples
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.writers import UnsupportedFieldError
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.traces import iter_traced_videos, read_provenance, write_traces
+from stepscope.eval.runs.provenance import iter_traced_videos, read_provenance, write_traces
 
 
 def write(options: WriteOptions) -> int:

@@ -11,8 +11,7 @@ from stepscope.app.publish.story import Story, read_story
 from stepscope.app.publish.writer import PublishProgress, Source, open_story, write_player
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.matching.text_encoder import TextEncoder, import_encoder
-from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder, import_encoder
 from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
 from stepscope.eval.runs.folder import RunFolder
 

@@ -11,8 +11,7 @@ from typing import Final
 import cv2
 import numpy as np
 
-from stepscope.assets.scenes.poses import HandPose, PartPose, hand_at, part_at
-from stepscope.assets.scenes.scene import Look, Part, Scene
+from stepscope.assets.scenes.scene import HandPose, Look, Part, PartPose, Scene, hand_at, part_at
 from stepscope.assets.scenes.script import Place
 from stepscope.assets.scenes.shapes import (
     Canvas,

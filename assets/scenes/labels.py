@@ -10,9 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.assets.scenes.poses import hand_at, part_at
 from stepscope.assets.scenes.recipes import NOUNS
-from stepscope.assets.scenes.scene import Scene
+from stepscope.assets.scenes.scene import Scene, hand_at, part_at
 from stepscope.assets.scenes.script import Place
 from stepscope.assets.scenes.shapes import WORLD_WIDTH
 

@@ -21,10 +21,9 @@ from tqdm import tqdm
 
 from stepscope.assets.scenes.annotate import annotate
 from stepscope.assets.scenes.labels import frame_labels
-from stepscope.assets.scenes.recipes import RECIPES
+from stepscope.assets.scenes.recipes import NOUNS, RECIPES
 from stepscope.assets.scenes.scene import FPS, Difficulty, Scene, make_scene
-from stepscope.assets.training.align import align_connector
-from stepscope.assets.training.lookups import LookupObjective, Lookups
+from stepscope.assets.training.lookups import LookupObjective, Lookups, embed_nouns
 from stepscope.assets.training.pretrain import (
     BATCH_SIZE,
     FRAMES_PER_SCENE,
@@ -261,3 +260,24 @@ def permute_ids(clip: TrainingClip, rng: np.random.Generator) -> TrainingClip:
 
     steps = tuple(Step(id=new[step.id], name=step.name) for step in clip.steps)
     return replace(clip, steps=steps, turns=tuple(map(rename, clip.turns)))
+
+
+RIDGE = 10.0
+
+
+@torch.no_grad()
+def align_connector(model: StreamingModel, prompt: Prompt, means: Tensor, held: Tensor) -> None:
+    """Replace the connector's weight.
+
+    ``means`` are cached frames ``[N, C]`` (see ``assets.training.pretrain.shuffled_mean``), ``held [N, 2]`` has per
+    frame and hand 1 + the index of the noun held, 0 for none.
+    """
+    words = embed_nouns(model, prompt, torch.arange(len(NOUNS)))
+    image = model.embed_tokens(torch.tensor(prompt.image_id))
+    nouns = torch.cat([torch.zeros_like(words[:1]), words - image])
+    wanted = image + nouns[held].sum(1)
+    gram = means.T @ means + RIDGE * torch.eye(means.shape[1])
+    fitted = torch.linalg.solve(gram, means.T @ wanted).T
+    weight = model.vlm.model.connector.modality_projection.proj.weight
+    size = wanted.norm(dim=1).mean() / project(model, means).norm(dim=1).mean()
+    weight.copy_(fitted + size * weight)

@@ -29,8 +29,7 @@ from stepscope.engine.video.reader import Frame, read_frames
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split, build_task
 from stepscope.eval.matching.sentence_encoders import load_encoder
-from stepscope.eval.matching.text_encoder import TextEncoder
-from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.scoring import ScoreSettings, score_run, write_tables
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample

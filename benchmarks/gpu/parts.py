@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 import torch
 
-from benchmarks.gpu import checks, profiling, questions, speed, training
+from benchmarks.gpu import checks, questions, speed
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 
 State = Literal["done", "failed", "skipped", "stopped", "not run"]
@@ -39,8 +39,8 @@ PARTS: Final = (
     Part(name="gpu tests", weight=6, run=checks.run_tests),
     Part(name="exactness", weight=8, run=checks.compare_modes),
     Part(name="SmolVLM2-2.2B", weight=16, run=partial(speed.run, shape="SmolVLM2-2.2B", num_videos=32)),
-    Part(name="profile of SmolVLM2-2.2B", weight=3, run=profiling.run),
-    Part(name="training of SmolVLM2-500M", weight=3, run=training.run),
+    Part(name="profile of SmolVLM2-2.2B", weight=3, run=speed.profile_pass),
+    Part(name="training of SmolVLM2-500M", weight=3, run=speed.time_training),
     Part(name="Llama-3-8B-10", weight=7, run=partial(speed.run, shape="Llama-3-8B-10", num_videos=1)),
     Part(name="Qwen2.5-VL-3B", weight=5, run=partial(speed.run, shape="Qwen2.5-VL-3B", num_videos=1)),
     Part(name="questions of Qwen2.5-VL-3B", weight=2, run=questions.run),

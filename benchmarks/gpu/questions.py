@@ -34,7 +34,6 @@ class _Times:
 
     num_frames: int
     length: int
-    """Tokens of a question."""
     together_ms: float
     apart_ms: float
     bare_ms: float

@@ -1,20 +1,30 @@
-"""Speed of a shape: a video alone, many at once, and live, with and without CUDA graphs."""
+"""Speed of a shape: a video alone, many at once, live, with and without CUDA graphs, profiled and in training."""
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.gpu.settings import Figure, Figures, Settings
 from benchmarks.random_model import RandomWorkload, build_random_workload
 from stepscope.engine.bench.modes import BenchRow, Mode, measure
+from stepscope.engine.config import StreamConfig
 from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.records import Step
 from stepscope.engine.streamer import Streamer
+from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.dataset import EncodedClip, batches
+from stepscope.engine.training.objective import StreamObjective
+from stepscope.engine.training.sequences import TrainingClip, TrainingTurn
+from stepscope.engine.training.trainer import Trainer, predict
 
 _GOALS: Final = {
     "Qwen2.5-VL-3B": {"alone": "at most 7.5 s"},
@@ -111,3 +121,86 @@ def _summarize(name: str, times_ms: list[float], *, goal: str = "") -> Figure:
     median, p95 = np.percentile(times_ms, (50, 95)).tolist()
     note = f"95 % within {p95:.2f} ms, {len(times_ms)} texts"
     return Figure(name=name, value=median, unit="ms", goal=goal, note=note)
+
+
+_WARM_FRAMES: Final = 40
+"""Frames before the pass: then its shape was captured and checked."""
+_NUM_ROWS: Final = 12
+
+
+def profile_pass(settings: Settings) -> Figures:
+    """Yield the counts and the longest kernels of a pass with one silent frame, with graphs and without."""
+    checkpoint = settings.load("SmolVLM2-2.2B")
+    video = build_random_workload(checkpoint, num_videos=1, num_frames=_WARM_FRAMES + 1).videos[0]
+    config = StreamConfig(speak_threshold=1, update_threshold=1, lookahead=1, prefill_frames=1)
+    for graphs in (True, False) if checkpoint.graphs is not None else (False,):
+        prefix = "with graphs: " if graphs else ""
+        streamer = Streamer(checkpoint if graphs else replace(checkpoint, graphs=None), config)
+        outputs = streamer.run(video.features, video.task)
+        list(islice(outputs, _WARM_FRAMES))
+        activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * settings.is_gpu
+        with profile(activities=activities) as recorded:
+            next(outputs)
+        yield from _tabulate(prefix, recorded.key_averages(), is_gpu=settings.is_gpu)
+
+
+def _tabulate(prefix: str, events: Sequence[Any], *, is_gpu: bool) -> Figures:
+    """Yield the sums and the longest rows of a profile; its times are in microseconds."""
+    kernels = [event for event in events if event.device_type.name == "CUDA"]
+    copies = [event for event in events if event.key.startswith(("Memcpy", "aten::copy_" if not is_gpu else "Memcpy"))]
+    launches = [event for event in events if "LaunchKernel" in event.key or "GraphLaunch" in event.key]
+    yield Figure(name=f"{prefix}CPU time", value=sum(event.self_cpu_time_total for event in events) / 1000, unit="ms")
+    if is_gpu:
+        yield Figure(name=f"{prefix}GPU time", value=sum(e.self_device_time_total for e in kernels) / 1000, unit="ms")
+        yield Figure(name=f"{prefix}kernels", value=float(sum(event.count for event in kernels)))
+        yield Figure(name=f"{prefix}launches", value=float(sum(event.count for event in launches)))
+    yield Figure(name=f"{prefix}copies", value=float(sum(event.count for event in copies)))
+    shown = kernels if is_gpu else list(events)
+    time_us = "self_device_time_total" if is_gpu else "self_cpu_time_total"
+    for event in sorted(shown, key=lambda event: getattr(event, time_us), reverse=True)[:_NUM_ROWS]:
+        time_ms = getattr(event, time_us) / 1000
+        yield Figure(name=f"{prefix}{event.key[:80]}", value=time_ms, unit="ms", note=f"{event.count} times")
+
+
+_BATCH_SIZE = 4
+_STEPS = tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 5))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _RandomFrames:
+    features: Tensor
+
+    def read(self, first: int = 0, stop: int | None = None) -> Tensor:
+        return self.features[first:stop]
+
+
+def time_training(settings: Settings) -> Figures:
+    """Yield the time and the peak memory of a step."""
+    num_frames, num_steps = (40, 4) if settings.is_tiny else (400, 12)
+    checkpoint = settings.load("SmolVLM2-500M", dtype="float32")
+    model = checkpoint.smolvlm
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = "vision_model" not in name
+    turns = tuple(
+        TrainingTurn(frame_index=frame, role="assistant", text=f"Attach part {frame}, then press it down.")
+        for frame in range(5, num_frames, 10)
+    )
+    clip = TrainingClip(goal="build it", steps=_STEPS, turns=turns, num_frames=num_frames)
+    shape = (num_frames, model.tokens_per_frame, model.feature_dim)
+    clips = [
+        EncodedClip(name=f"clip {seed}", clip=clip, source=_RandomFrames(features=_draw(shape, seed).to(model.device)))
+        for seed in range(_BATCH_SIZE)
+    ]
+    config = TrainConfig(num_steps=num_steps, learning_rate=1e-5)
+    trainer = Trainer(StreamObjective(model, config))
+    drawn = batches(clips, checkpoint, batch_size=_BATCH_SIZE, seed=0, mid_start_rate=0.0)
+    sequences, _ = next(drawn)
+    num_tokens = sum(len(sequence.ids) for sequence in sequences)
+    found = predict(trainer, drawn, disk_bytes=0)
+    note = f"{num_tokens / found.step_s:,.0f} tokens/s, {found.peak_memory_mb:,.0f} MiB"
+    name = f"step of {_BATCH_SIZE} contexts, {num_tokens} tokens"
+    yield Figure(name=name, value=1000 * found.step_s, unit="ms", note=note)
+
+
+def _draw(shape: tuple[int, int, int], seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))

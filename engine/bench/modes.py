@@ -38,9 +38,7 @@ class Mode:
 
     name: str
     config: StreamConfig
-    """Stream settings."""
     rows: int = 1
-    """Videos per pass."""
     graphs: bool = False
     """Whether passes are captured as CUDA graphs."""
 

@@ -22,7 +22,6 @@ class Prefilling:
     """A part of the prompt is in the cache; more parts follow."""
 
     num_tokens: int
-    """Prompt tokens in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,6 @@ class AnswerDelta:
     text: str
     """New characters; joined, the parts are the answer. May be empty within a multi-byte character."""
     num_tokens: int
-    """Tokens of the answer so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -261,7 +261,6 @@ class WorkerState:
 
     is_idle: bool
     reusable_tokens: int
-    """Number of prompt tokens that its store holds."""
     is_empty: bool
     """Whether its store is empty, so that no kept cache is lost."""
     used_at: int

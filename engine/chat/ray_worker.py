@@ -51,7 +51,6 @@ class ActorReady:
 
     host: str
     digest: str
-    """Digest of the checkpoint."""
     snapshot: StoreSnapshot
 
 

@@ -63,7 +63,6 @@ class Turn:
     max_new_tokens: int = 0
     """Maximum length of the answer. It may be set until ``start``."""
     num_tokens: int = 0
-    """Tokens of the answer so far."""
     is_stopped: bool = False
     is_gone: bool = False
     timing: AnswerTiming | None = None

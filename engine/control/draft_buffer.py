@@ -49,7 +49,6 @@ class FeedItem:
     piece: Piece
     """A token id or an image."""
     needs_decision: bool = False
-    """Whether the decisions are read."""
     needs_token: bool = False
     """Whether the next token is sampled."""
     is_draft: bool = False
@@ -68,9 +67,7 @@ class ComputedItem:
 
     item: FeedItem
     decision: Decision | None
-    """The decisions, if the item needs them."""
     token: int | None
-    """The sampled token, if the item needs one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +104,6 @@ class Trace:
     num_cached: int = 0
     """Tokens of the last context that the KV cache of the run holds."""
     starts: list[ContextStart] = field(default_factory=list)
-    """The beginning of each context."""
     frame_starts: dict[int, FrameStart] = field(default_factory=dict)
     """For each frame of a traced run, its first item."""
 

@@ -24,7 +24,6 @@ _MIN_SURE_MATCH_TOKENS = 3
 _MAX_UNSURE_TOKENS = 3
 """Longest draft after a shorter match, in tokens."""
 _MAX_SENTENCES = 64
-"""Sentences that the memory keeps."""
 _MAX_INDEXED = 256
 """Sentences that the n-gram index of a stream keeps; an endless stream would fill the memory otherwise."""
 _PLACEHOLDER = re.compile(r"\{(\w+):(\d+)\}")

@@ -40,9 +40,7 @@ class Decision:
     """The two probabilities at one position."""
 
     speak_prob: float
-    """Probability of speaking, in [0, 1]."""
     update_prob: float
-    """Probability of a state update, in [0, 1]."""
     answers: tuple[float, ...] = ()
     """Probability of yes for each question about an update, or of each state; empty for other sources."""
 

@@ -38,7 +38,6 @@ class AssistantTurn:
     should_speak: bool
     """Whether a response follows the updates."""
     updates: tuple[str, ...] = ()
-    """Texts of the updates so far."""
     legality: tuple[UpdateLegality, ...] = ()
     """Whether each of them is legal, illegal or malformed; not known of drafts."""
     state: Mapping[str, str]

@@ -25,8 +25,7 @@ from stepscope.engine.control.requests import (
 )
 from stepscope.engine.errors import FeatureError
 from stepscope.engine.inference.cuda_graphs import CudaGraphRunner, has_nan
-from stepscope.engine.inference.readout import ReadoutSpec, find_reads, read_branches, read_decisions
-from stepscope.engine.inference.sampler import Sampler
+from stepscope.engine.inference.readout import ReadoutSpec, Sampler, find_reads, read_branches, read_decisions
 from stepscope.engine.inference.static import Inputs
 from stepscope.engine.model.attention import attend, forward_layers, shift_keys
 from stepscope.engine.model.features.frame_encoder import FrameFeatures

@@ -27,7 +27,6 @@ class SampledFrame:
     image: np.ndarray
     """uint8 RGB, resized for the vision tower."""
     questions: tuple[str, ...] = ()
-    """Questions to answer at this frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +52,6 @@ class FrameTiming:
     encode_began_s: float
     encode_ended_s: float
     model_began_s: float
-    """When the model took the frame."""
     decided_s: float
 
     @property

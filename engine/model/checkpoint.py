@@ -34,7 +34,7 @@ from stepscope.engine.model.files.checkpoint_files import (
     read_trained_policy,
 )
 from stepscope.engine.model.files.hub import find_model_folder
-from stepscope.engine.model.files.smolvlm_files import find_silent_id, load_tokenizer, load_vlm
+from stepscope.engine.model.files.loading import find_silent_id, load_tokenizer, load_vlm
 from stepscope.engine.model.heads import add_heads, add_tokens
 from stepscope.engine.model.hub.layout import read_hub_policy
 from stepscope.engine.model.hub.loading import load_hub_model
@@ -73,7 +73,6 @@ class Checkpoint:
     name: str
     """The folder or hub id passed to ``load_model``."""
     folder: Path
-    """The local folder of its files."""
     model: VisionLanguageModel
     """In evaluation mode."""
     prompt: StreamPrompt

@@ -32,7 +32,6 @@ class VisionLanguageModel(nn.Module, ABC):
     hidden_size: int
     """``D``, width of the text model."""
     num_layers: int
-    """Layers of the text model."""
     max_context: int
     """Longest context that the text model's positions allow, in tokens."""
     image_size: int

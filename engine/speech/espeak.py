@@ -14,7 +14,6 @@ import espeakng_loader
 from stepscope.engine.errors import EngineError
 
 SAMPLE_RATE: Final = 22_050
-"""Samples per second of all speech."""
 MAX_CHARS: Final = 1000
 """Characters of a text at most, about a minute of speech."""
 _SYNCHRONOUS: Final = 2  # AUDIO_OUTPUT_SYNCHRONOUS: samples go to the callback, before espeak_Synth returns

@@ -19,7 +19,7 @@ from stepscope.engine.errors import CheckpointError
 from stepscope.engine.io.files import atomic_write, write_json
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.files.checkpoint_files import HEADS_FILE, read_object
-from stepscope.engine.model.files.smolvlm_files import load_tokenizer
+from stepscope.engine.model.files.loading import load_tokenizer
 from stepscope.engine.model.heads import save_heads
 from stepscope.engine.model.hub.layout import TRAINING_FILE
 from stepscope.engine.model.hub.model import HubModel

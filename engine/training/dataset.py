@@ -44,7 +44,6 @@ class EncodedClip:
     """A clip with its frame features."""
 
     name: str
-    """Name in messages."""
     clip: TrainingClip
     source: FrameSource
 

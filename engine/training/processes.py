@@ -91,7 +91,6 @@ class Processes:
 
 
 ALONE: Final = Processes()
-"""A single process."""
 
 
 def join_processes(device: str) -> Processes:

@@ -33,7 +33,6 @@ class StepLosses:
     """The losses of one step, in all processes together."""
 
     total: float
-    """The loss that the step minimises."""
     parts: Mapping[str, float]
     """Its parts by the names of the objective; nan for a part without labels."""
 
@@ -220,7 +219,6 @@ class Prediction:
     """Time and memory of a run."""
 
     num_steps: int
-    """Steps that were trained."""
     step_s: float
     """Median seconds per step."""
     total_steps: int

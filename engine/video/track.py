@@ -55,7 +55,6 @@ class Sampling:
     fps: float
     start_s: float = 0.0
     num_frames: float = math.inf
-    """Number of instants."""
 
     def is_due(self, index: int, until_s: float) -> bool:
         """Return whether instant ``index`` exists and a picture on display up to ``until_s`` seconds covers it."""

@@ -14,8 +14,7 @@ from stepscope.eval.cli.run_tables import open_judge, print_left_out
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
-from stepscope.eval.matching.text_encoder import import_encoder
-from stepscope.eval.matching.turns import Encode
+from stepscope.eval.matching.turns import Encode, import_encoder
 from stepscope.eval.metrics.score import list_references
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.protocols.rules import Rule, parse_rules
@@ -31,7 +30,7 @@ from stepscope.eval.reports.tables import format_differences, tabulate_differenc
 from stepscope.eval.runs.folder import RunFolder, relative_split
 from stepscope.eval.runs.imports.import_results import import_into, import_without_split, list_missing
 from stepscope.eval.runs.output_folder import lock_folder
-from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.provenance import read_provenance
 
 
 def score(options: RescoreOptions) -> int:
@@ -58,7 +57,8 @@ def score(options: RescoreOptions) -> int:
     ):
         encoder = import_encoder(scoring.text_encoder)  # while METEOR starts
         scored = score_run(options.run, split, scoring, encode=encoder.encode, scorer=scorer, judge=judge)
-        if scored.text_problem is not None and _has_text_scores(options.run):
+        has_texts = (options.run / "metrics.json").exists() and read_metrics(options.run)["text_problem"] is None
+        if scored.text_problem is not None and has_texts:
             raise ValueError(f"text scores cannot be computed, so that the folder keeps its: {scored.text_problem}")
         settings = {**settings, **asdict(scoring)}
         with TemporaryDirectory(dir=options.run, prefix=".score.") as staged:
@@ -162,10 +162,6 @@ def _check_videos(run: RunFolder, split: Split) -> None:
             f"no video of {run.path} has a reference in {split.path}{copied}; give --split with the references, "
             "such as a corrected split"
         )
-
-
-def _has_text_scores(folder: Path) -> bool:
-    return (folder / "metrics.json").exists() and read_metrics(folder)["text_problem"] is None
 
 
 def _with_remark(run: Path) -> str:

@@ -20,7 +20,7 @@ from stepscope.eval.cli.options import RunOptions, StreamOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
-from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.matching.turns import import_encoder
 from stepscope.eval.metrics.score import list_references
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.scoring import score_run

@@ -22,10 +22,10 @@ from stepscope.eval.cli.options import (
 )
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.grading import NamedJudge
-from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.matching.turns import import_encoder
 from stepscope.eval.metrics.definitions import to_markdown
-from stepscope.eval.protocols import document
 from stepscope.eval.protocols.registry import PROTOCOLS
+from stepscope.eval.protocols.registry import to_markdown as describe_protocols
 from stepscope.eval.protocols.rules import parse_rules
 from stepscope.eval.reports.leaderboard import (
     DEFAULT_METRICS,
@@ -118,7 +118,7 @@ def open_judge(options: JudgeOptions, folder: Path) -> Iterator[NamedJudge | Non
 def protocols(options: ProtocolsOptions) -> int:
     """Print the definitions without a run, else the scores of the runs; return 1 if a video is left out."""
     if not options.runs:
-        sys.stdout.write(document.to_markdown())
+        sys.stdout.write(describe_protocols())
         return 0
     rules = parse_rules(options.protocol or tuple(PROTOCOLS))
     runs = name_runs(options.runs)

@@ -18,7 +18,7 @@ from stepscope.eval.cli.run_command import make_worker_config
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
-from stepscope.eval.matching.text_encoder import import_encoder
+from stepscope.eval.matching.turns import import_encoder
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.sweeps.best_point import (
     PresentPoint,
@@ -31,8 +31,14 @@ from stepscope.eval.sweeps.best_point import (
 from stepscope.eval.sweeps.exact import SweepProgress, read_swept_videos, run_sweep
 from stepscope.eval.sweeps.folder import SweepFolder, SweptVideo, read_sweep, write_sweep
 from stepscope.eval.sweeps.grid import DEFAULT_METRICS, SWEEP_METRICS, Grid, GridScores, parse_axis
-from stepscope.eval.sweeps.preview import PREVIEW_METRICS, preview, preview_present
-from stepscope.eval.sweeps.traces import TracedSignal, make_choice_grid, read_traces
+from stepscope.eval.sweeps.preview import (
+    PREVIEW_METRICS,
+    TracedSignal,
+    make_choice_grid,
+    preview,
+    preview_present,
+    read_traces,
+)
 
 _DEFAULT_AXIS: Final = "0.1:0.9:9"
 """Thresholds of a probability."""

@@ -11,11 +11,11 @@ from stepscope.engine.config_files import read_preset
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import ScoreOptions, StreamOptions
 from stepscope.eval.data.samples import Split
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.reports.scoring import ScoredRun, ScoreSettings, describe_scoring, write_tables
 from stepscope.eval.reports.tables import format_scores
 from stepscope.eval.runs.folder import RunFolder, read_policy
-from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.provenance import read_provenance
 
 BAR_DELAY_S: Final = 0.5
 """Seconds before a progress bar is drawn, so that an early error stands alone."""

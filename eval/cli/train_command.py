@@ -44,7 +44,7 @@ def train(options: TrainOptions) -> int:
 
 def _train(options: TrainOptions, processes: Processes) -> int:
     """Train in this process; the main one prints."""
-    job = TrainingJob(options, progress=_show_encoding if processes.is_main else _show_nothing, processes=processes)
+    job = TrainingJob(options, progress=_show_encoding if processes.is_main else list, processes=processes)
     if processes.is_main:
         _print_clips(job)
     job.check_data()
@@ -108,10 +108,6 @@ def _name_values(event: StepLosses | Validated) -> Mapping[str, float]:
 def _show_encoding(samples: Sequence[Sample]) -> Iterable[Sample]:
     shown: Iterable[Sample] = tqdm(samples, desc="features", unit="video", dynamic_ncols=True, disable=not samples)
     return shown
-
-
-def _show_nothing(samples: Sequence[Sample]) -> Iterable[Sample]:
-    return samples
 
 
 def _describe(found: Prediction) -> str:

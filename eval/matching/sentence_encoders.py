@@ -18,8 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.model.files.hub import LOAD_LOCK, shown_downloads
-from stepscope.eval.matching.text_encoder import TextEncoder
-from stepscope.eval.matching.turns import DEFAULT_ENCODER
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder
 
 PUBLISHED_BATCH_SIZE = 64
 """Batch size of the published program, in texts."""

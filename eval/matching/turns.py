@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
+from stepscope.engine.imports import import_uncollected
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Turn
 
@@ -252,3 +253,30 @@ def pair_inside_spans(match: Match, sample: Sample, responses: Mapping[int, str]
         missed=tuple(frame for frame in match.missed if frame in missed),
         redundant=tuple(redundant),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextEncoder:
+    """A sentence encoder with the name and version that reports record."""
+
+    name: str
+    encode: Encode
+    """Texts to embeddings ``[N, D]``."""
+    version: str = ""
+    """Package and version that it was loaded from."""
+    digest: str = ""
+    """Digest of its weights, 16 hex characters."""
+
+    def settings(self) -> dict[str, str]:
+        """Return name, version and digest under their keys in ``metrics.json``."""
+        return {
+            "text_encoder": self.name,
+            "text_encoder_version": self.version,
+            "text_encoder_digest": self.digest,
+        }
+
+
+def import_encoder(name: str) -> TextEncoder:
+    """Load a sentence encoder in this process. Raises as ``load_encoder``."""
+    encoder: TextEncoder = import_uncollected("stepscope.eval.matching.sentence_encoders").load_encoder(name)
+    return encoder

@@ -47,7 +47,6 @@ class DstCounts(Counts):
     """Sum of the delays of the exact updates, in seconds; then that of their absolute values."""
     abs_delay_sum_s: float = 0.0
     num_frames: int = 0
-    """Frames of videos that have steps."""
     num_frames_right: int = 0
     """Frames whose whole state equals the reference's."""
     num_cells: int = 0

@@ -35,15 +35,12 @@ class VideoMoment:
     text: str = ""
     """What the model wrote, or the user said."""
     reference: str = ""
-    """The text of the reference turn, if it has one."""
     step: str = ""
     """Ids of the steps of an update or a wrong state, else of those in progress, with blanks between."""
     cause: str = ""
-    """Cause of the reference turn."""
     delay_s: float = math.nan
     """Time after the reference; negative is early."""
     probability: float = math.nan
-    """Probability of the decision at the frame."""
     margin: float = math.nan
     """That probability minus its threshold; nan where the rule compares something else."""
     latency_ms: float = math.nan

@@ -1,7 +1,7 @@
-"""All protocols by name, and the score of references and replies under one of them."""
+"""All protocols by name, their rules as Markdown, and the score of references and replies under one of them."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from numbers import Real
 from pkgutil import iter_modules
@@ -130,3 +130,25 @@ def _read_accuracies(accuracy: Accuracy, order: Sequence[int]) -> tuple[float, .
     elif len(values) != len(order):
         raise ValueError(f"a reply must have one accuracy, or one for each of {len(order)} references; got {accuracy}")
     return tuple(values[number] for number in order)
+
+
+def to_markdown() -> str:
+    """Return a table of the rules, and one of the published judges and parameters."""
+    rules = _tabulate(
+        ("protocols", "window", "matching", "scores", "source"),
+        lambda one: (one.windows, one.matching, one.aggregation, one.source),
+    )
+    parameters = _tabulate(
+        ("protocols", "published judge", "parameters"),
+        lambda one: (one.judge, ", ".join(f"{name} {part.default:g}" for name, part in one.parameters.items())),
+    )
+    return f"{rules}\n{parameters}"
+
+
+def _tabulate(heads: Sequence[str], describe: Callable[[Protocol], tuple[str, ...]]) -> str:
+    """Return a table with a row for each description, and the protocols that share it."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for protocol in PROTOCOLS.values():
+        names.setdefault(describe(protocol), []).append(f"`{protocol.name}`")
+    rows = [heads, ["---"] * len(heads), *([", ".join(same), *cells] for cells, same in names.items())]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)

@@ -1,7 +1,7 @@
 """The rows of a table of runs: run folders of one split, and baselines, each with its outputs and counts per video."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stepscope.engine.dialogue import initial_state
-from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.engine.records import FrameOutput, frame_at, unknown_output
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import Grade, RememberedGrades
 from stepscope.eval.metrics.replies.turn_taking import spoken_texts
@@ -43,20 +43,8 @@ def _speak_at(sample: Sample, *, frames: Callable[[Sample], Iterable[int]]) -> l
     outputs = []
     for index in range(sample.num_frames):
         nearest = min(turns, key=lambda turn: abs(turn.time_s - index / sample.fps), default=None)
-        outputs.append(
-            FrameOutput(
-                frame_index=index,
-                time_s=index / sample.fps,
-                speak_prob=float("nan"),
-                update_prob=float("nan"),
-                response=nearest.text if nearest is not None and index in spoken else None,
-                updates=(),
-                dst_state=state,
-                cache_tokens=0,
-                refreshed=False,
-                latency_ms=float("nan"),
-            )
-        )
+        silent = unknown_output(index, fps=sample.fps, dst_state=state)
+        outputs.append(replace(silent, response=nearest.text) if nearest is not None and index in spoken else silent)
     return outputs
 
 

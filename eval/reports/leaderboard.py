@@ -29,9 +29,15 @@ from stepscope.eval.reports.entries import ABOUT as BASELINES
 from stepscope.eval.reports.entries import Entries, Entry, open_entries
 from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring, make_analyzer
 from stepscope.eval.reports.statistics import compare_scores
-from stepscope.eval.reports.table_formats import TableFormat, escape_latex, format_latex_rows, format_notes
+from stepscope.eval.reports.table_formats import (
+    TableFormat,
+    escape_latex,
+    format_latex_rows,
+    format_notes,
+    format_table,
+)
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.provenance import read_provenance
 
 DEFAULT_METRICS: Final = (
     "F1",
@@ -287,12 +293,9 @@ def format_leaderboard(board: Leaderboard, table_format: TableFormat) -> str:
 
 def _to_markdown(board: Leaderboard) -> str:
     heads = ["run", *(f"{metric.name} {direction_of(metric)}".strip() for metric in board.metrics)]
-    lines = [heads, ["---"] * len(heads)]
-    for name in board.rows:
-        lines.append([_label(board, name).replace("|", "\\|"), *describe_row(board, name, "**{}**")])
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    notes = "".join(f"- {note}\n" for note in board.notes)
-    return f"{table}\n\n{_note(board, '**bold**')}\n" + (f"\n{notes}" if notes else "")
+    rows = [[_label(board, name), *describe_row(board, name, "**{}**")] for name in board.rows]
+    notes = format_notes(board.notes, latex=False)
+    return f"{format_table(heads, rows, latex=False)}{_note(board, '**bold**')}\n" + (f"\n{notes}" if notes else "")
 
 
 def _to_csv(board: Leaderboard) -> str:
@@ -302,9 +305,9 @@ def _to_csv(board: Leaderboard) -> str:
     writer.writerow(["run", *(f"{metric.name}{part}" for metric in board.metrics for part in parts), "remark", "basis"])
     for name, cells in board.rows.items():
         values = [
-            text
+            "" if math.isnan(number) else repr(number)
             for cell in cells
-            for text in (*map(_number, (cell.value, cell.interval.low, cell.interval.high)), int(cell.is_best))
+            for number in (cell.value, cell.interval.low, cell.interval.high, int(cell.is_best))
         ]
         basis = " ".join([f"{board.basis}.", *board.notes])
         writer.writerow([escape_formula(name), *values, board.remarks.get(name, ""), basis])
@@ -353,10 +356,6 @@ def direction_of(metric: Metric, *, up: str = "↑", down: str = "↓", to: str 
     if metric.name in BEST_VALUES:
         return f"{to}{BEST_VALUES[metric.name]:g}"
     return {"higher": up, "lower": down}.get(metric.better, "")
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)
 
 
 def _label(board: Leaderboard, name: str) -> str:

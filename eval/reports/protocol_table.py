@@ -221,12 +221,7 @@ def tabulate_protocol_differences(table: ProtocolTable) -> list[dict[str, str | 
             "protocol": row.rule.protocol.name,
             "parameters": row.rule.values,
             "score": row.score,
-            "a": row.difference.a,
-            "b": row.difference.b,
-            "difference": row.difference.difference,
-            "low": row.difference.interval.low,
-            "high": row.difference.interval.high,
-            "p_value": row.difference.p_value,
+            **row.difference.columns(),
             "judge": table.name_judge(row.rule),
             "text_encoder": table.text_encoder,
         }

@@ -93,7 +93,6 @@ class ScoredRun:
 
     report: Report
     rows: tuple[Mapping[str, str | float], ...]
-    """Rows of ``videos.csv``."""
     errors: Mapping[str, str]
     """Per video without scores, the reason."""
     warnings: Mapping[str, str]
@@ -107,7 +106,6 @@ class ScoredRun:
     signals: Mapping[str, Any] = field(default_factory=dict)
     """Scores of each named signal that decides; see ``eval.metrics.signals``."""
     moments: tuple[VideoMoment, ...] = ()
-    """Rows of ``moments.csv``."""
 
 
 def make_analyzer(

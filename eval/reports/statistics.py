@@ -42,6 +42,11 @@ class Difference:
         """The p-value of one run being better: for a delay of -1 s against 1 s, a difference of 2 s, it is 1."""
         return self.p_value if self.distance_p_value is None else self.distance_p_value
 
+    def columns(self) -> dict[str, float]:
+        """Return the columns of a row for CSV and JSON."""
+        values = {"a": self.a, "b": self.b, "difference": self.difference}
+        return {**values, "low": self.interval.low, "high": self.interval.high, "p_value": self.p_value}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedTurn:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from stepscope.engine.io.files import open_text, replace_surrogates_in, unescape_formula
 from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
@@ -20,9 +21,49 @@ _TEXT_COLUMNS: Final = ("video_id", "error", "warning", "scoring")
 Head = Literal["speak", "update"]
 
 
-class _Interval(BaseModel):
+class _Interval(TypedDict):
     low: Finite | None
     high: Finite | None
+
+
+class _CurvePoint(TypedDict):
+    threshold: Finite
+    precision: Finite
+    recall: Finite
+
+
+class _RocPoint(TypedDict):
+    threshold: FiniteOrNan
+    false_positive_rate: Finite
+    recall: Finite
+
+
+class _OperatingPoint(TypedDict):
+    precision: FiniteOrNan
+    recall: FiniteOrNan
+    false_positive_rate: FiniteOrNan
+
+
+class _ReliabilityBin(TypedDict):
+    mean_prob: Finite
+    expected_share: Finite
+    num_frames: Finite
+
+
+class _Lead(TypedDict):
+    lead_s: Finite
+    num_events: Finite
+
+
+class _StateShares(TypedDict):
+    right: FiniteOrNan
+    ahead: FiniteOrNan
+    behind: FiniteOrNan
+
+
+class _Latency(TypedDict):
+    share: Finite
+    latency_ms: Finite
 
 
 class _Metrics(BaseModel):
@@ -35,46 +76,6 @@ class _Metrics(BaseModel):
     errors: dict[str, str]
     warnings: dict[str, str] = {}
     text_problem: str | None = None
-
-
-class _CurvePoint(BaseModel):
-    threshold: Finite
-    precision: Finite
-    recall: Finite
-
-
-class _ReliabilityBin(BaseModel):
-    mean_prob: Finite
-    expected_share: Finite
-    num_frames: Finite
-
-
-class _Lead(BaseModel):
-    lead_s: Finite
-    num_events: Finite
-
-
-class _StateShares(BaseModel):
-    right: FiniteOrNan
-    ahead: FiniteOrNan
-    behind: FiniteOrNan
-
-
-class _Latency(BaseModel):
-    share: Finite
-    latency_ms: Finite
-
-
-class _RocPoint(BaseModel):
-    threshold: FiniteOrNan
-    false_positive_rate: Finite
-    recall: Finite
-
-
-class _OperatingPoint(BaseModel):
-    precision: FiniteOrNan
-    recall: FiniteOrNan
-    false_positive_rate: FiniteOrNan
 
 
 class _SignalCharts(BaseModel):
@@ -130,11 +131,8 @@ class Results:
     """The scores of a run folder; empty fields before the run is scored."""
 
     rows: Sequence[Row] = ()
-    """One row per video."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """Contents of ``metrics.json``."""
     charts: Mapping[str, Any] = field(default_factory=dict)
-    """Contents of ``charts.json``."""
     problems: tuple[str, ...] = ()
     """One sentence per unreadable file; its field is empty."""
 

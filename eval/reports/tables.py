@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stepscope.engine.io.files import write_csv
 from stepscope.eval.metrics.counts import NO_INTERVAL, Interval
-from stepscope.eval.metrics.definitions import GROUPS, METRICS, Better, Metric, find_metric
+from stepscope.eval.metrics.definitions import GROUPS, METRICS, Metric, find_metric
 from stepscope.eval.reports.statistics import Difference
 
 
@@ -43,7 +43,9 @@ def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]
             value, interval = scores[metric.name], intervals.get(metric.name, NO_INTERVAL)
             if not math.isnan(value):
                 figures = f"{_format_value(value, metric):>9}  {_format_interval(interval, metric):21}"
-                lines.append(f"  {metric.name:{width}} {figures} {_format_better(metric.better)}".rstrip())
+                better = {"neither": "", "higher": "higher is better", "lower": "lower is better"}.get(metric.better)
+                direction = f"best {metric.better}" if better is None else better
+                lines.append(f"  {metric.name:{width}} {figures} {direction}".rstrip())
         if undefined:
             text = f"undefined: {', '.join(undefined)}"
             lines += textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="    ")
@@ -52,18 +54,7 @@ def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]
 
 def tabulate_differences(differences: Mapping[str, Difference]) -> list[dict[str, str | float]]:
     """Return a row per score of two compared runs, for CSV and JSON."""
-    return [
-        {
-            "score": name,
-            "a": found.a,
-            "b": found.b,
-            "difference": found.difference,
-            "low": found.interval.low,
-            "high": found.interval.high,
-            "p_value": found.p_value,
-        }
-        for name, found in differences.items()
-    ]
+    return [{"score": name, **found.columns()} for name, found in differences.items()]
 
 
 def format_differences(differences: Mapping[str, Difference]) -> str:
@@ -79,10 +70,6 @@ def format_differences(differences: Mapping[str, Difference]) -> str:
         p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
         lines.append(f"{name:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {p_value}".rstrip())
     return "\n".join(lines)
-
-
-def _format_better(better: Better) -> str:
-    return "" if better == "neither" else f"best {better}" if better.startswith("near") else f"{better} is better"
 
 
 def _format_value(value: float, metric: Metric) -> str:

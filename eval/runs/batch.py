@@ -36,7 +36,6 @@ class FinishedVideo:
     """A video whose files are on disk."""
 
     record: VideoRecord
-    """Its record, with an ``error`` if it failed."""
     is_kept: bool
     """Whether an earlier run into this folder finished it."""
 

@@ -60,7 +60,6 @@ class VideoRecord(Outcome):
     """The record of a finished or failed video, beside its outputs."""
 
     num_frames: Count = 0
-    """Frames that were streamed."""
     wall_s: Amount | None = None
     """Seconds of decoding, encoding and model, without the teacher-forced pass; None if unknown.
 

@@ -35,7 +35,6 @@ class WorkerUsage:
     tokens_per_s: float
     """Tokens fed to the model since the measurement before, also those that were cropped later."""
     cache_tokens: int
-    """Tokens in the KV caches of its videos."""
     cache_mb: float
     """Memory of these tokens in MiB."""
     memory_mb: float
@@ -55,7 +54,6 @@ class WorkerStatus:
     videos: tuple[VideoStatus, ...] = ()
     """The videos that it runs; none while it loads the checkpoint or is idle."""
     total_done: int = 0
-    """Frames of all videos that are done."""
     usage: WorkerUsage | None = None
     """Its last measurement; None while it runs no video."""
 
@@ -73,7 +71,6 @@ class Progress:
     elapsed_s: float
     """Seconds since the first frame was done; 0 before it, so that loading does not lower the rate."""
     workers: tuple[WorkerStatus, ...]
-    """One per live worker."""
 
     @property
     def frames_per_s(self) -> float:

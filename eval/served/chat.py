@@ -4,6 +4,7 @@ The key is read from the environment and sent to that endpoint only; no file, me
 """
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,6 @@ import httpx
 
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import load_json, replace_surrogates, to_json
-from stepscope.eval.served.probabilities import TOP_LOGPROBS, TokenProbs, read_token_probs
 
 KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
 """Environment variables of the key, in order of preference."""
@@ -125,6 +125,77 @@ class RequestPace:
 def backoff_s(attempt: int) -> float:
     """Return the wait after a failed attempt, counted from 0: 1 s, 2 s, 4 s and so on, at most a minute."""
     return min(2.0**attempt, _MAX_WAIT_S)
+
+
+TOP_LOGPROBS: Final = 20
+"""Alternatives of each token that are asked for, the most that OpenAI-compatible servers give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenProbs:
+    """A token of an answer, with the probabilities of its most likely alternatives by their texts."""
+
+    text: str
+    prob: float
+    top: Mapping[str, float]
+
+
+def read_token_probs(choice: Mapping[str, Any]) -> tuple[TokenProbs, ...]:
+    """Return the tokens of an answer's ``choices[0]``; none if the server gives no logprobs, or invalid ones."""
+    try:
+        content = choice["logprobs"]["content"]
+        return tuple(
+            TokenProbs(
+                text=str(token["token"]),
+                prob=_prob(token["logprob"]),
+                top={str(other["token"]): _prob(other["logprob"]) for other in token["top_logprobs"]},
+            )
+            for token in content
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return ()
+
+
+def _prob(logprob: object) -> float:
+    if not isinstance(logprob, int | float) or not logprob <= 1e-6:  # not for nan either
+        raise ValueError("a logprob is a number up to 0")
+    return min(1.0, math.exp(logprob))
+
+
+def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:
+    """Return the probability that an answer is the words of silence; nan if it is unknown.
+
+    It is the product over the tokens up to the one that leaves these words; there, it is the sum over the alternatives
+    that go on with them. Later tokens of the alternatives are unknown, so that it is at most that.
+
+    Worked example, for ``SILENT`` and the answer ``SIn``: .4 for ``SI`` and, at ``n``, .1 for ``LENT`` and .05 for
+    ``L`` give .4 * (.1 + .05) = .06.
+    """
+    if not tokens:
+        return math.nan
+    rest, prob = silence.strip().casefold(), 1.0
+    for number, token in enumerate(tokens):
+
+        def clean(text: str, is_first: bool = number == 0) -> str:
+            return text.casefold().lstrip() if is_first else text.casefold()
+
+        def goes_on(text: str, rest: str = rest) -> bool:
+            return bool(text) and (rest.startswith(text) or text.startswith(rest))
+
+        if not goes_on(clean(token.text)):
+            return prob * min(1.0, sum(one for text, one in token.top.items() if goes_on(clean(text))))
+        prob *= token.prob
+        rest = rest[len(clean(token.text)) :]
+        if not rest:
+            break
+    return prob
+
+
+def read_yes_prob(tokens: Sequence[TokenProbs]) -> float:
+    """Return P(yes) / (P(yes) + P(no)) at the first token, over all spellings; nan if neither is known."""
+    words = [(text.strip().casefold(), prob) for text, prob in (tokens[0].top.items() if tokens else ())]
+    yes, no = (sum(prob for text, prob in words if text == word) for word in ("yes", "no"))
+    return yes / (yes + no) if yes + no > 0 else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,14 +316,11 @@ def _only_retry_after(response: httpx.Response) -> dict[str, str]:
 def _read_retry_after(response: httpx.Response, *, default_s: float) -> float:
     value = response.headers.get("retry-after", "")
     try:
-        wait_s = float(value) if value.strip().replace(".", "", 1).isdigit() else _until(value)
+        is_number = value.strip().replace(".", "", 1).isdigit()
+        wait_s = float(value) if is_number else parsedate_to_datetime(value).timestamp() - time.time()
     except (ValueError, TypeError):
         return default_s
     return min(max(wait_s, 0.0), _MAX_WAIT_S)
-
-
-def _until(date: str) -> float:
-    return parsedate_to_datetime(date).timestamp() - time.time()
 
 
 def _read_answer(response: httpx.Response) -> Completion:

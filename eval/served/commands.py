@@ -15,6 +15,7 @@ from stepscope.engine.cli.commands import run as run_checkpoint
 from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.signals import SILENCE, list_states
 from stepscope.engine.dialogue import parse_user_turn
+from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import read_text, strip_text
 from stepscope.engine.plurals import format_count
 from stepscope.engine.video.reader import probe, read_frames
@@ -89,7 +90,7 @@ def _explaining(answers: AnswerLog, out: Path) -> Iterator[None]:
     """Print, below the error of a recording, how to continue it."""
     try:
         yield
-    except Exception:
+    except (EngineError, ValueError, OSError):
         if answers:
             tqdm.write(
                 f"{out} keeps {format_count(len(answers), 'answer')}; the same command with --resume asks for the rest",

@@ -18,8 +18,7 @@ from stepscope.engine.video.reader import Frame
 from stepscope.engine.video.stills import encode_jpeg
 from stepscope.eval.recorder import VideoRecorder
 from stepscope.eval.served.answer_log import AnswerLog, KeptAnswer
-from stepscope.eval.served.chat import ChatClient, Completion, Endpoint
-from stepscope.eval.served.probabilities import read_silence_prob, read_yes_prob
+from stepscope.eval.served.chat import ChatClient, Completion, Endpoint, read_silence_prob, read_yes_prob
 from stepscope.eval.served.prompts import CONTEXT, Prompt, make_messages
 from stepscope.eval.served.video_chat import VideoChat, open_video_chat
 

@@ -41,7 +41,6 @@ class BestPoint:
     speak_threshold: float
     update_threshold: float
     num_tied: int
-    """Points with this value, this one included."""
     num_plateau: int
     """Number of such points that are connected with this one; 1 for the present point."""
     split: str

@@ -37,13 +37,11 @@ class SweepProgress:
     """Progress of a sweep at one moment. A run is one video at one point; kept videos are not counted in runs."""
 
     num_videos: int
-    """Valid videos of the split."""
     num_finished: int
     """Videos with a file: kept, finished or failed."""
     num_runs: int
     num_done: int
     num_frames: int
-    """Frames of all runs."""
     frames_done: int
     passes: int
     """Model passes so far; a pass of several videos counts once."""

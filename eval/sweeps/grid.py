@@ -148,7 +148,6 @@ class GridScores:
     points: tuple[Mapping[str, float], ...]
     """Scores by name, in the order of ``Grid.pairs``; nan where undefined."""
     num_videos: int
-    """Videos that were scored."""
     errors: Mapping[str, str]
     """Per video without scores, the reason."""
     scoring: str = "decisions alone: no judge, no text encoder"

@@ -52,7 +52,6 @@ class SweepStep:
     num_points: int
     is_point_end: bool
     num_frames: int
-    """Frames of its runs so far."""
     passes: int
     """Model passes so far, of all videos; a pass of several counts once."""
     swept: SweptVideo | None = None

@@ -45,7 +45,6 @@ class ClipRow:
     updates: int = 0
     user_turns: int = 0
     turns_per_minute: float = math.nan
-    """Responses and updates per minute."""
     speaking_rate: float = math.nan
     """Fraction of frames with a response; likewise ``update_rate``."""
     update_rate: float = math.nan

@@ -11,7 +11,7 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import identify_model
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
-from stepscope.engine.model.files.smolvlm_files import load_tokenizer
+from stepscope.engine.model.files.loading import load_tokenizer
 from stepscope.engine.streamer import Streamer
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import build_task

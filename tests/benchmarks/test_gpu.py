@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.gpu import profiling, speed
+from benchmarks.gpu import speed
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.parts import PARTS, Part, Result, choose_start, run_part, to_markdown
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
@@ -164,7 +164,7 @@ def test_the_profile_counts_kernels_launches_and_copies() -> None:
         event("sm90_gemm", "CUDA", 3, gpu_us=2500.0),
         event("Memcpy HtoD (Pinned -> Device)", "CUDA", 2, gpu_us=500.0),
     ]
-    found = {figure.name: figure.value for figure in profiling._tabulate("", events, is_gpu=True)}
+    found = {figure.name: figure.value for figure in speed._tabulate("", events, is_gpu=True)}
     assert found == {
         "CPU time": 2.0,
         "GPU time": 3.0,

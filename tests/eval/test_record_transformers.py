@@ -18,7 +18,7 @@ from stepscope.engine import read_frames
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.recorder import RunRecorder, SignalSpec
 from stepscope.eval.runs.folder import NO_REFERENCE, RunFolder
-from stepscope.eval.sweeps.traces import read_traces
+from stepscope.eval.sweeps.preview import read_traces
 from tests.eval.test_recorder import score_folder
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context

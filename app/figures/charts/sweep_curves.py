@@ -20,8 +20,7 @@ from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.metrics.signals import PREFIXES
 from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, find_best
 from stepscope.eval.sweeps.grid import GRID_SIZES, Grid, GridScores
-from stepscope.eval.sweeps.preview import preview, preview_present
-from stepscope.eval.sweeps.traces import Traces, make_choice_grid
+from stepscope.eval.sweeps.preview import Traces, make_choice_grid, preview, preview_present
 
 _RATES: Final = {
     "f1": {"colour": "speak", "dash": "solid", "symbol": "circle"},

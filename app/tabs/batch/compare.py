@@ -39,7 +39,7 @@ from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.provenance import read_provenance
 
 NO_SECOND_RUN: Final = (
     "There is no other run of this split. Start one with other settings, or import one, to compare it"

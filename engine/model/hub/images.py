@@ -23,7 +23,6 @@ _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Texts that a processor writes before and after the tokens of one image, beyond the chat template."""
 MODEL_TYPES: Final = (*ANY_SIZE, "llava", "llava_onevision", "internvl", "idefics3", "smolvlm")
-"""Types of models that are streamed."""
 _RECURRENT: Final = "it keeps a recurrent state, which cannot be cropped"
 _REFUSED: Final[Mapping[str, str]] = {
     "gemma3": "the tokens of an image see one another in both directions",

@@ -10,9 +10,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import read_object
-from stepscope.engine.model.files.hub import LOAD_LOCK
-from stepscope.engine.model.files.quantization import quantization_options
-from stepscope.engine.model.files.smolvlm_files import load_tokenizer
+from stepscope.engine.model.files.loading import load_complete, load_tokenizer, quantization_options
 from stepscope.engine.model.hub.images import read_format
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
@@ -51,16 +49,7 @@ def load_hub_model(
         )
     image_id = config.video_token_id if frame_format.is_video else config.image_token_id
     prompt = HubPrompt(load_tokenizer(folder), image_id=image_id, frame_format=frame_format)
-    try:
-        with LOAD_LOCK:
-            vlm, report = AutoModelForImageTextToText.from_pretrained(
-                folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
-            )
-    except Exception as error:
-        raise CheckpointError(f"{folder} cannot be loaded: {first_line(error)}") from error
-    missing = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
-    if missing:
-        raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(missing[:3])}")
+    vlm = load_complete(AutoModelForImageTextToText, folder, dtype, config=config, **options)
     if adapter is not None:
         from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
 

@@ -32,7 +32,6 @@ class Family:
     tower: str
     """Vision tower, unless the checkpoint names one."""
     tower_width: int
-    """Width of its features."""
     framing: Framing
     policy: str
 

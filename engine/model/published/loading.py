@@ -14,7 +14,6 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from torch import Tensor, nn
 from transformers import (
-    AutoTokenizer,
     LlamaConfig,
     LlamaForCausalLM,
     SiglipVisionConfig,
@@ -24,8 +23,7 @@ from transformers import (
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, ADAPTER_FILE, open_tensors, read_object
-from stepscope.engine.model.files.hub import LOAD_LOCK
-from stepscope.engine.model.files.quantization import quantization_options
+from stepscope.engine.model.files.loading import load_complete, quantization_options, read_tokenizer
 from stepscope.engine.model.published.layout import HEAD, VIDEOLLM_ONLINE, Layout
 from stepscope.engine.model.published.model import LlamaAssistant
 from stepscope.engine.model.published.prompts import ProAssistPrompt, VideoLLMOnlinePrompt
@@ -70,10 +68,7 @@ def load_assistant(
 
 def load_prompt(layout: Layout) -> VideoLLMOnlinePrompt | ProAssistPrompt:
     """Load the tokenizer of the base model and build the prompt. Raises ``CheckpointError`` if they do not fit."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(layout.base)
-    except Exception as error:  # tokenizers raises no more specific type
-        raise CheckpointError(f"{layout.base} has no tokenizer that can be loaded: {first_line(error)}") from error
+    tokenizer = read_tokenizer(layout.base)
     if layout.family == VIDEOLLM_ONLINE:
         return VideoLLMOnlinePrompt(tokenizer, separator=layout.separator)
     return ProAssistPrompt(tokenizer)
@@ -83,7 +78,7 @@ def _load_base(layout: Layout, dtype: torch.dtype, options: Mapping[str, Any]) -
     kind = read_object(layout.base / "config.json").get("model_type")
     if kind != "llama":
         raise CheckpointError(f"the base model {layout.base} is a {kind} model; {layout.family.name} needs a Llama")
-    llama: LlamaForCausalLM = _load(LlamaForCausalLM, layout.base, dtype, options)
+    llama: LlamaForCausalLM = load_complete(LlamaForCausalLM, layout.base, dtype, **options)
     return llama
 
 
@@ -91,23 +86,8 @@ def _load_tower(layout: Layout, dtype: torch.dtype) -> SiglipVisionModel:
     kind = read_object(layout.tower / "config.json").get("model_type")
     if kind not in {"siglip", "siglip_vision_model"}:
         raise CheckpointError(f"the vision tower {layout.tower} is a {kind} model; {layout.family.name} needs a SigLIP")
-    tower: SiglipVisionModel = _load(_Tower, layout.tower, dtype, {})
+    tower: SiglipVisionModel = load_complete(_Tower, layout.tower, dtype)
     return tower
-
-
-def _load(kind: Any, folder: Path, dtype: torch.dtype, options: Mapping[str, Any]) -> Any:
-    """Load a model of transformers from safetensors, complete."""
-    try:
-        with LOAD_LOCK:
-            model, report = kind.from_pretrained(
-                folder, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
-            )
-    except Exception as error:  # transformers raises many types of exception for an invalid folder
-        raise CheckpointError(f"{folder} cannot be loaded: {first_line(error)}") from error
-    wrong = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
-    if wrong:
-        raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(wrong[:3])}")
-    return model
 
 
 def _read_adapter(folder: Path) -> dict[str, Tensor]:

@@ -50,7 +50,6 @@ class SpanCounts(Counts):
 
     num_spans: int = 0
     num_covered: int = 0
-    """Spans with at least one reply."""
     redundancy_sum: float = 0.0
     """Sum of ``|1 - replies|`` over the spans."""
     first_delay_sum_s: float = 0.0
@@ -173,7 +172,7 @@ def _count_replies(turn: Turn, found: Sequence[TimedReply], nearest: Sequence[Ti
 
 def _count_areas(turn: Turn, graded: Sequence[GradedReply]) -> SpanCounts:
     """Count the areas of PAUC, at the published times."""
-    start_s, end_s = turn.time_s, _end_s(turn)
+    start_s, end_s = turn.time_s, turn.time_s if turn.end_s is None else turn.end_s
     return SpanCounts(
         pauc_sums=tuple(span_area(graded, start_s=start_s, end_s=end_s, weight=weight) for weight in PAUC_WEIGHTS),
         silent_pauc_sum=span_area((), start_s=start_s, end_s=end_s, weight=0.0),
@@ -202,10 +201,6 @@ def _overlap(start: int, end: int, frames: Sequence[int]) -> float:
     if start == end == first == last:
         return 1.0
     return max(min(end, last) - max(start, first), 0) / (max(end, last) - min(start, first))
-
-
-def _end_s(turn: Turn) -> float:
-    return turn.time_s if turn.end_s is None else turn.end_s
 
 
 def _count(video: MatchedVideo) -> SpanCounts:

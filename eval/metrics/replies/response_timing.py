@@ -29,11 +29,9 @@ class ResponseTimingCounts(Counts):
     """Times of the responses of one or many videos."""
 
     num_ovo_videos: int = 0
-    """Videos with a reference turn."""
     ovo_recall_sum: float = 0.0
     ovo_precision_sum: float = 0.0
     num_false_alarms: int = 0
-    """Responses at quiet frames."""
     quiet_s: float = 0.0
     first_decisions_s: Values = field(default_factory=Values.of)
     """Per video with a decision, the time of its first response or update."""

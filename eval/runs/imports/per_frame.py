@@ -200,7 +200,6 @@ def _read_egoproactive(content: Fields, sample: Sample) -> SystemOutput:
 
 PROASSIST: Final = ResultForm(
     name="ProAssist",
-    missing="probabilities, states of the steps, latencies, cache lengths",
     matches=lambda fields: fields.has("predictions") and fields.has("metadata"),
     find_sample=_find_clip,
     read=_read_proassist,
@@ -237,7 +236,6 @@ EM_GARDE: Final = ResultForm(
 )
 EGOPROACTIVE: Final = ResultForm(
     name="EgoProactive",
-    missing="probabilities, states of the steps, latencies, cache lengths",
     matches=is_egoproactive,
     find_sample=find_by("video_path", is_path=True),
     read=_read_egoproactive,

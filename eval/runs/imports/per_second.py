@@ -154,14 +154,12 @@ def _find_duplex(result: Result, split: Split) -> Sample:
 
 STREAMO_ROUNDS: Final = ResultForm(
     name="Streamo",
-    missing="probabilities, states of the steps, latencies, cache lengths",
     matches=_has_rounds,
     find_sample=_find_streamo,
     read=_read_rounds,
 )
 STREAMO: Final = ResultForm(
     name="Streamo or JoyAI-VL",
-    missing="probabilities, states of the steps, latencies, cache lengths",
     matches=lambda fields: fields.has_list("messages") and bool(fields.record["messages"]),
     find_sample=_find_streamo,
     read=_read_streamo,

@@ -26,7 +26,6 @@ class SystemOutput:
     signals: dict[int, dict[str, float]] = field(default_factory=dict)
     """Further values by frame and name."""
     states: dict[int, str] = field(default_factory=dict)
-    """State labels of the assistant."""
     cache_tokens: dict[int, int] = field(default_factory=dict)
     audio: list[Mapping[str, float | str]] = field(default_factory=list)
     """Files of sound that the file names: ``time_s``, ``from`` (user or assistant) and ``path``, as it is written."""
@@ -74,10 +73,9 @@ class ResultForm:
 
     name: str
     """Name of the system, such as ``MMDuet``."""
-    missing: str
+    missing: str = "probabilities, states of the steps, latencies, cache lengths"
     """Values that files of this form do not hold."""
     matches: Callable[[Fields], bool]
-    """Whether a record has this form."""
     find_sample: Callable[[Result, Split], Sample]
     """Returns the sample of a record; raises ``OtherVideoError`` for one that names another video."""
     read: Callable[[Fields, Sample], SystemOutput]

@@ -166,7 +166,6 @@ SPOT: Final = ResultForm(
 )
 STREAMING_VLM: Final = ResultForm(
     name="StreamingVLM",
-    missing="probabilities, states of the steps, latencies, cache lengths",
     matches=lambda fields: fields.has_list(SEGMENTS),
     find_sample=lambda result, split: find_by_file([result.path.name], split),
     read=_read_segments,

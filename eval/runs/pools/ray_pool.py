@@ -72,7 +72,6 @@ class _RemoteActor:
 
     handle: Any
     events: Any
-    """Reference to the next events."""
 
 
 class _ActorPool:

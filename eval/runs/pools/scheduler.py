@@ -84,7 +84,6 @@ class _Worker:
     samples: dict[str, Sample] = field(default_factory=dict)
     """The videos in flight by id."""
     num_done: Counter[str] = field(default_factory=Counter)
-    """Their frames that are done."""
     usage: WorkerUsage | None = None
     error: str = ""
 

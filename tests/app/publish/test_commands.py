@@ -9,7 +9,7 @@ import pytest
 
 import stepscope.app.publish.commands
 from stepscope.app.cli.stepscope import main
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from tests.support.data.saved_runs import save_run
 from tests.support.streams.fakes import count_letters
 

@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.assets.scenes.annotate import USER_GAP_S, annotate, prompt_state
+from stepscope.assets.scenes.annotate import QUESTIONS, USER_GAP_S, annotate, prompt_state
 from stepscope.assets.scenes.draw import draw_frame
 from stepscope.assets.scenes.labels import HAND_STATES, PART_STATES, frame_labels
-from stepscope.assets.scenes.phrases import QUESTIONS
-from stepscope.assets.scenes.poses import hand_at, part_at
 from stepscope.assets.scenes.recipes import FAMILIES, NOUNS, RECIPES
-from stepscope.assets.scenes.scene import Difficulty, Scene, make_scene
+from stepscope.assets.scenes.scene import Difficulty, Scene, hand_at, make_scene, part_at
 from stepscope.assets.scenes.shapes import DRAWINGS
 from stepscope.engine.dialogue import apply_update, initial_state
 

@@ -12,8 +12,14 @@ from stepscope.assets.scenes.recipes import NOUNS
 from stepscope.assets.scenes.scene import Difficulty, make_scene
 from stepscope.assets.score import Score, Tally, add_video, match_frames
 from stepscope.assets.training import build, pretrain
-from stepscope.assets.training.align import align_connector
-from stepscope.assets.training.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
+from stepscope.assets.training.build import (
+    BuildConfig,
+    align_connector,
+    build_checkpoint,
+    corpus,
+    permute_ids,
+    training_clip,
+)
 from stepscope.assets.training.lookups import LEVELS, Lookups, embed_nouns
 from stepscope.assets.training.pretrain import Probes, draw_examples, project, shuffled_mean
 from stepscope.assets.training.tiny import build_tiny, train_tokenizer

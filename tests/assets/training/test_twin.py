@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.assets.demo_videos import DemoVideo
-from stepscope.assets.training.lesson import draw_lesson
+from stepscope.assets.demo_videos import DemoVideo, draw_lesson
 from stepscope.assets.training.twin import AnswerConfig, TwinConfig, train_answers, train_twin, write_clips
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
@@ -56,7 +55,7 @@ def test_the_lesson_has_the_held_out_family_and_the_others_and_no_seed_twice(
 ) -> None:
     drawn: dict[str, list[DemoVideo]] = {}
     monkeypatch.setattr(
-        "stepscope.assets.training.lesson.draw_split",
+        "stepscope.assets.demo_videos.draw_split",
         lambda videos, manifest, *, video_fps: drawn.update({manifest.stem: videos}),
     )
     draw_lesson(tmp_path, num_new=9, num_kept=7)

@@ -20,7 +20,7 @@ from stepscope.engine.io.hub_files import fetch, fetch_missing
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.writers import write_samples
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.runs.folder import RunFolder, digest_sample
 from stepscope.eval.runs.streaming.sample_features import find_features
 from tests.support.paths import ROOT

@@ -9,8 +9,7 @@ import torch
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import Branch
-from stepscope.engine.inference.readout import ReadoutSpec, find_reads, read_branches
-from stepscope.engine.inference.sampler import Sampler
+from stepscope.engine.inference.readout import ReadoutSpec, Sampler, find_reads, read_branches
 
 MODEL: Any = SimpleNamespace(token_logits=lambda hidden: hidden)
 STATE = Branch(position=0, ids=(5, 6, 0, 2))  # two tokens of opening, then the state 0, 2

@@ -14,7 +14,7 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.engine.loading import load_model
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import RunFolder

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stepscope.eval.protocols import PROTOCOLS, score_protocol
-from stepscope.eval.protocols.document import to_markdown
+from stepscope.eval.protocols.registry import to_markdown
 from tests.support.paths import ROOT
 
 SPANS = {"pauc", "livestar", "omnimmi"}

@@ -11,7 +11,7 @@ import pytest
 
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.recorder import RunRecorder
 from stepscope.eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard, sort_leaderboard
 from stepscope.eval.reports.table_formats import TableFormat

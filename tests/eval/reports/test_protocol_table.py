@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.metrics.counts import NO_INTERVAL
 from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.protocols.rules import parse_rule

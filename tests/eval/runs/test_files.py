@@ -23,8 +23,7 @@ from stepscope.eval.reports.scoring import write_tables
 from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.folder import RunFolder, explain_missing
 from stepscope.eval.sweeps.grid import Grid
-from stepscope.eval.sweeps.preview import preview
-from stepscope.eval.sweeps.traces import read_traces
+from stepscope.eval.sweeps.preview import preview, read_traces
 from tests.support.data.batches import SCORING
 from tests.support.data.damage import change, copy_of, damage, few, refusal_of
 from tests.support.data.run_folders import SAMPLES, SPLIT, score, write_run

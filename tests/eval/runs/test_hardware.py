@@ -21,11 +21,10 @@ from stepscope.eval.runs.batch import build_run_settings, parse_devices, run_bat
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.output_folder import FolderRefusedError
 from stepscope.eval.runs.pools.worker import Worker
-from stepscope.eval.runs.provenance import Provenance
+from stepscope.eval.runs.provenance import Provenance, read_provenance
 from stepscope.eval.runs.streaming import sample_features
 from stepscope.eval.runs.streaming.sample_features import find_features
 from stepscope.eval.runs.streaming.video_runs import run_samples
-from stepscope.eval.runs.traces import read_provenance
 from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerError, WorkerSpec
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample

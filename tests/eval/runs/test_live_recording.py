@@ -28,7 +28,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from stepscope.eval.runs.live_recording import SESSION_NAME, LiveRecording, RecordingError, recover_recording
 from stepscope.eval.runs.output_folder import FolderRefusedError
-from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.provenance import read_provenance
 from tests.support.paths import ROOT
 
 SESSION = """

@@ -9,8 +9,7 @@ import pytest
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.records import FrameOutput
-from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
-from stepscope.eval.runs.traces import TRACE_COLUMNS, TracedVideo, write_traces
+from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, TRACE_COLUMNS, Provenance, TracedVideo, write_traces
 
 SETTINGS = {
     "split": "/data/test.json",

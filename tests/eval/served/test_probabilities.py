@@ -10,7 +10,7 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.served.probabilities import read_silence_prob, read_token_probs, read_yes_prob
+from stepscope.eval.served.chat import read_silence_prob, read_token_probs, read_yes_prob
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
 

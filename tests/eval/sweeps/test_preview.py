@@ -19,8 +19,15 @@ from stepscope.eval.metrics.decisions import count_decisions
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.sweeps.grid import Grid
-from stepscope.eval.sweeps.preview import PREVIEW_METRICS, count_thresholds, preview
-from stepscope.eval.sweeps.traces import Trace, TracedSignal, Traces, read_traces
+from stepscope.eval.sweeps.preview import (
+    PREVIEW_METRICS,
+    Trace,
+    TracedSignal,
+    Traces,
+    count_thresholds,
+    preview,
+    read_traces,
+)
 from tests.support.data.batches import write_split
 from tests.support.streams.fakes import count_letters
 

@@ -15,8 +15,7 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.sweeps.best_point import find_best
 from stepscope.eval.sweeps.folder import read_sweep, write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores
-from stepscope.eval.sweeps.preview import count_thresholds, preview
-from stepscope.eval.sweeps.traces import Trace, Traces, make_choice_grid, read_traces
+from stepscope.eval.sweeps.preview import Trace, Traces, count_thresholds, make_choice_grid, preview, read_traces
 from tests.support.data.recorded import record_toy
 
 

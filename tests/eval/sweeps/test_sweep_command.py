@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.eval.__main__ import main
 from stepscope.eval.cli import sweep_command as command_line
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.sweeps.best_point import explain_best, find_best, find_present
 from stepscope.eval.sweeps.folder import read_sweep
 from stepscope.eval.sweeps.preview import PREVIEW_METRICS

@@ -25,7 +25,7 @@ from stepscope.engine.records import read_outputs
 from stepscope.engine.streamer import Streamer
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import build_task
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.runs.streaming.sample_features import embed_sample
 from tests.support.data.batches import copies, write_split
 from tests.support.paths import ROOT

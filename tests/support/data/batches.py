@@ -13,7 +13,7 @@ import pytest
 
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.scoring import ScoreSettings, score_run, write_tables
 from stepscope.eval.runs.batch import FinishedVideo, run_batch

@@ -35,8 +35,14 @@ from stepscope.engine.io.files import (
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.reports.table_files import Results, read_results
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, Provenance, hide_folders
-from stepscope.eval.runs.traces import iter_traced_videos, read_provenance, write_traces
+from stepscope.eval.runs.provenance import (
+    PROVENANCE_COLUMNS,
+    Provenance,
+    hide_folders,
+    iter_traced_videos,
+    read_provenance,
+    write_traces,
+)
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
 """File names of the downloads."""

@@ -23,13 +23,13 @@ from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import IDENTITY, RunFolder
 from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
-from stepscope.eval.runs.traces import read_provenance
+from stepscope.eval.runs.provenance import read_provenance
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, compute_gain, find_present, score_present
 from stepscope.eval.sweeps.exact import build_sweep_settings, read_swept_videos
 from stepscope.eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
 from stepscope.eval.sweeps.grid import GRID_SIZES, Grid, GridScores, make_axis, make_grid
-from stepscope.eval.sweeps.traces import Choice, describe_choice, read_traces
+from stepscope.eval.sweeps.preview import Choice, describe_choice, read_traces
 
 _RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name in ("split", "model_digest", "heads_digest"))
 _SEPARATOR: Final = "\n"

@@ -17,7 +17,7 @@ from stepscope.app.tabs.batch import leaderboard as boards
 from stepscope.app.tabs.batch.file_rows import ENDINGS, save_table
 from stepscope.eval.cli.options import LeaderboardOptions
 from stepscope.eval.cli.run_tables import leaderboard
-from stepscope.eval.matching.text_encoder import TextEncoder
+from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.recorder import RunRecorder
 from stepscope.eval.runs.imports.import_results import import_into
 from tests.support.pages.batch_tab import make_batches

@@ -12,7 +12,7 @@ import torch
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import FeatureError
-from stepscope.engine.inference.sampler import Sampler
+from stepscope.engine.inference.readout import Sampler
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, open_features, read_features, write_features
 from stepscope.engine.model.features.frame_encoder import encode, encode_images

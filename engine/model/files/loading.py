@@ -1,0 +1,105 @@
+"""Loads models and tokenizers by transformers; raises ``CheckpointError`` with one line for one that cannot be used."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedTokenizerBase,
+    SmolVLMForConditionalGeneration,
+)
+
+from stepscope.engine.config import Quantization
+from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.checkpoint_files import read_object
+from stepscope.engine.model.files.hub import LOAD_LOCK
+from stepscope.engine.model.prompt import find_token
+
+
+def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -> Any:
+    """Load a model of transformers from safetensors, with all its weights."""
+    try:
+        with LOAD_LOCK:
+            model, report = kind.from_pretrained(
+                folder, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            )
+    except Exception as error:  # transformers raises many types of exception for an invalid folder
+        raise CheckpointError(f"{folder} cannot be loaded: {first_line(error)}") from error
+    missing = sorted(report["missing_keys"])  # tied output embeddings are not listed
+    if missing == ["lm_head.weight"]:
+        raise CheckpointError(
+            f"{folder} lacks lm_head.weight, and its config.json does not tie the output to the input embeddings; "
+            "download it again, or set tie_word_embeddings to true if they are tied"
+        )
+    if wrong := missing or sorted(map(str, report["mismatched_keys"])):
+        raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(wrong[:3])}")
+    return model
+
+
+def load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:
+    """Load the model of a SmolVLM folder."""
+    kind = read_object(folder / "config.json").get("model_type")
+    if kind != "smolvlm":
+        raise CheckpointError(
+            f"{folder} holds a {kind} model; StepScope streams SmolVLM, and adapters of VideoLLM-online and ProAssist"
+        )
+    vlm: SmolVLMForConditionalGeneration = load_complete(SmolVLMForConditionalGeneration, folder, dtype)
+    return vlm
+
+
+def read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """Load the tokenizer of a folder."""
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # tokenizers raises no more specific type
+        raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {first_line(error)}") from error
+    return tokenizer
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """Load the tokenizer of a SmolVLM folder, with its chat template."""
+    read_object(folder / "tokenizer_config.json")  # for an error that names this file
+    tokenizer = read_tokenizer(folder)
+    if not tokenizer.chat_template:  # older checkpoints store it with their processor
+        tokenizer.chat_template = read_object(folder / "chat_template.json").get("chat_template")
+        if not tokenizer.chat_template or not isinstance(tokenizer.chat_template, str):
+            raise CheckpointError(
+                f"{folder}: the tokenizer has no chat template, nor has chat_template.json; add chat_template.jinja"
+            )
+    return tokenizer
+
+
+def find_silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:
+    """Return the id of the token that a heads file names as silence; None if it names none."""
+    token_id = None if token is None else find_token(tokenizer, token)
+    if token is not None and token_id is None:
+        raise CheckpointError(
+            f"the heads file names {token!r} as the token that means silence, which the tokenizer lacks; "
+            "the heads belong to a different model"
+        )
+    return token_id
+
+
+def quantization_options(
+    quantize: Quantization, dtype: torch.dtype, device: torch.device, *, skip: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return the options of ``from_pretrained`` that load a model in fewer bits to a device; none for ``none``.
+
+    Modules named in ``skip`` keep their numbers; by default transformers skips the output embeddings. Raises
+    ``CheckpointError`` without bitsandbytes.
+    """
+    if quantize == "none":
+        return {}
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise CheckpointError(f"--quantize {quantize} needs bitsandbytes; install it with pip install bitsandbytes")
+    config = BitsAndBytesConfig(
+        load_in_8bit=quantize == "8bit",
+        load_in_4bit=quantize == "4bit",
+        bnb_4bit_compute_dtype=dtype,
+        llm_int8_skip_modules=None if skip is None else list(skip),
+    )
+    return {"quantization_config": config, "device_map": {"": device}}

@@ -83,15 +83,7 @@ class RandomWorkload:
     config: StreamConfig
 
 
-class _EndlessPrompt(Prompt):
-    """A prompt that suppresses the end-of-turn token, so that texts reach their maximum length."""
-
-    @property
-    def suppress_tokens(self) -> tuple[int, ...]:
-        return (*super().suppress_tokens, self.eos_id)
-
-
-class _SilentTokenPrompt(_EndlessPrompt):
+class _SilentTokenPrompt(Prompt):
     """The layout of VideoLLM-online with the tokens of another tokenizer: frames are joined by the silent token."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -102,13 +94,17 @@ class _SilentTokenPrompt(_EndlessPrompt):
 
 
 def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
-    """Build a model of a shape with random weights, with the device and tokenizer of a bundled checkpoint."""
+    """Build a model of a shape with random weights, with the device and tokenizer of a bundled checkpoint.
+
+    Its texts reach their maximum length: the end of a turn is suppressed.
+    """
     torch.manual_seed(0)
     device, dtype, tokenizer = bundled.model.device, bundled.model.dtype, bundled.prompt.tokenizer
-    prompt, silent_id = _EndlessPrompt(tokenizer), bundled.silent_id
+    prompt, silent_id = Prompt(tokenizer), bundled.silent_id
     name = f"{shape}, random weights"
     if "VL" in shape.split("-"):
         hub, hub_prompt = _make_hub(SHAPES[shape], tokenizer, prompt.image_id, device, dtype)
+        hub_prompt.suppress_tokens += (hub_prompt.eos_id,)
         return replace(
             bundled, name=name, model=hub, prompt=hub_prompt, trained_policy="answer", silent_id=None, graphs=None
         )
@@ -117,6 +113,7 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
         silent_id, model = silent.silent_id, _make_assistant(SHAPES[shape], device, dtype)
     else:
         model = _make_smolvlm(SHAPES[shape], prompt.image_id, device, dtype)
+    prompt.suppress_tokens += (prompt.eos_id,)
     model.eval().requires_grad_(requires_grad=False)
     use_onednn(model)
     graphs = bundled.graphs and create_graph_pool(model)
@@ -152,14 +149,6 @@ def _make_assistant(sizes: Mapping[str, int], device: torch.device, dtype: torch
         return LlamaAssistant(llama, SiglipVisionModel(vision), connector, grid_size=3, framing="pad")
 
 
-class _EndlessHubPrompt(HubPrompt):
-    """A prompt that suppresses the end of a reply, as ``_EndlessPrompt``."""
-
-    @property
-    def suppress_tokens(self) -> tuple[int, ...]:
-        return (*super().suppress_tokens, self.eos_id)
-
-
 def _make_hub(
     sizes: Mapping[str, int],
     tokenizer: PreTrainedTokenizerBase,
@@ -182,7 +171,7 @@ def _make_hub(
     image = str(tokenizer.convert_ids_to_tokens(image_id))
     spoken.chat_template = _IM_TEMPLATE.replace("IMAGE", f"'{image}'").replace("END", f"'{tokenizer.eos_token}'")
     frame_format = read_format(config, DEFAULT_PIXELS)
-    prompt = _EndlessHubPrompt(spoken, image_id=image_id, frame_format=frame_format)
+    prompt = HubPrompt(spoken, image_id=image_id, frame_format=frame_format)
     with torch.device(device):
         vlm = Qwen2_5_VLForConditionalGeneration._from_config(config, dtype=dtype)
     vlm = vlm.eval().requires_grad_(requires_grad=False)

@@ -4,8 +4,9 @@ The context is ``[system prompt][user turn?][image 0][turns of frame 0][user tur
 assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never become special tokens.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
@@ -23,16 +24,6 @@ YES: Final = ("yes", "Yes", "YES", " yes", " Yes", " YES")
 NO: Final = ("no", "No", "NO", " no", " No", " NO")
 """Spellings of answers; those that are one token of a tokenizer count."""
 _SYSTEM, _USER = ("\ue000", "\ue001")  # private-use characters as placeholders while the template is rendered
-
-
-class StreamPrompt(PromptCodec, Protocol):
-    """The prompt codec of a loaded model."""
-
-    tokenizer: PreTrainedTokenizerBase
-
-    @property
-    def suppress_tokens(self) -> tuple[int, ...]:
-        """Ids that are never generated within a turn."""
 
 
 _INSTRUCTIONS: Final = "You are a helpful assistant."
@@ -103,25 +94,72 @@ def _cut(rendered: str, text: str) -> tuple[str, str]:
     return before, after
 
 
-class Prompt:
+class StreamPrompt(PromptCodec):
+    """The prompt codec of a loaded model: the parts that most templates share."""
+
+    update_opening: tuple[int, ...] = ()
+    response_opening: tuple[int, ...] = ()
+    frame_separator: tuple[int, ...] = ()
+    stream_opening: tuple[int, ...] = ()
+    suppress_tokens: tuple[int, ...] = ()
+    """Ids that are never generated within a turn."""
+    feeds_eos = True
+    answers_user_turns = False
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+
+    def schema(
+        self,
+        *,
+        goal: str,
+        steps: Sequence[Step],
+        state: Mapping[str, str],
+        summary: str | None = None,
+        instructions: str = "",
+    ) -> tuple[int, ...]:
+        """Return the ids of the system prompt, up to the first image."""
+        return self.system(schema_text(goal=goal, steps=steps, state=state, summary=summary, instructions=instructions))
+
+    @abstractmethod
+    def system(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a system prompt with this text, up to the first image."""
+
+    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of a text before an image."""
+        return self.plain(text)
+
+    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of the user turn that asks for a summary."""
+        return self.user_turns([SUMMARY_REQUEST], after=after)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of generated ids, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text, in which special tokens count."""
+        return encode_text(self.tokenizer, text)
+
+    def plain(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text; special tokens in it are split into ordinary ones."""
+        return encode_text(self.tokenizer, text, split_special_tokens=True)
+
+
+class Prompt(StreamPrompt):
     """Builds the parts of a context as token ids, for one tokenizer with a chat template.
 
     Raises ``CheckpointError`` if the tokenizer lacks special tokens, or if its template cannot be extended turn by
     turn.
     """
 
-    frame_separator: tuple[int, ...] = ()
-    stream_opening: tuple[int, ...] = ()
-    feeds_eos = True
-    answers_user_turns = False
-
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.tokenizer = tokenizer
+        super().__init__(tokenizer)
         self.update_id = self._special(UPDATE_TOKEN)
         self.response_id = self._special(RESPONSE_TOKEN)
-        self.update_opening: tuple[int, ...] = (self.update_id,)
-        self.response_opening: tuple[int, ...] = (self.response_id,)
+        self.update_opening, self.response_opening = (self.update_id,), (self.response_id,)
         self.image_id = self._special("<image>")
+        self.suppress_tokens = (self.update_id, self.response_id, self.image_id)
         eos_id = tokenizer.eos_token_id
         if not isinstance(eos_id, int):
             raise CheckpointError("the tokenizer has no end-of-turn token (eos_token); add one")
@@ -133,18 +171,6 @@ class Prompt:
                 "the chat template rewrites earlier messages when one is added; it cannot be streamed"
             )
         self._before_user, self._after_user = _cut(both.removeprefix(self._after_system), _USER)
-
-    def schema(
-        self,
-        *,
-        goal: str,
-        steps: Sequence[Step],
-        state: Mapping[str, str],
-        summary: str | None = None,
-        instructions: str = "",
-    ) -> tuple[int, ...]:
-        """Return the ids of the system prompt."""
-        return self.system(schema_text(goal=goal, steps=steps, state=state, summary=summary, instructions=instructions))
 
     def system(self, text: str) -> tuple[int, ...]:
         """Return the ids of a system prompt with this text."""
@@ -158,34 +184,17 @@ class Prompt:
         """Return the ids of several user turns, in order."""
         return tuple(token for text in texts for token in self.user_turn(text))
 
-    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of a text before an image."""
-        return self.words(text)
-
-    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of the user turn that asks for a summary."""
-        return self.user_turn(SUMMARY_REQUEST)
-
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
         return (*self.user_turn(text), *self.response_opening)
 
     def state(self, text: str) -> tuple[int, ...]:
         """Return the ids of a state's text, in which special tokens count."""
-        return self._ids(text)
+        return self.ids(text)
 
     def words(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text; special tokens in it are split into ordinary ones."""
-        return self._ids(text, split_special_tokens=True)
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of generated ids, without special tokens."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
-
-    @property
-    def suppress_tokens(self) -> tuple[int, ...]:
-        """Ids that are never generated within a turn: turn openings and the image placeholder."""
-        return (self.update_id, self.response_id, self.image_id)
+        """Return the ids of a text as the model writes it."""
+        return self.plain(text)
 
     def _special(self, token: str) -> int:
         token_id = find_token(self.tokenizer, token)
@@ -204,7 +213,4 @@ class Prompt:
             raise CheckpointError(f"the chat template cannot be rendered: {error}; correct it") from error
 
     def _wrap(self, before: str, text: str, after: str) -> tuple[int, ...]:
-        return self._ids(before) + self.words(text) + self._ids(after)
-
-    def _ids(self, text: str, **options: bool) -> tuple[int, ...]:
-        return encode_text(self.tokenizer, text, **options)
+        return self.ids(before) + self.plain(text) + self.ids(after)

@@ -4,22 +4,20 @@ The context is one conversation: a system prompt, then messages of the user, who
 reply, and replies: ``system | user # # # | assistant Good. | user # # ...``. Texts never become special tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.hub.images import FrameFormat
-from stepscope.engine.model.prompt import encode_text, find_answer_ids, schema_text
-from stepscope.engine.records import Step
+from stepscope.engine.model.prompt import StreamPrompt, find_answer_ids
 
 _SYSTEM, _ASKED, _REPLY = "\ue000", "\ue001", "\ue002"  # placeholders while the template is rendered
 
 
-class HubPrompt:
+class HubPrompt(StreamPrompt):
     """Builds the parts of a context for a tokenizer with a chat template.
 
     Attributes:
@@ -30,13 +28,9 @@ class HubPrompt:
         CheckpointError: The template cannot be rendered, or cannot be extended turn by turn.
     """
 
-    update_opening: tuple[int, ...] = ()
-    frame_separator: tuple[int, ...] = ()
-    feeds_eos = True
-    answers_user_turns = False
-
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, image_id: int, frame_format: FrameFormat) -> None:
-        self.tokenizer, self.image_id = tokenizer, image_id
+        super().__init__(tokenizer)
+        self.image_id, self.suppress_tokens = image_id, (image_id,)
         self._content = "video" if frame_format.is_video else "image"
         image = str(tokenizer.convert_ids_to_tokens(image_id))
         system, message = self._cut(self._render(1), _SYSTEM)
@@ -60,13 +54,13 @@ class HubPrompt:
             raise CheckpointError("the chat template writes an image in different ways; it cannot be streamed")
         self._before_system = system.rstrip(" ")
         self._system_space = system.removeprefix(self._before_system)
-        self._after_system = self._ids(user_opening)
-        self.opening = self._ids(text_before + frame_format.opening)
-        self.closing = self._ids(frame_format.closing + text_after)
-        self.response_opening = self._ids(image_reply.rstrip(" "))
-        self._text_reply = self._ids(text_reply.rstrip(" "))
+        self._after_system = self.ids(user_opening)
+        self.opening = self.ids(text_before + frame_format.opening)
+        self.closing = self.ids(frame_format.closing + text_after)
+        self.response_opening = self.ids(image_reply.rstrip(" "))
+        self._text_reply = self.ids(text_reply.rstrip(" "))
         self._space = image_reply[len(image_reply.rstrip(" ")) :]
-        end = self._ids(reply_end.removesuffix(text_before))
+        end = self.ids(reply_end.removesuffix(text_before))
         if not end or not self.response_opening:
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
         if end[0] not in tokenizer.added_tokens_decoder and isinstance(tokenizer.eos_token_id, int):
@@ -74,27 +68,9 @@ class HubPrompt:
         self.eos_id, self.stream_opening = end[0], end[1:]
         find_answer_ids(tokenizer)  # before the first frame
 
-    @property
-    def suppress_tokens(self) -> tuple[int, ...]:
-        """The placeholder of an image."""
-        return (self.image_id,)
-
-    def schema(
-        self,
-        *,
-        goal: str,
-        steps: Sequence[Step],
-        state: Mapping[str, str],
-        summary: str | None = None,
-        instructions: str = "",
-    ) -> tuple[int, ...]:
-        """Return the ids of the system prompt, and of the opening of the first message."""
-        text = schema_text(goal=goal, steps=steps, state=state, summary=summary, instructions=instructions)
-        return self.system(text)
-
     def system(self, text: str) -> tuple[int, ...]:
         """Return the ids of a system prompt with this text, and of the opening of the first message."""
-        return (*self._ids(self._before_system), *self._plain(self._system_space + text), *self._after_system)
+        return (*self.ids(self._before_system), *self.plain(self._system_space + text), *self._after_system)
 
     def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of texts of the user, which precede an image within a message."""
@@ -112,34 +88,19 @@ class HubPrompt:
         between, openings = self._text_closing + self._text_opening, (self._after_system, self.stream_opening)
         is_first = any(ids and tuple(after[-len(ids) :]) == ids for ids in openings)
         space = self._first_opening if is_first else self._text_opening
-        return self._plain(space + between.join(texts) + self._text_closing) if texts else ()
-
-    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of the text that asks for a summary."""
-        return self.user_turns([SUMMARY_REQUEST], after=after)
+        return self.plain(space + between.join(texts) + self._text_closing) if texts else ()
 
     def question(self, text: str) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
-        return (*self._plain(self._text_opening + text), *self._text_reply)
+        return (*self.plain(self._text_opening + text), *self._text_reply)
 
     def state(self, text: str) -> tuple[int, ...]:
         """Return the ids of a state's text, in which special tokens count, with the space before a reply."""
-        return self._ids(self._space + text)
+        return self.ids(self._space + text)
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a reply, with the space that a template such as ``Assistant: Good.`` writes before it."""
-        return self._plain(self._space + text)
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of generated ids, without special tokens."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
-
-    def _plain(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text; special tokens in it are split into ordinary ones."""
-        return encode_text(self.tokenizer, text, split_special_tokens=True)
-
-    def _ids(self, text: str) -> tuple[int, ...]:
-        return encode_text(self.tokenizer, text)
+        return self.plain(self._space + text)
 
     def _render(self, num_images: int, text: str = "", *, reply: bool = False) -> str:
         """Render a message of images and a text; if ``reply``, with a reply and a message of an image after it."""

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.prompt import encode_text, find_token
+from stepscope.engine.model.prompt import StreamPrompt, find_token
 from stepscope.engine.model.published.layout import EOS_TOKEN
 from stepscope.engine.records import Step
 
@@ -24,18 +24,14 @@ _PROASSIST_SYSTEM = (
 )
 
 
-class _LlamaPrompt:
+class _LlamaPrompt(StreamPrompt):
     """The parts that both templates share.
 
     Raises ``CheckpointError`` if the tokenizer's end of turn is not the one of the checkpoint's training.
     """
 
-    update_opening: tuple[int, ...] = ()
-    suppress_tokens: tuple[int, ...] = ()
-    """No token is suppressed in the published code."""
-
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.tokenizer = tokenizer
+        super().__init__(tokenizer)
         if tokenizer.eos_token != EOS_TOKEN:
             raise CheckpointError(
                 f"the tokenizer ends a turn with {tokenizer.eos_token}, but the checkpoint was trained with "
@@ -54,20 +50,12 @@ class _LlamaPrompt:
         """Raise ``ValueError``: the published assistants write no states."""
         raise ValueError("a policy of states is for image-text models of the hub, not for a published assistant")
 
-    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of a text before an image."""
-        return self.ids(text)
-
     def find(self, token: str) -> int:
         """Return the id of a special token. Raises ``CheckpointError`` if it is missing."""
         token_id = find_token(self.tokenizer, token)
         if token_id is None:
             raise CheckpointError(f"the base model's tokenizer has no {token}; it is not that of a Llama 3")
         return token_id
-
-    def ids(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text; special tokens in it are split into ordinary ones."""
-        return encode_text(self.tokenizer, text, split_special_tokens=True)
 
 
 class VideoLLMOnlinePrompt(_LlamaPrompt):
@@ -76,17 +64,16 @@ class VideoLLMOnlinePrompt(_LlamaPrompt):
     ``<bos>system\n\n[#,#]\nAssistant: Good.<eos>\n[#]\nUser: What is next?\nAssistant: ...``
     """
 
-    feeds_eos = True
     answers_user_turns = True
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, separator: str) -> None:
         super().__init__(tokenizer)
-        self.frame_separator = self.ids(separator)
+        self.frame_separator = self.plain(separator)
         if len(self.frame_separator) > 1:
             raise CheckpointError(f"the separator {separator!r} of the frames is not one token of the tokenizer")
         self.silent_id = self.frame_separator[0] if separator else self.eos_id
-        self.response_opening = self.ids("]\nAssistant:")
-        self.stream_opening = self.ids("\n[")
+        self.response_opening = self.plain("]\nAssistant:")
+        self.stream_opening = self.plain("\n[")
 
     def schema(
         self,
@@ -98,35 +85,26 @@ class VideoLLMOnlinePrompt(_LlamaPrompt):
         instructions: str = "",
     ) -> tuple[int, ...]:
         """Return the ids of the published system prompt, which has no place for goal and steps."""
-        text = f"{instructions or _ONLINE_SYSTEM} {summary or ''}".rstrip()
-        return (self.bos_id, *self.ids(f"{text}\n\n["))
+        return self.system(f"{instructions or _ONLINE_SYSTEM} {summary or ''}".rstrip())
+
+    def system(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a system prompt with this text, and the bracket before the first frame."""
+        return (self.bos_id, *self.plain(f"{text}\n\n["))
 
     def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of the questions at one frame, up to the answer."""
         questions = "\n".join(f"User: {text}" for text in texts)
-        return self.ids(f"]\n{questions}\nAssistant:")
-
-    def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of the question for a summary."""
-        return self.user_turns([SUMMARY_REQUEST])
+        return self.plain(f"]\n{questions}\nAssistant:")
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a reply, which begins with a space."""
-        return self.ids(f" {text}")
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of generated ids, without special tokens."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+        return self.plain(f" {text}")
 
 
 class ProAssistPrompt(_LlamaPrompt):
     """ProAssist: the chat format of Llama 3. The model writes the header of its reply itself; its end is not fed."""
 
     feeds_eos = False
-    answers_user_turns = False
-    frame_separator: tuple[int, ...] = ()
-    response_opening: tuple[int, ...] = ()
-    stream_opening: tuple[int, ...] = ()
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__(tokenizer)
@@ -150,10 +128,13 @@ class ProAssistPrompt(_LlamaPrompt):
         lines += [f"{number}. {step.name}" for number, step in enumerate(steps, start=1)]
         knowledge = ["Task knowledge: " + "\n".join(lines)] if lines else []
         system = instructions or _PROASSIST_SYSTEM
-        texts = [system, *knowledge]
         if summary is not None:
-            texts = [" ".join([system, summary, *knowledge])]
-        return (self.bos_id, *(token for text in texts for token in self._message("system", text)))
+            return self.system(" ".join([system, summary, *knowledge]))
+        return (*self.system(system), *(token for text in knowledge for token in self._message("system", text)))
+
+    def system(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a system prompt with this text."""
+        return (self.bos_id, *self._message("system", text))
 
     def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of the user's messages at one frame."""
@@ -165,7 +146,7 @@ class ProAssistPrompt(_LlamaPrompt):
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a reply with the header that the model writes."""
-        return (*self._header("assistant"), *self.ids(f"\n\n{text}"))
+        return (*self._header("assistant"), *self.plain(f"\n\n{text}"))
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text after the header, without special tokens; empty while the header is being written."""
@@ -177,7 +158,7 @@ class ProAssistPrompt(_LlamaPrompt):
         return str(self.tokenizer.decode(after, skip_special_tokens=True)).strip()
 
     def _header(self, role: str) -> tuple[int, ...]:
-        return (self._start, *self.ids(role), self._end)
+        return (self._start, *self.plain(role), self._end)
 
     def _message(self, role: str, text: str) -> tuple[int, ...]:
-        return (*self._header(role), *self.ids(f"\n\n{text.strip()}"), self.eos_id)
+        return (*self._header(role), *self.plain(f"\n\n{text.strip()}"), self.eos_id)

@@ -25,11 +25,11 @@ from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.assignments import assign_videos, measure_work, measure_workloads, read_assignments
 from stepscope.app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from stepscope.app.reviews.store import check_store_location, open_store, read_review
-from stepscope.engine.io.files import write_json
+from stepscope.engine.io.files import digest_file, write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.annotations.corrections import TurnName
-from stepscope.eval.data.loading import digest_split, read_samples
+from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.writers import UnsupportedFieldError
 from stepscope.eval.runs.folder import RunFolder
@@ -74,7 +74,7 @@ def split(options: SplitOptions) -> int:
             options.out,
             corrected,
             file_format=options.format,
-            source=SplitSource(name=options.split.name, path=options.split, digest=digest_split(options.split)),
+            source=SplitSource(name=options.split.name, path=options.split, digest=digest_file(options.split)),
             review=review,
             prefer=options.prefer,
             omit=options.omit,

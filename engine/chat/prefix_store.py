@@ -45,15 +45,15 @@ C = TypeVar("C", bound=PrefixCache)
 class StoreStats:
     """Contents and usage counts of a store."""
 
-    num_entries: int
-    num_locked: int
-    device_bytes: int
-    host_bytes: int
-    cached_tokens: int
+    num_entries: int = 0
+    num_locked: int = 0
+    device_bytes: int = 0
+    host_bytes: int = 0
+    cached_tokens: int = 0
     """Prompt tokens that were found in the store."""
-    prefilled_tokens: int
+    prefilled_tokens: int = 0
     """Prompt tokens that were computed."""
-    num_evicted: int
+    num_evicted: int = 0
     """Entries that were dropped from device and host."""
 
 

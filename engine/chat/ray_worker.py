@@ -7,7 +7,7 @@ copy of the keys of its store, taken at the end of each answer, is exact until t
 
 import socket
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from torch import Tensor
@@ -24,25 +24,20 @@ START_TIMEOUT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSnapshot:
-    """The store of an actor while no answer runs."""
+    """The store of an actor while no answer runs, as routing sees it; by default that of no actor."""
 
-    keys: tuple[tuple[str, tuple[ContextPiece, ...]], ...]
+    keys: tuple[tuple[str, tuple[ContextPiece, ...]], ...] = ()
     """Owner and pieces of each cache."""
-    stats: StoreStats
+    stats: StoreStats = field(default_factory=StoreStats)
 
+    def find_pieces(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
+        """Return the number of pieces of a prompt of an owner that could be reused now."""
+        limit = tuple(prompt[:-1])
+        return max((count_common(key, limit) for of, key in self.keys if of == owner), default=0)
 
-EMPTY: Final = StoreSnapshot(
-    keys=(),
-    stats=StoreStats(
-        num_entries=0,
-        num_locked=0,
-        device_bytes=0,
-        host_bytes=0,
-        cached_tokens=0,
-        prefilled_tokens=0,
-        num_evicted=0,
-    ),
-)
+    def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
+        """Return the number of prompt tokens of an owner that could be reused now."""
+        return count_tokens(prompt[: self.find_pieces(prompt, owner=owner)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +46,6 @@ class ActorReady:
 
     host: str
     digest: str
-    snapshot: StoreSnapshot
 
 
 class ChatActor:
@@ -64,12 +58,7 @@ class ChatActor:
 
     def describe(self) -> ActorReady:
         """Return the state after the start."""
-        checkpoint = self._worker.checkpoint
-        return ActorReady(
-            host=socket.gethostname(),
-            digest=checkpoint.digest,
-            snapshot=self._snapshot(),
-        )
+        return ActorReady(host=socket.gethostname(), digest=self._worker.checkpoint.digest)
 
     def begin(
         self, pieces: tuple[ContextPiece, ...], features: dict[str, Tensor], owner: str, max_new_tokens: int
@@ -90,31 +79,7 @@ class ChatActor:
         if self._events is not None:
             self._events.close()
             self._events = None
-        return self._snapshot()
-
-    def _snapshot(self) -> StoreSnapshot:
         return StoreSnapshot(keys=self._worker.store.keys, stats=self._worker.store.stats)
-
-
-class StoreMirror:
-    """The store of an actor as routing sees it; empty without one."""
-
-    def __init__(self, snapshot: StoreSnapshot = EMPTY) -> None:
-        self.snapshot = snapshot
-
-    def find_pieces(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
-        """Return the number of pieces of a prompt of an owner that could be reused now."""
-        limit = tuple(prompt[:-1])
-        return max((count_common(key, limit) for of, key in self.snapshot.keys if of == owner), default=0)
-
-    def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
-        """Return the number of prompt tokens of an owner that could be reused now."""
-        return count_tokens(prompt[: self.find_pieces(prompt, owner=owner)])
-
-    @property
-    def stats(self) -> StoreStats:
-        """Contents and use so far."""
-        return self.snapshot.stats
 
 
 class RayChatWorker:
@@ -130,7 +95,7 @@ class RayChatWorker:
     def __init__(self, ray: Any, options: WorkerOptions, *, device: str, digest: str, number: int) -> None:
         self._ray, self._options, self._device, self._digest, self._number = ray, options, device, digest, number
         self._actor: Any = None
-        self.name, self.store = f"ray {number}", StoreMirror()
+        self.name, self.store = f"ray {number}", StoreSnapshot()
         self._start()
 
     def answer(
@@ -152,7 +117,7 @@ class RayChatWorker:
                 yield event
         finally:
             if self._actor is not None:
-                self.store.snapshot = self._call(self._actor.end.remote())
+                self.store = self._call(self._actor.end.remote())
 
     def close(self) -> None:
         """End the actor."""
@@ -174,7 +139,7 @@ class RayChatWorker:
             self.close()
             raise
         self.name = f"ray {self._number} on {ready.host}"
-        self.store = StoreMirror(ready.snapshot)
+        self.store = StoreSnapshot()
 
     def _call(self, reference: Any, *, timeout_s: float | None = None) -> Any:
         """Return the result of a call. Raises ``EngineError`` if the actor was lost, and the errors of the call."""
@@ -185,7 +150,7 @@ class RayChatWorker:
         except self._ray.exceptions.RayTaskError as error:
             raise _find_cause(error) from error
         except self._ray.exceptions.RayError as error:
-            self._actor, self.store = None, StoreMirror()  # Ray has ended the actor
+            self._actor, self.store = None, StoreSnapshot()  # Ray has ended the actor
             raise EngineError("the worker's node was lost; ask again, and another one answers") from error
 
 

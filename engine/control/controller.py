@@ -291,7 +291,7 @@ class StreamController:
             turn = replace(turn, updates=(*turn.updates, text), legality=legality, state=self.state)
             has_room = len(turn.updates) < config.max_updates_per_frame
             should_update = has_room and (yield from self.should_update_again(turn))
-            self.speculator.record_update(text, is_followed=should_update)
+            self.speculator.memory.record_update(text, is_followed=should_update)
         if not should_speak:
             return turn, None
         self.context.pending_ids += question or self.codec.response_opening

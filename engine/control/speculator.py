@@ -92,6 +92,7 @@ class Speculator:
         self._list_questions = list_questions
         self.frame_separator = codec.frame_separator
         """The tokens that are drafted after a silent frame."""
+        self.memory = memory
         self.frames_end = 0
         """Frames before this index are known to exist."""
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
@@ -101,10 +102,6 @@ class Speculator:
         self._drafter = Drafter(
             codec.words, eos_id=codec.eos_id, goal=goal, steps=steps, max_tokens=config.draft_tokens, memory=memory
         )
-
-    def record_update(self, text: str, *, is_followed: bool) -> None:
-        """Store whether a second update followed this one at its frame."""
-        self._drafter.memory.record_update(text, is_followed=is_followed)
 
     def record_response(self, text: str, *, turn: AssistantTurn) -> None:
         """Store a finished response for later drafts."""
@@ -224,7 +221,7 @@ class Speculator:
             text = self._codec.text([*ids, *draft[:num_drafted]])
             state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
             yield from self.draft_after_update(replace(turn, updates=(*turn.updates, text), state=state))
-        elif turn.frame in self._prior_frames or ids or self._is_predictable(turn):
+        elif turn.frame in self._prior_frames or ids or self.memory.is_predictable(self._classify_event(turn)):
             frames = self.draft_frames(turn.frame + 1, opening=self._codec.stream_opening)
             yield from islice(frames, _MAX_ITEMS_AFTER_RESPONSE)
 
@@ -234,7 +231,7 @@ class Speculator:
             return
         has_room = len(turn.updates) < self._config.max_updates_per_frame
         kind: TurnKind
-        if has_room and self._drafter.memory.is_followed(turn.updates[-1]):
+        if has_room and self.memory.is_followed(turn.updates[-1]):
             kind = "update"
         elif turn.should_speak:
             kind = "response"
@@ -255,9 +252,6 @@ class Speculator:
         event = self._classify_event(turn)
         draft = self._drafter.draft_response(ids, event=event, state=turn.state, candidates=candidates)
         return draft, self._config.max_new_tokens
-
-    def _is_predictable(self, turn: AssistantTurn) -> bool:
-        return self._drafter.memory.is_predictable(self._classify_event(turn))
 
     def _classify_event(self, turn: AssistantTurn) -> str:
         """Return the event that a response answers: the kind of the last update, ``user`` or ``frame``."""

@@ -86,12 +86,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
             file.ids.reserve(video_id)
-    return Split(path=source, entries=tuple(entries.values()), digest=digest_split(source))
-
-
-def digest_split(path: Path) -> str:
-    """Return the SHA-256 of a split's file."""
-    return digest_file(path)
+    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import pytest
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
 from stepscope.engine.chat.pool import QueueFullError, WorkerPool
 from stepscope.engine.chat.prompts import Conversation, render_conversation
-from stepscope.engine.chat.ray_worker import StoreMirror, StoreSnapshot
+from stepscope.engine.chat.ray_worker import StoreSnapshot
 from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
 from stepscope.engine.loading import load_model
@@ -212,7 +212,7 @@ def test_equal_prompts_of_two_owners_are_kept_side_by_side(worker: ChatWorker) -
 def test_the_mirror_of_a_worker_on_a_node_and_the_routing_go_by_owner_too(worker: ChatWorker) -> None:
     own = prompt(worker, "What is next?", "user ann")
     count_cached(worker, own)
-    mirror = StoreMirror(snapshot=StoreSnapshot(keys=worker.store.keys, stats=worker.store.stats))
+    mirror = StoreSnapshot(keys=worker.store.keys, stats=worker.store.stats)
     assert mirror.find_pieces(own.pieces, owner="user ann") == len(own.pieces) - 1
     assert mirror.find_pieces(own.pieces, owner="user bob") == 0
     other = ChatWorker(worker.checkpoint, name="empty")

@@ -19,9 +19,9 @@ from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.references import check_size
 from stepscope.app.formatting import as_sentence
 from stepscope.app.web.views import status_line
-from stepscope.engine.io.files import strip_text
+from stepscope.engine.io.files import digest_file, strip_text
 from stepscope.engine.plurals import format_count
-from stepscope.eval.data.loading import digest_split, read_split
+from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.vocabulary import ENDING, read_vocabulary
 from stepscope.eval.data.writers import write_samples
@@ -63,7 +63,7 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
     folder.mkdir(parents=True, exist_ok=True)
     write_samples(kept, samples, file_format="manifest")
-    splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_split(kept))
+    splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
 
 

@@ -99,12 +99,12 @@ def test_a_stop_takes_effect_at_its_token_and_a_departure_leaves_nothing(cluster
             turn.stop()
     assert isinstance(event, AnswerEnd)
     assert (len(event.ids), event.is_stopped) == (3, True)
-    keys = worker.store.snapshot.keys
+    keys = worker.store.keys
     other = make_prompt(cluster.checkpoint, Conversation().ask("Who left?"))
     events = worker.answer(other, max_new_tokens=50)
     next(events)
     events.close()
-    assert worker.store.snapshot.keys == keys
+    assert worker.store.keys == keys
     assert worker.store.stats.num_locked == 0
     ask(cluster, other)
 

@@ -128,10 +128,17 @@ class Provenance:
         """Return the columns of ``PROVENANCE_COLUMNS`` for a row of a CSV file."""
         shown = (*PROVENANCE_COLUMNS, "text_encoder_version", "text_encoder_digest")
         rest = {name: value for name, value in asdict(self).items() if name not in shown}
-        columns = {name: getattr(self, name) for name in PROVENANCE_COLUMNS if name in type(self).__dataclass_fields__}
-        thresholds = {f"{name}_threshold": self.threshold(name) for name in ("speak", "update")}
-        found = {**columns, **thresholds, "text_encoder": self.encoder_label, "settings": to_json(rest)}
-        return {name: found[name] for name in PROVENANCE_COLUMNS}
+        return {
+            "run": self.run,
+            "checkpoint": self.checkpoint,
+            "model_digest": self.model_digest,
+            "device": self.device,
+            "speak_threshold": self.threshold("speak"),
+            "update_threshold": self.threshold("update"),
+            "text_encoder": self.encoder_label,
+            "asked_in_run": self.asked_in_run,
+            "settings": to_json(rest),
+        }
 
     def rows(self) -> list[tuple[str, str]]:
         """Return pairs of label and text, the most important first, without empty texts."""

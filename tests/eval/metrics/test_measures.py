@@ -1,17 +1,24 @@
 """A metric is one module in ``eval.metrics`` and its entry in ``metrics.toml``."""
 
 import json
+import math
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import stepscope.eval.metrics
+from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.records import FrameOutput
+from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.metrics.definitions import METRICS, Metric, find_metric, to_markdown
 from stepscope.eval.metrics.measures import find_measures
 from stepscope.eval.metrics.score import MEASURES, VideoCounts, score_counts
+from stepscope.eval.metrics.signals import count_signals, summarize_signals
+from tests.support.data.records import make_output
 from tests.support.paths import ROOT
 
 NEW_METRIC = """
@@ -107,3 +114,81 @@ def test_the_page_of_definitions_is_current() -> None:
     names = {re.sub(r"(_event_\w+)_(0|0\.5|2|5)s$", r"\1_1s", metric.name).removesuffix("_w") for metric in METRICS}
     names = {name.replace("dst_update_", "speaking_") for name in names}
     assert all(f"`{name}`" in page for name in names)
+
+
+TURNS = (Turn(time_s=1.0, role="assistant", text="Go."), Turn(time_s=3.0, role="assistant", text="Stop."))
+SAMPLE = Sample(
+    video_id="a", video_path=Path("a"), fps=1, num_frames=5, goal="", steps=(), turns=TURNS, initial_state={}
+)
+
+
+def outputs(values: Sequence[float], said: Sequence[int] = ()) -> list[FrameOutput]:
+    return [
+        make_output(
+            index,
+            fps=1,
+            speak_prob=math.nan,
+            update_prob=math.nan,
+            response="Go." if index in said else None,
+            latency_ms=math.nan,
+            legality=(),
+            signals={"s": value},
+        )
+        for index, value in enumerate(values)
+    ]
+
+
+def scores(spec: SignalSpec, values: Sequence[float], said: Sequence[int] = ()) -> dict[str, float]:
+    found: dict[str, float] = summarize_signals([spec], [count_signals([spec], SAMPLE, outputs(values, said))])["s"][
+        "scores"
+    ]
+    return found
+
+
+def test_ranks_and_triggers_of_a_signal_in_its_own_range() -> None:
+    # Expected are the frames 1 and 3. Above 50 are the frames 1 and 2: one hit, one false alarm, one miss.
+    spec = SignalSpec(name="s", low=0, high=100, threshold=50, decides="speak")
+    found = scores(spec, [10, 90, 60, 40, 20])
+    assert (found["num_hits"], found["num_false_alarms"], found["num_misses"]) == (1, 1, 1)
+    # Of 2 x 3 pairs only that of frame 3 (40) and frame 2 (60) is in the wrong order.
+    assert found["auroc"] == pytest.approx(5 / 6)
+    assert found["average_precision"] == pytest.approx((1 / 1 + 2 / 3) / 2)
+    assert math.isnan(found["brier"]), "values of 0 to 100 are no probabilities"
+
+
+def test_a_probability_is_calibrated() -> None:
+    spec = SignalSpec(name="s", threshold=0.5, decides="speak")
+    assert scores(spec, [0, 1, 0, 1, 0])["brier"] == 0
+    assert scores(spec, [0.5] * 5)["brier"] == pytest.approx(0.25)
+
+
+def test_without_a_threshold_the_decisions_are_those_of_the_run() -> None:
+    found = scores(SignalSpec(name="s", decides="speak"), [0.1] * 5, said=[3, 4])
+    assert (found["num_hits"], found["num_false_alarms"], found["num_misses"]) == (1, 1, 1)
+
+
+def test_a_running_sum_triggers_where_it_exceeds_its_threshold() -> None:
+    # The sums are 0.5, 1.0 (trigger), 0.25, 1.25 (trigger), 0: the frames 1 and 3.
+    spec = SignalSpec(name="s", threshold=0.75, decides="speak", policy="running-sum")
+    found = scores(spec, [0.5, 0.5, 0.25, 1.0, 0.0])
+    assert (found["num_hits"], found["num_false_alarms"], found["num_misses"]) == (2, 0, 0)
+
+
+def test_a_fall_ranks_frames_by_the_fall() -> None:
+    # The falls are unknown, 0.9, -0.8, 0.9, -0.8.
+    spec = SignalSpec(name="s", threshold=0.5, decides="speak", policy="drop")
+    found = scores(spec, [1.0, 0.1, 0.9, 0.0, 0.8])
+    assert (found["num_hits"], found["num_false_alarms"], found["auroc"]) == (2, 0, 1)
+
+
+def test_a_surge_ranks_frames_by_the_rise_above_the_older_mean() -> None:
+    # The rises in a second are unknown, 0.75, -0.5, 0.5 and -0.25; each of the two is above the mean before it.
+    spec = SignalSpec(name="s", threshold=0.25, decides="speak", policy="surge")
+    found = scores(spec, [0.0, 0.75, 0.25, 0.75, 0.5])
+    assert (found["num_hits"], found["num_false_alarms"], found["auroc"]) == (2, 0, 1)
+    assert math.isnan(found["brier"]), "a rise is no probability"
+
+
+def test_a_signal_that_decides_nothing_has_no_scores() -> None:
+    spec = SignalSpec(name="s")
+    assert summarize_signals([spec], [count_signals([spec], SAMPLE, outputs([0.5] * 5))]) == {}

@@ -5,11 +5,16 @@ import base64
 import gc
 import io
 import json
+import re
+import runpy
+import threading
+import time
 from collections.abc import Generator, MutableMapping
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import uvicorn
 from PIL import Image
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
@@ -20,6 +25,8 @@ from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.worker import ChatWorker
 from stepscope.engine.model.checkpoint import Checkpoint
 from tests.support.chat_socket import ASK, generate, make_app, prefill, receive, wait_until_free
+from tests.support.pages.browser import free_port
+from tests.support.paths import ROOT
 
 SCOPE = {"type": "websocket", "path": "/ws/streaming/a", "headers": [(b"host", b"testserver")], "client": ("1", 1)}
 SPOKEN = ["Good. ", "Now ", "mount ", "the ", "block.", " Then", " it"]
@@ -266,3 +273,50 @@ def test_a_client_that_leaves_amid_an_answer_leaves_no_traceback(
 
     asyncio.run(converse())
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+DOCUMENT = ROOT / "docs" / "chat.md"
+CLIENT = ROOT / "docs" / "chat_client.py"
+
+
+def test_the_documented_client_converses(pool: WorkerPool[ChatWorker]) -> None:
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(make_app(pool), port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        until = time.monotonic() + 20
+        while not server.started:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        client = runpy.run_path(str(CLIENT))["ChatClient"]
+        with client(f"ws://127.0.0.1:{port}") as chat:
+            first = "".join(chat.ask("What is next?", max_new_tokens=6))
+            assert chat.messages[-1] == {"role": "assistant", "content": first}
+            list(chat.ask("And then?", max_new_tokens=6))
+            assert chat.done["token_stats"]["cached_tokens"] > 0
+        wait_until_free(pool)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+
+
+def test_the_documented_reports_have_the_fields_and_types_of_the_served_ones(
+    client: TestClient, pool: WorkerPool[ChatWorker]
+) -> None:
+    with client.websocket_connect("/ws/streaming/a") as socket:
+        prefill(socket, ASK)
+        generate(socket)
+    wait_until_free(pool)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    examples = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    status, workers, cache = (client.get(path).json() for path in ("/status", "/workers", "/cache"))
+    assert [shape(example) for example in examples] == [shape(report) for report in (status, workers)]
+    assert shape(list(cache.values())) == shape([worker["store"] for worker in workers])
+
+
+def shape(value: Any) -> Any:
+    """Return a JSON value with the types of its leaves; names of workers are left out."""
+    if isinstance(value, dict):
+        return {re.sub("^cpu.*", "a worker", key): shape(one) for key, one in value.items()}
+    return [shape(one) for one in value] if isinstance(value, list) else type(value).__name__

@@ -348,3 +348,28 @@ def test_a_latency_of_every_second_frame_is_one_line(page: Page) -> None:
         const { data } = timeline.pen.getImageData(160, row.top + 2, 380, 2);
         return data.filter((value, at) => at % 4 === 3 && value > 0).length >= 380;"""
     assert on_timeline(page, body, packed | dict.fromkeys(("speak", "update", "cache"), floats(*[0.0] * 200)))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "shape"),
+    [
+        (["correct", None], "ring"),
+        ([None, "correct"], "ring"),
+        (["false alarm", "correct"], "triangle"),
+        (["correct", "unclear", None], "ring"),
+        (["correct", "correct"], "dot"),
+    ],
+)
+def test_events_of_one_moment_are_marked_as_judged_once_all_are(
+    page: Page, verdicts: list[str | None], shape: str
+) -> None:
+    body = """
+        const drawn = [], pen = { radius: 0, beginPath() {}, moveTo() { pen.radius = 0; }, lineTo() {} };
+        pen.arc = (x, y, radius) => { pen.radius = radius; };
+        pen.stroke = () => drawn.push("ring");
+        pen.fill = () => drawn.push(pen.radius ? "dot" : "triangle");
+        const judged = packed[0].verdicts.map((verdict) => ({ time: 2, verdict }));
+        const lane = LANES.find(({ kind }) => kind === "judged");
+        lane.paint({ pen, colours: {}, width: arg.width, x: (time) => 150 + 10 * time }, { top: 0, run: { judged } });
+        return drawn;"""
+    assert on_timeline(page, body, {"verdicts": verdicts}) == [shape]

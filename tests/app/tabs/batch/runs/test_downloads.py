@@ -45,9 +45,6 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     assert all(
         row["scoring"].startswith("contents judged by cosine bands 0.5/0.8, text encoder letters") for row in kept
     )
-    assert all(
-        row["scoring"].startswith("contents judged by cosine bands 0.5/0.8, text encoder letters") for row in kept
-    )
     columns = {row["column"] for row in read_rows(tmp_path / "a-columns.csv")}
     assert set(rows[0]) <= columns | {"video_id", "error", "warning"}
     traces = read_rows(tmp_path / "a-traces.csv")

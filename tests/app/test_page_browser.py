@@ -96,24 +96,6 @@ def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) 
 
 
 @pytest.mark.slow
-def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:
-    upload(page, uploads.slow, "then press Run")
-    enter_task(page)
-    page.click("#run")
-    wait_for_status(page, "^Running")
-    page.click("#stop")
-    stopped = wait_for_status(page, "^Stopped at 0:")
-    assert stopped.endswith("of 0:40.")
-    page.wait_for_selector(".ss-now .ss-decision")
-    page.wait_for_timeout(600)  # nothing may come after it
-    assert wait_for_status(page, "") == stopped
-    page.click("#chosen input")
-    page.get_by_role("option", name=re.compile("truck-2")).click()
-    wait_for_status(page, "truck-2, 0:06")
-    assert run(page).startswith("Done: 12 frames in ")
-
-
-@pytest.mark.slow
 def test_a_window_waits_for_the_run_of_the_first_and_not_for_one_that_was_only_opened(
     page: Page, browser: Browser, tiny_page: str, uploads: Uploads, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """The batch tab in a browser without a run of its own: the form, rows that open the player, Back, narrow windows."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.app.tabs.batch.test_batch_browser import STATUS, choose, show_batch
 from tests.app.web.static.test_stops_browser import painted_texts
 from tests.support.data.batches import copies, make_worker_config, write_scores, write_split
 from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, serve, wait_for_status
+from tests.support.pages.thresholds import HEADS, wait_for_rest
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
@@ -125,6 +127,7 @@ def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison
     assert above["y"] < turns["y"]
     heights = "[...document.querySelectorAll('#compared_failures tr[data-hint]')].map((row) => row.clientHeight)"
     assert max(page.evaluate(heights)) < 35, "each score has one line"
+    page.fill("#batch_speak input[type=number]", "0.3")
     page.locator("#compared_videos [data-testid^=cell]", has_text="v1").first.click()
     wait_for_status(page, "^v1 in the run late, .*; the lanes of the run prompt are below. A is prompt, B is late.")
     page.wait_for_function("document.querySelector('.ss').inspect().cursor !== null")
@@ -134,6 +137,12 @@ def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison
     assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
     origins = page.locator(".ss-origins summary").all_text_contents()
     assert [origin[:11] for origin in origins] == ["B: run late", "A: run prom"]
+    page.go_back()
+    page.wait_for_selector("#compared_videos", state="visible")
+    wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
+    assert page.input_value("#batch_speak input[type=number]") == "0.3", "a reload would reset it"
+    page.go_forward()
+    wait_for_address(page, "video=v1&saved=prompt&other=late&above=B&t=")
     page.reload()
     wait_for_status(page, "^v1 in the run late, .*; the lanes of the run prompt are below. A is prompt, B is late.")
     page.go_back()
@@ -163,22 +172,6 @@ def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_
         assert inspect(page)["runThresholds"] == {"speak": 0.35, "update": 0.5}
     page.goto(address.replace("other=prompt", "other=gone"))
     wait_for_status(page, "^⚠ the link cannot be opened: there is no run 'gone'")
-
-
-def test_back_to_the_batch_tab_keeps_its_form(page: Page) -> None:
-    compare(page)
-    wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
-    page.fill("#batch_speak input[type=number]", "0.3")
-    page.locator("#compared_videos [data-testid^=cell]", has_text="v2").first.click()
-    wait_for_status(page, "^v2 in the run ")
-    wait_for_address(page, "video=v2&saved=prompt&other=late&above=B&t=")
-    page.go_back()
-    page.wait_for_selector("#compared_videos", state="visible")
-    wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
-    assert page.input_value("#batch_speak input[type=number]") == "0.3", "a reload would reset it"
-    page.go_forward()
-    wait_for_address(page, "video=v2&saved=prompt&other=late&above=B&t=")
-    wait_for_status(page, "^v2 in the run ")
 
 
 def test_back_from_a_tab_leads_to_the_tab_before_without_a_new_page(page: Page) -> None:
@@ -225,6 +218,10 @@ def test_nothing_is_cut_off(page: Page, width: int) -> None:
     page.get_by_role("tab", name="Thresholds").click()
     page.locator("#heat .main-svg[role=img]").wait_for()
     assert page.evaluate(cut, "#metric input") == []
+    page.get_by_role("tab", name="Protocols").click()
+    wait_for_status(page, "^3 videos, 95 % intervals", status="#protocols_said [role=status]")
+    page.locator("#protocol_cards section").first.wait_for()
+    assert page.evaluate(cut, ".protocols section") == []
 
 
 def click_chart(page: Page, chart: str, x: float, y: float) -> None:
@@ -266,3 +263,18 @@ def test_points_of_charts_filter_videos_open_them_and_set_thresholds(page: Page)
     page.get_by_role("tab", name="Charts").click()
     click_point(page, "#chart_videos")
     wait_for_status(page, "in the run late")
+
+
+def test_the_best_point_of_a_sweep_runs_what_the_player_shows(page: Page) -> None:
+    choose(page, "batch_runs", "late")
+    page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
+    page.locator("#videos [data-testid^=cell]", has_text="v1").first.click()
+    wait_for_status(page, "^v1 in the run late")
+    page.get_by_role("tab", name="Batch").click()
+    page.get_by_role("tab", name="Thresholds").click()
+    page.wait_for_selector("#apply:not([disabled])")
+    best = re.findall(r"[\d.]+", page.locator("#apply").inner_text())
+    page.click("#apply")
+    page.get_by_role("tab", name="Player").click()
+    wait_for_status(page, "^Done: the same run with")
+    wait_for_rest(page, dict(zip(HEADS, map(float, best), strict=True)))

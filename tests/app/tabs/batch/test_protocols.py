@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
@@ -17,9 +16,7 @@ from stepscope.app.tabs.batch.file_rows import save_table
 from stepscope.eval.protocols.rules import parse_rule
 from tests.support.data.protocol_runs import WORDS, record_runs
 from tests.support.pages.batch_tab import make_batches
-from tests.support.pages.browser import CHROMIUM, serve, wait_for_status
 
-SAID = "#protocols_said [role=status]"
 CHOSEN = ("streampro-ou", "ovo-timing", "ipibench-single:tolerance_s=1.5")
 
 
@@ -125,27 +122,3 @@ def test_a_tab_that_a_link_opens_before_its_run_scores_the_run(context: AppConte
     *_, opened = tab.show_again(context, page, True, "late", "", CHOSEN)
     assert "6 videos" in opened.said.value
     assert list(tab.show_again(context, page, False, "late", "", CHOSEN)) == [tab.UNCHANGED]
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium-headless-shell")
-def test_the_page_shows_both_orders_and_a_row_opens_the_player(
-    browser: Browser, page: BatchContext, demo_manifest: Path, tiny_folder: Path
-) -> None:
-    split = next(iter(page.splits.values())).path
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=page.runs, more=["--split", str(split)]) as url:
-        window = browser.new_page(viewport={"width": 1440, "height": 1000})
-        window.goto(f"{url}/?tab=batch&view=Protocols&shown=late")
-        wait_for_status(window, "^6 videos, 95 % intervals", status=SAID)
-        window.click("#protocols_other input")
-        window.get_by_role("option", name="chatty", exact=True).click()
-        said = wait_for_status(window, "^A is late, B is chatty", status=SAID)
-        assert "The order depends on the protocol: A leads under ovo-timing" in said
-        assert "B leads under streampro-ou" in said
-        window.wait_for_selector("#protocol_cards section[aria-label=ovo-timing]")
-        overflow = "[...document.querySelectorAll('.protocols section')].some((s) => s.scrollWidth > s.clientWidth)"
-        assert window.evaluate(overflow) is False
-        window.locator("#protocol_turns [data-testid^=cell]", has_text="v1").first.click()
-        wait_for_status(window, "^v1 in the run late, 0:06, at 0:02.0")
-        window.close()

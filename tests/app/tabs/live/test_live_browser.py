@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Dialog, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
@@ -23,49 +23,60 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser(FAKE_CAMERA) as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    window = browser.new_page()
+    yield window
+    window.close()
+
+
+@pytest.fixture(scope="module")
 def address(tiny_folder: Path, demo_manifest: Path, runs: Path) -> Iterator[str]:
     with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as url:
         yield url
 
 
-def test_a_webcam_is_streamed_asked_and_opened_in_the_player(address: str, runs: Path) -> None:
+def test_a_webcam_is_streamed_asked_and_opened_in_the_player(page: Page, address: str, runs: Path) -> None:
     before = set(runs.glob("live-*"))
-    with open_browser(FAKE_CAMERA) as browser:
-        page = browser.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(address)
-        page.wait_for_selector("#player .ss")
-        page.get_by_role("tab", name="Live").click()
-        page.get_by_role("radio", name="Webcam").check()
-        first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 0.*/)?.[0]"
-        page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
-        page.click("#live_start")
-        page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 4")
-        assert page.evaluate("window.first").strip() == "frame 0", "a session has no length"
-        assert "NaN" not in page.inner_text("#live_player .ss-now")
-        assert page.evaluate("document.querySelector('#live_monitor video').videoWidth") > 0
-        assert not page.is_visible("#live_monitor img")
-        page.fill("#live_question :is(textarea, input)", "What is next?")
-        page.click("#live_ask")
-        page.wait_for_function("document.querySelector('#live_player .ss-rows').innerText.includes('What is next?')")
-        page.wait_for_function("document.querySelector('#live_numbers').innerText.includes('real-time factor')")
-        rows = page.evaluate("document.querySelector('#live_player .ss').inspect().rows.map((row) => row.label)")
-        assert "user" in rows, "the first question adds a lane"
-        page.click("#live_stop")
-        page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
-        page.click("#live_open")
-        page.wait_for_function("document.querySelector('#player .ss').inspect().video?.startsWith('live-')")
-        assert page.is_visible("#player .ss-board")
-        page.get_by_role("tab", name="Live").click()
-        page.click("#live_start")
-        page.wait_for_function("document.querySelector('#live_monitor video').videoWidth > 0")
-        page.wait_for_function("/^[1-9]/.test(document.querySelector('#live_numbers').innerText)")
-        page.evaluate("document.querySelector('#live_monitor video').srcObject.getVideoTracks()[0].stop()")
-        lost = "webcam: the camera was disconnected; connect it, then press Start. Recorded as live-"
-        page.wait_for_function("(lost) => document.querySelector('#live_status').innerText.includes(lost)", arg=lost)
-        assert page.is_enabled("#live_start"), "it is ready again"
-        assert problems == []
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(address)
+    page.wait_for_selector("#player .ss")
+    page.get_by_role("tab", name="Live").click()
+    page.get_by_role("radio", name="Webcam").check()
+    first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 0.*/)?.[0]"
+    page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
+    page.click("#live_start")
+    page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 4")
+    assert page.evaluate("window.first").strip() == "frame 0", "a session has no length"
+    assert "NaN" not in page.inner_text("#live_player .ss-now")
+    assert page.evaluate("document.querySelector('#live_monitor video').videoWidth") > 0
+    assert not page.is_visible("#live_monitor img")
+    page.fill("#live_question :is(textarea, input)", "What is next?")
+    page.click("#live_ask")
+    page.wait_for_function("document.querySelector('#live_player .ss-rows').innerText.includes('What is next?')")
+    page.wait_for_function("document.querySelector('#live_numbers').innerText.includes('real-time factor')")
+    rows = page.evaluate("document.querySelector('#live_player .ss').inspect().rows.map((row) => row.label)")
+    assert "user" in rows, "the first question adds a lane"
+    page.click("#live_stop")
+    page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
+    page.click("#live_open")
+    page.wait_for_function("document.querySelector('#player .ss').inspect().video?.startsWith('live-')")
+    assert page.is_visible("#player .ss-board")
+    page.get_by_role("tab", name="Live").click()
+    page.click("#live_start")
+    page.wait_for_function("document.querySelector('#live_monitor video').videoWidth > 0")
+    page.wait_for_function("/^[1-9]/.test(document.querySelector('#live_numbers').innerText)")
+    page.evaluate("document.querySelector('#live_monitor video').srcObject.getVideoTracks()[0].stop()")
+    lost = "webcam: the camera was disconnected; connect it, then press Start. Recorded as live-"
+    page.wait_for_function("(lost) => document.querySelector('#live_status').innerText.includes(lost)", arg=lost)
+    assert page.is_enabled("#live_start"), "it is ready again"
+    assert problems == []
     folder, _ = sorted(set(runs.glob("live-*")) - before)
     sample = read_split(RunFolder(folder).split_path()).samples[0]
     assert [turn.text for turn in sample.turns if turn.role == "user"] == ["What is next?"]
@@ -73,65 +84,61 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(address: str, runs:
     assert len(RunFolder(folder).outputs(sample)) == sample.num_frames
 
 
-def test_a_session_is_in_the_address_and_asks_before_its_page_ends(address: str, runs: Path) -> None:
+def test_a_session_is_in_the_address_and_asks_before_its_page_ends(page: Page, address: str, runs: Path) -> None:
     before = set(runs.glob("live-*"))
-    with open_browser(FAKE_CAMERA) as browser:
-        page = browser.new_page()
-        asked: list[str] = []
+    asked: list[str] = []
 
-        def accept(dialog: Dialog) -> None:
-            asked.append(dialog.type)
-            dialog.accept()
+    def accept(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.accept()
 
-        page.on("dialog", accept)
-        page.goto(address)
-        wait_for_status(page, "Press Run")
-        page.get_by_role("tab", name="Live").click()
-        page.wait_for_url("**tab=live")
-        page.go_back()
-        expect(page.get_by_role("tab", name="Player")).to_have_attribute("aria-selected", "true")
-        page.fill("#goal textarea", "another goal")
-        page.go_forward()
-        expect(page.get_by_role("tab", name="Live")).to_have_attribute("aria-selected", "true")
-        page.get_by_role("radio", name="Webcam").check()
-        page.click("#live_start")
-        page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 2")
-        assert page.text_content("#live_player .ss-counts") == "", "the task boxes are those of the other player"
-        page.wait_for_function("sessionStorage.getItem('stepscope:recording')")
-        assert asked == []
-        page.reload()
-        assert asked == ["beforeunload"]
-        page.wait_for_function("document.querySelector('.live-none')?.textContent.includes('was recorded as live-')")
-        page.reload()
-        assert asked == ["beforeunload"], "no session is lost now"
-        (folder,) = set(runs.glob("live-*")) - before
-        until_complete = f"document.querySelector('.live-none')?.textContent.includes('{folder.name}')"
-        page.wait_for_function(until_complete)
+    page.on("dialog", accept)
+    page.goto(address)
+    wait_for_status(page, "Press Run")
+    page.get_by_role("tab", name="Live").click()
+    page.wait_for_url("**tab=live")
+    page.go_back()
+    expect(page.get_by_role("tab", name="Player")).to_have_attribute("aria-selected", "true")
+    page.fill("#goal textarea", "another goal")
+    page.go_forward()
+    expect(page.get_by_role("tab", name="Live")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("radio", name="Webcam").check()
+    page.click("#live_start")
+    page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 2")
+    assert page.text_content("#live_player .ss-counts") == "", "the task boxes are those of the other player"
+    page.wait_for_function("sessionStorage.getItem('stepscope:recording')")
+    assert asked == []
+    page.reload()
+    assert asked == ["beforeunload"]
+    page.wait_for_function("document.querySelector('.live-none')?.textContent.includes('was recorded as live-')")
+    page.reload()
+    assert asked == ["beforeunload"], "no session is lost now"
+    (folder,) = set(runs.glob("live-*")) - before
+    until_complete = f"document.querySelector('.live-none')?.textContent.includes('{folder.name}')"
+    page.wait_for_function(until_complete)
 
 
-def test_a_session_continues_at_its_address_if_the_user_stays(address: str) -> None:
-    with open_browser(FAKE_CAMERA) as browser:
-        page = browser.new_page()
-        page.on("dialog", lambda dialog: dialog.dismiss())
-        page.goto(f"{address}?video=truck-2")
-        wait_for_status(page, "Press Run")
-        page.goto(address)
-        wait_for_status(page, "Press Run")
-        page.get_by_role("tab", name="Live").click()
-        page.wait_for_url("**tab=live")
-        here = page.url
-        page.get_by_role("radio", name="Webcam").check()
-        page.click("#live_start")
-        page.evaluate("window.isSamePage = true")
-        for leave in ("location.reload()", "history.go(-2)", "location.assign('about:blank')"):
-            page.wait_for_selector("[data-session]")
-            with page.expect_event("dialog"):
-                page.evaluate(f"setTimeout(() => {leave})")
-            before = page.evaluate(NUM_FRAMES)
-            page.wait_for_function(f"(before) => ({NUM_FRAMES})() > before + 2", arg=before)
-            page.wait_for_function("(here) => location.href === here", arg=here)
-        assert page.evaluate("window.isSamePage")
-        page.click("#live_stop")
-        page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
-        page.reload()  # without a question
-        wait_for_status(page, "Press Run")
+def test_a_session_continues_at_its_address_if_the_user_stays(page: Page, address: str) -> None:
+    page.on("dialog", lambda dialog: dialog.dismiss())
+    page.goto(f"{address}?video=truck-2")
+    wait_for_status(page, "Press Run")
+    page.goto(address)
+    wait_for_status(page, "Press Run")
+    page.get_by_role("tab", name="Live").click()
+    page.wait_for_url("**tab=live")
+    here = page.url
+    page.get_by_role("radio", name="Webcam").check()
+    page.click("#live_start")
+    page.evaluate("window.isSamePage = true")
+    for leave in ("location.reload()", "history.go(-2)", "location.assign('about:blank')"):
+        page.wait_for_selector("[data-session]")
+        with page.expect_event("dialog"):
+            page.evaluate(f"setTimeout(() => {leave})")
+        before = page.evaluate(NUM_FRAMES)
+        page.wait_for_function(f"(before) => ({NUM_FRAMES})() > before + 2", arg=before)
+        page.wait_for_function("(here) => location.href === here", arg=here)
+    assert page.evaluate("window.isSamePage")
+    page.click("#live_stop")
+    page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
+    page.reload()  # without a question
+    wait_for_status(page, "Press Run")

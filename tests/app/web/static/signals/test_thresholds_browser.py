@@ -1,46 +1,31 @@
 """Once idle, the sliders, lanes, scores, status line and run agree, however the thresholds were changed."""
 
 import random
-import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.conftest import Uploads
-from tests.support.data.batches import make_worker_config, run_to_end
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
-    enter_task,
     forget,
     inspect,
     open_page,
     rows,
     run,
-    serve,
-    upload,
     wait_for_status,
 )
 from tests.support.pages.signals import point
-from tests.support.pages.thresholds import HEADS, choose, drag_slider, sliders, wait_for_rest
+from tests.support.pages.thresholds import HEADS, drag_slider, sliders, wait_for_rest
 
 pytestmark = NEEDS_CHROMIUM
 
 
-@pytest.fixture(scope="module")
-def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    runs = tmp_path_factory.mktemp("runs")
-    run_to_end(demo_manifest, make_worker_config(tiny_folder), runs / "own", devices="cpu:1")
-    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as url:
-        yield url
-
-
 @pytest.fixture
-def page(window: Page, address: str) -> Page:
-    forget(window, address)
-    open_page(window, address)
+def page(window: Page, tiny_page: str) -> Page:
+    forget(window, tiny_page)
+    open_page(window, tiny_page)
     return window
 
 
@@ -81,7 +66,7 @@ def check_against_a_fresh_run(page: Page, browser: Browser, address: str) -> Non
 
 
 @pytest.mark.slow
-def test_the_latest_of_random_moves_is_run_and_shown_everywhere(page: Page, browser: Browser, address: str) -> None:
+def test_the_latest_of_random_moves_is_run_and_shown_everywhere(page: Page, browser: Browser, tiny_page: str) -> None:
     run(page)
     chance = random.Random(14)
     moves: list[Callable[[Page, str, float], None]] = [drag_line, drag_slider, type_threshold]
@@ -91,58 +76,7 @@ def test_the_latest_of_random_moves_is_run_and_shown_everywhere(page: Page, brow
             chance.choice(moves)(page, name, value)
             page.wait_for_timeout(chance.choice([0, 50, 300, 750, 900]))  # between moves, so that runs overlap them
         wait_for_rest(page)
-    check_against_a_fresh_run(page, browser, address)
-
-
-@pytest.mark.slow
-def test_thresholds_that_move_before_a_run_or_while_it_waits_are_the_runs(
-    page: Page, browser: Browser, address: str, uploads: Uploads
-) -> None:
-    other = browser.new_page()
-    open_page(other, address)
-    upload(other, uploads.slow, "then press Run")
-    enter_task(other)
-    other.click("#run")
-    wait_for_status(other, "^Running")
-    type_threshold(page, "speak", 0.9)
-    page.click("#run")
-    wait_for_status(page, "^Waiting to start")
-    page.locator("#progress", has_text=re.compile(r"queue: \d+/\d+")).wait_for()
-    with page.expect_response(lambda response: "queue/join" in response.url):
-        type_threshold(page, "update", 0.15)
-    other.click("#stop")
-    wait_for_status(page, "^Done")
-    wait_for_rest(page, {"speak": 0.9, "update": 0.15})
-    other.close()
-
-
-@pytest.mark.slow
-def test_thresholds_that_move_while_the_first_run_streams_follow_it(page: Page, uploads: Uploads) -> None:
-    upload(page, uploads.slow, "then press Run")
-    enter_task(page)
-    page.click("#run")
-    wait_for_status(page, "^Running")
-    type_threshold(page, "speak", 0.85)
-    page.wait_for_function("document.querySelector('.ss').inspect().isPreview")
-    page.evaluate("document.querySelector('#stop').click()")  # on a busy machine the run may be over by now
-    wait_for_status(page, "^Done: the same run with speak 0.85", timeout_s=120)
-    wait_for_rest(page, {"speak": 0.85, "update": 0.5})
-
-
-@pytest.mark.slow
-def test_the_best_point_of_a_sweep_runs_what_the_player_shows(page: Page, browser: Browser, address: str) -> None:
-    page.get_by_role("tab", name="Batch").click()
-    choose(page, "batch_runs", "own")
-    page.locator("#videos [data-testid^=cell]", has_text="truck-1").first.click()
-    wait_for_status(page, "^truck-1 in the run own")
-    page.get_by_role("tab", name="Batch").click()
-    page.get_by_role("tab", name="Thresholds").click()
-    page.wait_for_selector("#apply:not([disabled])")
-    best = re.findall(r"[\d.]+", page.locator("#apply").inner_text())
-    page.click("#apply")
-    page.get_by_role("tab", name="Player").click()
-    wait_for_status(page, "^Done: the same run with")
-    wait_for_rest(page, dict(zip(HEADS, map(float, best), strict=True)))
+    check_against_a_fresh_run(page, browser, tiny_page)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ from stepscope.eval.reports.protocol_table import (
 )
 from stepscope.eval.reports.run_list import filter_runs, find_run_folders, list_runs, tabulate_runs
 from stepscope.eval.reports.scoring import read_run_scoring
-from stepscope.eval.reports.search import search_folders
+from stepscope.eval.reports.search import describe_hits, search_folders
 from stepscope.eval.reports.table_formats import format_table
 from stepscope.eval.runs.folder import RunFolder, build_schema
 from stepscope.eval.runs.notes import RunNotes, change_notes, split_tags
@@ -154,8 +154,7 @@ def search_runs(options: SearchOptions) -> int:
     ]
     sys.stdout.write(format_table(_MOMENT_COLUMNS, rows, latex=False) if rows else "")
     shown = f"; the first {len(rows)} are shown" if len(rows) < len(found) else ""
-    videos = format_count(found[["run", "video_id"]].drop_duplicates().shape[0], "video")
-    print(f"{format_count(len(found), 'moment')} in {videos}{shown}", file=sys.stderr)
+    print(f"{describe_hits(found)}{shown}", file=sys.stderr)
     return 0 if len(found) else 1
 
 

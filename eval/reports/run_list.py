@@ -34,7 +34,7 @@ class ListedRun:
     """When its folder was first written; for a folder of an older version, when its settings were."""
     origin: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """All settings as texts, those of the stream by their own names."""
+    """All settings as texts, those of the stream by their own names, and of how many videos the scores are."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Defined scores of ``metrics.json``."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -68,6 +68,8 @@ def _read_run(name: str, path: Path) -> ListedRun:
     settings = replace_surrogates_in(read(lambda folder: RunFolder(folder).settings(), default=None) or {})
     metrics = read(read_metrics, default={})
     notes = read(read_notes, default=RunNotes())
+    num_videos = metrics.get("num_videos", 0)
+    scored = {"videos scored": f"{num_videos} of {num_videos + len(metrics['errors'])}"} if metrics else {}
     intervals = {
         key: (found["low"], found["high"])
         for key, found in metrics.get("intervals", {}).items()
@@ -77,7 +79,7 @@ def _read_run(name: str, path: Path) -> ListedRun:
         name=name,
         date=_read_date(settings, path),
         origin=describe_origin(settings),
-        settings=read(lambda _: dict(_flatten(settings)), default={}),
+        settings=read(lambda _: dict(_flatten(settings)), default={}) | scored,
         scores={key: value for key, value in metrics.get("scores", {}).items() if value is not None},
         intervals=intervals,
         notes=notes,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from stepscope.engine.io.files import open_text, unescape_formula
 from stepscope.engine.io.json_records import reading, short_repr
+from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import VERDICTS
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 
@@ -61,6 +62,13 @@ def read_moments(folder: Path) -> pd.DataFrame:
             raise ValueError(f"there is no run folder {folder}; the query comes first, then the folders") from error
         raise ValueError(f"{folder.name} has no table of moments; score it again with `stepscope score`") from error
     return _read(path, found.st_mtime_ns, found.st_size)
+
+
+def describe_hits(found: pd.DataFrame) -> str:
+    """Return how many moments were found, in how many videos and runs."""
+    num_runs = found["run"].nunique()
+    videos = format_count(found["video_id"].nunique(), "video")
+    return f"{format_count(len(found), 'moment')} in {videos}" + (f" of {num_runs} runs" if num_runs > 1 else "")
 
 
 @lru_cache(maxsize=8)

@@ -32,10 +32,9 @@ from stepscope.app.reviews.events import reference_event
 from stepscope.app.tabs.batch.selection import SavedSlice, keep_slice, list_traits
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.io.files import write_csv
-from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.samples import Role, Sample
-from stepscope.eval.reports.search import search_folders
+from stepscope.eval.reports.search import describe_hits, search_folders
 
 HEADERS: Final = ["#", "Video", "Time", "What", "Failure", "Model", "Reference", "Cause", "Margin"]
 THIS_RUN: Final = "this run"
@@ -82,8 +81,7 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
         found = _find(batches, name, scope, query)
     except (ValueError, OSError) as error:
         return SearchView(query=query, hits=None, said=as_sentence(error), table=[])
-    videos = found[["run", "video_id"]].drop_duplicates()
-    said = f"{format_count(len(found), 'moment')} in {format_count(len(videos), 'video')}."
+    said = f"{describe_hits(found)}."
     if len(found) > NUM_SHOWN:
         said += f" The first {NUM_SHOWN} are shown; the CSV file has all."
     if not len(found):

@@ -41,6 +41,14 @@ def test_runs_are_listed_by_date_with_the_settings_that_differ(runs: Path) -> No
     assert new["F1"] != new["F1"], "undefined"
 
 
+def test_the_list_tells_of_how_many_videos_the_scores_are(tmp_path: Path) -> None:
+    write_run(tmp_path / "whole")
+    metrics = write_run(tmp_path / "part") / "metrics.json"
+    metrics.write_text(json.dumps(json.loads(metrics.read_text()) | {"errors": {"v3": "lost"}}))
+    rows = {row["run"]: row for row in tabulate_runs(list_runs(find_run_folders(tmp_path)), [])}
+    assert [rows[name]["videos scored"] for name in ("whole", "part")] == ["2 of 2", "2 of 3"]
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [

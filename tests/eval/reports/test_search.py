@@ -12,7 +12,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.moments import VideoMoment, list_moments
 from stepscope.eval.metrics.score import analyze_video
-from stepscope.eval.reports.search import read_moments, search, search_folders
+from stepscope.eval.reports.search import describe_hits, read_moments, search, search_folders
 from tests.support.data.strategies import BOAT
 from tests.support.streams.fakes import count_letters
 
@@ -149,6 +149,12 @@ def test_labels_that_are_numbers_or_equal_when_unescaped_stay_texts(tmp_path: Pa
     ]
     (tmp_path / "moments.csv").write_text("\n".join(lines))
     assert list(search_folders({"a": tmp_path}, "cause:7")["video_id"]) == ["01", "=1", "=1"]
+
+
+def test_videos_of_several_runs_are_counted_once() -> None:
+    found = search_folders({"a": BUNDLED, "b": BUNDLED}, "failure:missed is:message")
+    assert describe_hits(found) == "12 moments in 5 videos of 2 runs"
+    assert describe_hits(found[found["run"] == "a"]) == "6 moments in 5 videos"
 
 
 def test_a_run_without_moments_and_a_damaged_table_are_named(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ class ReviewContext:
 
     def splits_of(self, video_id: str) -> Iterator[str]:
         """Yield the names of the splits that hold a video."""
-        return (name for name, split in self.splits.items() if _find(split, video_id))
+        return (name for name, split in self.splits.items() if split.find(video_id))
 
     def split_of(self, video_id: str) -> str | None:
         """Return the name of the first split that holds a video."""
@@ -175,13 +175,9 @@ class ReviewContext:
         ``reference`` is its digest, of an upload that windows show with several; without it the last one is returned.
         """
         name = self.split_of(video_id)
-        return _find(self.splits[name], video_id) if name else self.recent.find_reference(video_id, reference)
+        return self.splits[name].find(video_id) if name else self.recent.find_reference(video_id, reference)
 
     def list_unsplit(self, review: Review) -> tuple[str, ...]:
         """Return the videos with reviews that are in no split, such as uploads, by name."""
         spoken_of = {found.event.video_id for found in review.events} | review.corrections.keys()
         return tuple(sorted(video_id for video_id in spoken_of if self.split_of(video_id) is None))
-
-
-def _find(split: Split, video_id: str) -> Sample | None:
-    return next((sample for sample in split.samples if sample.video_id == video_id), None)

@@ -207,10 +207,7 @@ def export_run(batches: BatchContext, review: Review, name: str, video: str, fil
     """Write a saved run with its reviews as a zip file into an empty folder; return its path."""
     if file_format not in EXPORT_FORMATS:
         raise ValueError(f"there is no format {file_format!r}; choose one of {', '.join(EXPORT_FORMATS)}")
-    run = _find_run(batches, name)
-    split = batches.split_of(run.settings() or {})
-    if split is None:
-        raise ValueError(f"the run {name} is of a split that this page does not have")
+    run, split = _find_run(batches, name), batches.need_split(name)
     samples = [sample for sample in split.samples if video in ("", sample.video_id)]
     if not samples:
         raise ValueError(f"there is no video {video!r} in the run {name}")

@@ -384,16 +384,13 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
     """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
     if name not in batches.run_names():
         raise ValueError(f"there is no run {name!r}; choose one from the list")
-    folder = RunFolder(batches.folder(name))
-    settings = folder.settings() or {}
-    split = batches.split_of(settings)
-    if split is None:
-        raise ValueError(f"the run is of the split {settings.get('split')}; start the page with --split for it")
-    sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
+    split = batches.need_split(name)
+    sample = split.find(video_id)
     if sample is None or sample.video_path is None:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
     clip = _find_clip(context, sample, sample.video_path)
-    run = read_saved_run(folder, clip, scoring=batches.scoring_of(settings), encoder=context.encoder)
+    folder, scoring = RunFolder(batches.folder(name)), batches.scoring_of(batches.settings_of(name))
+    run = read_saved_run(folder, clip, scoring=scoring, encoder=context.encoder)
     return replace(run, name=name)  # the folder of the bundled run has another name
 
 

@@ -92,6 +92,21 @@ class BatchContext:
         is_own = own.name == OWN_SPLIT and own.parent.parent == self.runs.resolve() and own.is_file()
         return _read_own_split(own, own.stat().st_mtime_ns) if is_own else None
 
+    def find_split(self, name: str | None) -> Split | None:
+        """Return the split of a run; None if the page lacks it, or ``run.json`` cannot be read."""
+        with suppress(ValueError, OSError):
+            return self.split_of(self.settings_of(name))
+        return None
+
+    def need_split(self, name: str) -> Split:
+        """Return the split of a run. Raises ``ValueError`` with the remedy if the page lacks it."""
+        settings = self.settings_of(name)
+        split = self.split_of(settings)
+        if split is None:
+            file = Path(str(settings.get("split") or "its split")).name
+            raise ValueError(f"the page lacks {file}, the split of {name}; add it with --split or Another split")
+        return split
+
     def find_answer(self, name: str, video_id: str, number: int) -> Path | None:
         """Return the recorded sound of an answer of a run; None without it."""
         try:
@@ -133,12 +148,8 @@ class BatchContext:
         """
         if not {name, other} <= set(self.run_names()):
             raise ValueError("there is no such run; choose one from the list")
-        split, other_split = (self.split_of(self.settings_of(run)) for run in (name, other))
-        for run, found in ((name, split), (other, other_split)):
-            if found is None:
-                file = Path(str(self.settings_of(run).get("split") or "its split")).name
-                raise ValueError(f"the page lacks {file}, the split of {run}; add it with --split or Another split")
-        if split is None or split is not other_split:
+        split = self.need_split(name)
+        if split is not self.need_split(other):
             raise ValueError(f"{name} and {other} are runs of different splits")
         scoring = self.scoring_of(self.settings_of(name))
         return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
@@ -148,22 +159,17 @@ class BatchContext:
 
         The run itself is among them, and runs whose ``run.json`` is invalid: the comparison names their problem.
         """
-        names, split = self.listed_runs(name), None
-        with suppress(ValueError):
-            split = self.split_of(RunFolder(self.folder(name)).settings() or {})
+        names, split = self.listed_runs(name), self.find_split(name)
         return names if split is None else [other for other in names if self._has_split(other, split)]
 
     def _has_split(self, name: str, split: Split) -> bool:
         with suppress(ValueError):
-            return self.split_of(RunFolder(self.folder(name)).settings() or {}) is split
+            return self.split_of(self.settings_of(name)) is split
         return True
 
     def video_names(self, name: str | None) -> Mapping[str, str]:
         """Return the short names of a run's videos in tables, by id; empty if the page lacks the split."""
-        try:
-            split = self.split_of(self.settings_of(name))
-        except ValueError:  # run.json or the split cannot be read, so the split is unknown
-            split = None
+        split = self.find_split(name)
         return shorten_ids(entry.video_id for entry in split.entries) if split is not None else {}
 
     def find_video(self, name: str | None, short_name: str) -> str:

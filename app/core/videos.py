@@ -189,7 +189,7 @@ def find_split_clip(splits: Mapping[str, Split], split: str, video_id: str) -> C
     """Return the clip of a video of a split. Raises ``ValueError`` for an unknown split or video."""
     if split not in splits:
         raise ValueError(f"there is no split {split!r} on this page; start it with --split for it")
-    sample = next((sample for sample in splits[split].samples if sample.video_id == video_id), None)
+    sample = splits[split].find(video_id)
     if sample is None or sample.video_path is None:
         raise ValueError(f"{video_id} has no video in the split {split}")
     return sample_clip(sample, sample.video_path, is_bundled=False, split=split)

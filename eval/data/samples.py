@@ -118,6 +118,10 @@ class Split:
         """The valid samples."""
         return tuple(entry for entry in self.entries if isinstance(entry, Sample))
 
+    def find(self, video_id: str) -> Sample | None:
+        """Return the valid sample of a video."""
+        return next((sample for sample in self.samples if sample.video_id == video_id), None)
+
     def with_entries(self, entries: Iterable[Sample | InvalidSample]) -> "Split":
         """Return the split with other records."""
         return replace(self, entries=tuple(entries))

@@ -70,8 +70,10 @@ class OpenedRun(NamedTuple):
 def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> BoardChoices:
     """Return the runs of the split of the shown run, else of the newest run; new splits begin with the newest runs."""
     name = name or next(iter(batches.listed_runs()), None)
-    names = _runs_of_split(batches, name)
-    split = str(_split_of(batches, name)) if names else ""
+    shown, listed = batches.find_split(name), batches.listed_runs(name)
+    paths = {one: found.path for one in listed if (found := batches.find_split(one)) is not None}
+    names = [one for one, path in paths.items() if shown is not None and path == shown.path]
+    split = str(shown.path) if shown is not None and names else ""
     kept = [one for one in chosen or () if one in names] if split == offered else []
     first = _first_runs(batches, name, names) if names and not kept else []
     return BoardChoices(runs=gr.Dropdown(choices=names, value=kept or first, multiselect=True), offered=split)
@@ -79,7 +81,7 @@ def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], of
 
 def _first_runs(batches: BatchContext, name: str | None, names: Sequence[str]) -> list[str]:
     """Return the shown run and the newest runs that have finished as many videos of the split: at most eight."""
-    split = batches.split_of(batches.settings_of(name))
+    split = batches.find_split(name)
     if split is None:
         return []
     known, shown = split, [name] if name is not None and name in names else []
@@ -90,19 +92,6 @@ def _first_runs(batches: BatchContext, name: str | None, names: Sequence[str]) -
     wanted = max([1, *map(count_finished, shown)])
     enough = (one for one in dict.fromkeys([*shown, *names]) if count_finished(one) >= wanted)
     return list(islice(enough, MAX_FIRST_RUNS))
-
-
-def _split_of(batches: BatchContext, name: str | None) -> Path | None:
-    try:
-        split = batches.split_of(batches.settings_of(name))
-    except ValueError:  # run.json or the split cannot be read
-        return None
-    return None if split is None else split.path
-
-
-def _runs_of_split(batches: BatchContext, name: str | None) -> list[str]:
-    path = _split_of(batches, name)
-    return [one for one in batches.listed_runs(name) if path is not None and _split_of(batches, one) == path]
 
 
 def show_board(

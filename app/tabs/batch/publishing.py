@@ -238,14 +238,11 @@ def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> S
         raise ValueError(f"there is no run {name!r}; choose one" if name else "choose a run above")
     run = RunFolder(batches.folder(name))
     settings = run.settings() or {}
-    split = batches.split_of(settings)
-    if split is None:
-        raise ValueError(f"the page lacks the split of the run {name}; add it with --split or Another split")
     return Source(
         name=name,
         run=run,
         settings=settings,
-        entries=split.entries,
+        entries=batches.need_split(name).entries,
         scoring=batches.scoring_of(settings),
         encode=context.encode,
         encoder=context.encoder,

@@ -159,10 +159,7 @@ def show_pictures(context: AppContext, batches: BatchContext, hits: Hits | None)
 
 def _picture(batches: BatchContext, hit: Any) -> tuple[Any, str]:
     caption = f"{format_clock(hit.time_s, digits=1)} {hit.video_id}"
-    try:
-        sample = _find_sample(batches, hit)
-    except (ValueError, OSError):
-        sample = None
+    sample = _find_sample(batches, hit)
     image = None if sample is None else read_moment(sample, hit.time_s)
     if image is None:
         image, caption = np.full((90, 160, 3), 128, np.uint8), f"{caption} (no picture)"
@@ -171,9 +168,8 @@ def _picture(batches: BatchContext, hit: Any) -> tuple[Any, str]:
 
 
 def _find_sample(batches: BatchContext, hit: Any) -> Sample | None:
-    split = batches.split_of(batches.settings_of(hit.run))
-    samples = () if split is None else split.samples
-    return next((sample for sample in samples if sample.video_id == hit.video_id), None)
+    split = batches.find_split(hit.run)
+    return None if split is None else split.find(hit.video_id)
 
 
 def _event_key(sample: Sample | None, hit: Any) -> str | None:

@@ -218,26 +218,19 @@ def offer_again(batches: BatchContext, name: str | None) -> SelectionChoices:
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
     if name is None or name not in batches.run_names():
         return {}
-    return find_traits(read_results(batches.folder(name)).rows, _split(batches, name), batches.marks())
+    return find_traits(read_results(batches.folder(name)).rows, batches.find_split(name), batches.marks())
 
 
 def _vocabulary_traits(batches: BatchContext, name: str | None) -> tuple[str, ...]:
-    split = _split(batches, name)
+    split = batches.find_split(name)
     try:
         return () if split is None else read_vocabulary(split.path).traits
     except ValueError:  # the review panel of the player says so
         return ()
 
 
-def _split(batches: BatchContext, name: str | None) -> Split | None:
-    try:
-        return batches.split_of(batches.settings_of(name))
-    except ValueError:  # run.json cannot be read, so the split is unknown
-        return None
-
-
 def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
-    split = _split(batches, name)
+    split = batches.find_split(name)
     return None if split is None else slices.slices_path(batches.runs, split.path)
 
 

@@ -263,10 +263,7 @@ def _run_choices(batches: BatchContext, query: ReviewQuery) -> Any:
     """Return the dropdown of the split's runs; a chosen run of another split is deselected."""
     names = []
     for name in batches.listed_runs(query.run):
-        try:
-            split = batches.split_of(batches.settings_of(name))
-        except ValueError:
-            continue
+        split = batches.find_split(name)
         if split is not None and split is batches.splits.get(query.split or ""):
             names.append(name)
     choices = [NO_RUN_CHOICE, *((name, name) for name in names)]

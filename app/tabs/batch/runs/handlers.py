@@ -329,9 +329,7 @@ def make_score_job(batches: BatchContext, name: str | None) -> Job:
     if name is None or not batches.is_recorded(name):
         raise ValueError(f"{name or 'no run'} is no recorded run; choose one")
     settings = batches.settings_of(name)
-    split = batches.split_of(settings)
-    if split is None:
-        raise ValueError(f"{name} is of a split that this page does not have; add it with --split or Another split")
+    split = batches.need_split(name)
     entries, remarks = list[Sample | InvalidSample](), dict[str, str]()
     for entry in split.entries:
         if isinstance(entry, Sample) and entry.is_copied:

@@ -84,10 +84,8 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
     source = _provenance(batches, name)
     found = find_downloadable(run.path / table, private=batches.private)
     if table == "traces.csv":
-        split = batches.split_of(run.settings() or {})
-        if split is None:
-            raise ValueError(f"{name} is a run of {source.split}, a split that this page does not have")
-        videos = (replace(video, provenance=source) for video in iter_traced_videos(run, split.samples))
+        samples = batches.need_split(name).samples
+        videos = (replace(video, provenance=source) for video in iter_traced_videos(run, samples))
         write_traces(path, videos, signals=run.signals())
     elif table == "provenance.json":
         write_json(path, asdict(source))

@@ -64,7 +64,7 @@ def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monke
         "videos.csv": "videos.csv has a row of 4 cells instead of 3",
         "charts.json": "charts.json is not a JSON object",
         "metrics.json": "old has no metrics.json",
-        "traces.csv": "old is a run of ",
+        "traces.csv": "the page lacks its split, the split of old",
         "../x": "old has no ../x",
     }.items():
         assert list(download(batches, "old", table)) == [None]

@@ -93,10 +93,10 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
 
 
 def search_linked(
-    batches: BatchContext, name: str | None, scope: str, query: str | None, linked: str | None
+    batches: BatchContext, name: str | None, scope: str, query: str | None, request: gr.Request
 ) -> SearchView:
     """Search for the query of the address in a window in which none is typed."""
-    return run_search(batches, name, scope, query or linked)
+    return run_search(batches, name, scope, query or request.query_params.get("search"))
 
 
 def find_kind(batches: BatchContext, event: gr.EventData) -> FoundKind:
@@ -320,9 +320,6 @@ def wire_search_panel(
     """
     view, opened = panel.view, OpenedHit(player=in_player.view, at=panel.at)
 
-    def search_address(name: Any, scope: Any, query: Any, request: gr.Request) -> SearchView:
-        return search_linked(batches, name, scope, query, request.query_params.get("search"))
-
     def open_row(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
         return open_hit(context, batches, live, hits, int(event.row_value[0]) - 1)
 
@@ -340,7 +337,7 @@ def wire_search_panel(
     changes, search = [panel.search.click, view.query.submit, panel.scope.input], partial(run_search, batches)
     begun = (
         wire(partial(gr.on, changes), search, chosen, view, **LATEST),
-        wire(entered, search_address, chosen, view, **LATEST),
+        wire(entered, partial(search_linked, batches), chosen, view, **LATEST),
         wire(asked.then, search, chosen, view, **LATEST),
         wire(panel.terms.input(add_term, term, term, **AT_ONCE).then, search, chosen, view, **LATEST),
     )

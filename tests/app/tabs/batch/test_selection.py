@@ -160,7 +160,8 @@ def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
     empty = searching.run_search(batches, "a", THIS_RUN, " ")
     assert (empty.table, empty.said) == ([], searching.NO_QUERY)
     assert "in 0 videos. Remove a term" in searching.run_search(batches, "a", THIS_RUN, "nosuchword").said
-    assert searching.search_linked(batches, "a", THIS_RUN, None, "failure:missed is:message").table == view.table
+    request: Any = SimpleNamespace(query_params={"search": "failure:missed is:message"})
+    assert searching.search_linked(batches, "a", THIS_RUN, None, request).table == view.table
 
 
 def test_a_term_is_chosen_instead_of_typed() -> None:

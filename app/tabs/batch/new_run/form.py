@@ -138,7 +138,7 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
     if not source.checkpoint or speak is None or update is None:
         raise ValueError(f"{name} was imported: its model and thresholds are unknown")
     is_known = batches.takes_paths or source.checkpoint in BUNDLED_CHECKPOINTS
-    checkpoint = source.checkpoint if is_known else own_checkpoint(batches)
+    checkpoint = str(settings["checkpoint"]) if is_known else own_checkpoint(batches)
     live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)
     strategy = with_defaults(settings)["config"]["context_strategy"]
     work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)

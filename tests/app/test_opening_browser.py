@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -200,6 +202,46 @@ def test_the_tour_meets_wcag_aa(visitor: BrowserContext, address: str, theme: st
     page.locator(".ss-tour").wait_for()
     page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
     assert Axe().run(page, options=RULES).response["violations"] == []
+
+
+def violations(page: Page) -> list[Any]:
+    """Return what breaks WCAG 2.1 AA in the light theme, or in contrast in the dark one."""
+    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
+    found = Axe().run(page, options=RULES).response["violations"]
+    page.click("#theme")
+    found += Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
+    page.click("#theme")
+    return [(rule["id"], node["target"], node["failureSummary"]) for rule in found for node in rule["nodes"]]
+
+
+@pytest.mark.slow
+def test_failures_of_a_kind_are_found_in_all_videos_and_told_as_a_story(page: Page) -> None:
+    end_tour(page)
+    page.keyboard.press("*")
+    wait_for_line(page, "Moment 1 of the story")
+    page.get_by_role("button", name="in all videos").click()
+    wait_for_status(page, r"\d+ moments in \d+ videos", status="#search_said [role=status]")
+    expect(page.locator("#search input, #search textarea")).to_have_value('failure:"wrong update"')
+    page.locator("#search_pictures img").first.wait_for()
+    assert violations(page) == []
+    page.locator("#search_hits [data-testid=cell-0-1]").click()
+    expect(page.locator(".ss-hit")).to_contain_text("Moment 1 of")
+    page.keyboard.press("*")
+    wait_for_line(page, "Moment 2 of the story")
+    page.locator(".ss").get_by_role("tab", name="Story").click()
+    for number, caption in enumerate(("It takes a decoy.", "Here, too."), start=1):
+        page.get_by_role("textbox", name=f"Caption of moment {number}").fill(caption)
+    assert violations(page) == []
+    page.get_by_role("button", name="publish…").click()
+    wait_for_status(page, "2 moments in 2 videos of bundled: about", status="#publish_size")
+    assert violations(page) == []
+    with page.expect_download() as download:
+        page.click("#publish_start")
+    with ZipFile(download.value.path()) as archive:
+        told, names = archive.read("bundled-story/story.md").decode(), archive.namelist()
+    assert told.index("It takes a decoy.") < told.index("Here, too.")
+    assert {"bundled-story/index.html", "bundled-story/story/2.jpg"} <= set(names)
+    assert sum(name.endswith(".mp4") for name in names) == 2
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ def make_theme() -> gr.themes.Base:
         body_text_color_subdued_dark="*neutral_400",
         block_info_text_color="*neutral_600",
         block_info_text_color_dark="*neutral_400",
+        checkbox_border_color_dark="*neutral_500",
         input_placeholder_color="*neutral_500",
         input_placeholder_color_dark="*neutral_400",
     )

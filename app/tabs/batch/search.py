@@ -253,7 +253,13 @@ def make_search_panel() -> SearchPanel:
     """Lay out the search."""
     with gr.Row():
         query = gr.Textbox(
-            label="Search", info=HINT, placeholder="failure:missed cause:swap", max_lines=1, scale=6, elem_id="search"
+            label="Search",
+            info=HINT,
+            placeholder="failure:missed cause:swap",
+            max_lines=1,
+            scale=6,
+            min_width=260,
+            elem_id="search",
         )
         terms = gr.Dropdown([], label="Add a term", interactive=True, scale=2, elem_id="search_terms")
         scope = gr.Dropdown([THIS_RUN, ALL_RUNS], value=THIS_RUN, label="In", scale=2, elem_id="search_in")

@@ -41,6 +41,9 @@ def test_every_tab_meets_wcag_aa(page: Page, tiny_page: str, theme: str, options
         page.get_by_role("tab", name=name, exact=True).click()
         page.locator(part).wait_for()
         assert violations(page, options) == []
+    for name in ("Queue", "Assign", "Agreement"):
+        page.get_by_role("tab", name=name, exact=True).click()
+        assert violations(page, options) == []
 
 
 def test_status_lines_are_live_regions_that_are_not_disabled(page: Page, tiny_page: str) -> None:

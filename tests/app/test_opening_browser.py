@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.app.test_accessibility_browser import RULES
+from tests.app.test_accessibility_browser import violations
 from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, inspect, run, serve, wait_for_status
 from tests.support.paths import ASSETS
 
@@ -200,18 +198,15 @@ def test_no_link_starts_the_tour(visitor: BrowserContext, address: str) -> None:
 def test_the_tour_meets_wcag_aa(visitor: BrowserContext, address: str, theme: str) -> None:
     page = visit(visitor, f"{address}/?__theme={theme}")
     page.locator(".ss-tour").wait_for()
-    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
-    assert Axe().run(page, options=RULES).response["violations"] == []
+    assert violations(page) == []
 
 
-def violations(page: Page) -> list[Any]:
-    """Return what breaks WCAG 2.1 AA in the light theme, or in contrast in the dark one."""
-    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
-    found = Axe().run(page, options=RULES).response["violations"]
+def violations_of_both_themes(page: Page) -> list[str]:
+    found = violations(page)
     page.click("#theme")
-    found += Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
+    found += violations(page, {"runOnly": ["color-contrast"]})
     page.click("#theme")
-    return [(rule["id"], node["target"], node["failureSummary"]) for rule in found for node in rule["nodes"]]
+    return found
 
 
 @pytest.mark.slow
@@ -223,7 +218,7 @@ def test_failures_of_a_kind_are_found_in_all_videos_and_told_as_a_story(page: Pa
     wait_for_status(page, r"\d+ moments in \d+ videos", status="#search_said [role=status]")
     expect(page.locator("#search input, #search textarea")).to_have_value('failure:"wrong update"')
     page.locator("#search_pictures img").first.wait_for()
-    assert violations(page) == []
+    assert violations_of_both_themes(page) == []
     page.locator("#search_hits [data-testid=cell-0-1]").click()
     expect(page.locator(".ss-hit")).to_contain_text("Moment 1 of")
     page.keyboard.press("*")
@@ -231,10 +226,10 @@ def test_failures_of_a_kind_are_found_in_all_videos_and_told_as_a_story(page: Pa
     page.locator(".ss").get_by_role("tab", name="Story").click()
     for number, caption in enumerate(("It takes a decoy.", "Here, too."), start=1):
         page.get_by_role("textbox", name=f"Caption of moment {number}").fill(caption)
-    assert violations(page) == []
+    assert violations_of_both_themes(page) == []
     page.get_by_role("button", name="publish…").click()
     wait_for_status(page, "2 moments in 2 videos of bundled: about", status="#publish_size")
-    assert violations(page) == []
+    assert violations_of_both_themes(page) == []
     with page.expect_download() as download:
         page.click("#publish_start")
     with ZipFile(download.value.path()) as archive:

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from stepscope.engine.cli.options import BUNDLED
+from tests.app.test_accessibility_browser import violations
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, wait_for_status
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
@@ -62,6 +63,7 @@ def test_a_question_is_asked_and_passed_to_the_reference_by_keyboard(page: Page,
     page.locator("#asked .ask-time").first.click()
     page.wait_for_function("(time) => Math.abs(document.querySelector('.ss').inspect().time - time) < 0.3", arg=time_s)
     assert rows(page) == before
+    assert violations(page) == []
     press(page, "#promote")
     page.wait_for_function("document.querySelector('.ss-addedText').value === 'How many steps are left?'")
     assert page.locator(".ss-addedRole").input_value() == "user"

@@ -1,4 +1,7 @@
-"""The batch tab in a browser: start, leave and come back, wait in line, sort, open a video, download, hostile names."""
+"""The batch tab in a browser: start, leave and come back, wait in line, sort, open a video, download, hostile names.
+
+A training run is followed while it trains.
+"""
 
 import json
 import shutil
@@ -10,17 +13,22 @@ import pytest
 from playwright.sync_api import Browser, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from tests.app.tabs.batch.training.test_training import HOSTILE as MARKUP
+from tests.app.tabs.batch.training.test_training import write_folder
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, wait_for_status
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 STATUS = "#batch_status [role=status]"
+TRAINING = "#training_said [role=status]"
 pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
+    folder = tmp_path_factory.mktemp("runs")
+    write_folder(folder / "tuned", step=150)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -181,10 +189,6 @@ def test_a_sweep_ends_with_cancel_or_its_window_and_keeps_nobody_waiting(
     start(page, "first")
     wait_for(page, "^(⚠ )?first: ")
     begin_sweep(page)
-    page.click("#cancel_sweep")
-    page.wait_for_function("document.querySelector('#sweep_progress').textContent.includes('Cancelled.')")
-    page.wait_for_selector("#exact:not([disabled])")
-    begin_sweep(page)
     other = open_batch(browser, address)
     other.set_default_timeout(120_000)
     other.get_by_role("tab", name="Player").click()
@@ -193,4 +197,20 @@ def test_a_sweep_ends_with_cancel_or_its_window_and_keeps_nobody_waiting(
     page.close()
     other.get_by_role("tab", name="Batch").click()
     begin_sweep(other)  # nor does another sweep, once the window is closed
+    other.click("#cancel_sweep")
+    other.wait_for_function("document.querySelector('#sweep_progress').textContent.includes('Cancelled.')")
     other.close()
+
+
+@pytest.mark.slow
+def test_a_training_run_is_followed_until_it_ends_and_its_texts_are_not_markup(page: Page, runs: Path) -> None:
+    page.get_by_role("tab", name="Training").click()
+    wait_for_status(page, "^Choose a split to check", status=TRAINING)
+    assert page.locator("#training_losses .main-svg").count() == 0, "there are no curves before training"
+    choose(page, "training_source", "training run: tuned")
+    wait_for_status(page, "^At step 150 of 200, .*2 have a problem and are listed first", status=TRAINING)
+    page.locator("#training_losses .main-svg").first.wait_for()
+    assert MARKUP in page.locator("#training_clips").inner_text()
+    write_folder(runs / "tuned", step=200)
+    wait_for_status(page, "^Finished after step 200 of 200", status=TRAINING)
+    assert page.evaluate("window.hacked === undefined")

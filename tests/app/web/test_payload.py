@@ -73,7 +73,7 @@ def test_every_key_does_what_the_list_says(page: Page) -> None:
     assert not page.locator(".ss-inspection").is_visible()
     press("?")
     assert page.locator(".ss-help").is_visible()
-    assert page.locator(".ss-help tr:has(kbd)").count() == 18
+    assert page.locator(".ss-help tr:has(kbd)").count() == 19
     press("Escape")
     assert not page.locator(".ss-help").is_visible()
 

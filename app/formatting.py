@@ -31,9 +31,12 @@ def format_score(value: Any, *, is_count: bool = False) -> str:
 def as_sentence(error: Exception | Warning | str) -> str:
     """Return an error message as a sentence, with a leading absolute path shortened to the file name.
 
-    Unpaired surrogates become ``?``.
+    Unpaired surrogates become ``?``. The text of an ``OSError`` would show its number and the whole path.
     """
-    text = replace_surrogates(str(error))
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{Path(error.filename).name}: {error.strerror}" if error.filename else error.strerror
+    text = replace_surrogates(text)
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
     return text if text.endswith(".") else f"{text}."

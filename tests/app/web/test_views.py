@@ -1,4 +1,5 @@
 import base64
+import errno
 import io
 import json
 import wave
@@ -263,3 +264,15 @@ def test_a_client_without_login_is_refused() -> None:
     assert client.get(f"/{SPEECH_URL}", params={"text": "Hello"}).status_code == 401
     client.cookies.set("access-token-x", "secret")
     assert client.get(f"/{SPEECH_URL}", params={"text": "Hello"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.EACCES, "Permission denied", "/data/runs/losses.csv"), "losses.csv: Permission denied."),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device."),
+        (ValueError("/data/runs/run.json: is damaged"), "run.json: is damaged."),
+    ],
+)
+def test_an_error_shows_neither_its_number_nor_the_folder_of_its_file(error: Exception, sentence: str) -> None:
+    assert as_sentence(error) == sentence

@@ -66,10 +66,11 @@ def ask_about_completion(checkpoint: Checkpoint, sample: Sample) -> Iterator[tup
 
 
 @pytest.mark.slow
-def test_its_answers_about_completion_are_as_good_as_documented(adapter: Checkpoint) -> None:
-    samples = read_samples(ASSETS / "demo" / "val.json")
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_its_answers_about_completion_are_as_good_as_documented(adapter: Checkpoint, split: str) -> None:
+    samples = read_samples(ASSETS / "demo" / f"{split}.json")
     truth, probs = zip(*(one for sample in samples for one in ask_about_completion(adapter, sample)), strict=True)
     text = (ROOT / "docs" / "checkpoints.md").read_text(encoding="utf-8")
-    row = re.search(r"^\| val, answers \| ([\d.]+) \|", text, re.MULTILINE)
+    row = re.search(rf"^\| {split}, answers \| ([\d.]+) \|", text, re.MULTILINE)
     assert row is not None
     assert roc_auc_score(truth, probs) == pytest.approx(float(row[1]), abs=2e-3), REMEDY

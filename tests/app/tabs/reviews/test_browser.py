@@ -173,6 +173,7 @@ def test_videos_are_assigned_and_done_by_a_key_and_a_disagreement_is_settled(pag
     page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
     hit = page.locator(".ss-hit")
     expect(hit).to_contain_text("3 of 3 to settle")
+    expect(hit).to_be_visible()  # until then the table has the keys
     for place in ("2 of 3", "1 of 3"):
         page.keyboard.press("P")
         expect(hit).to_contain_text(place)

@@ -61,6 +61,11 @@ class InPlayer:
     ends: Mapping[str, Any]
     """Arguments of events that exchange the video, such as the events to cancel."""
 
+    @property
+    def steps(self) -> dict[str, Any]:
+        """Arguments of the events behind N and P: a key that is pressed while a moment opens counts after it."""
+        return {**self.ends, "trigger_mode": "always_last"}
+
     def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
         """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
         return wire(event, handler, [self.live, *inputs], self.view, **self.ends)

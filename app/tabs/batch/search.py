@@ -353,7 +353,7 @@ def wire_search_panel(
     wire(view.table.select, open_row, [in_player.live, view.hits], opened, **in_player.ends)
     wire(panel.pictures.select, open_picture, [in_player.live, view.hits], opened, **in_player.ends)
     for button, by in ((panel.previous, -1), (panel.next, 1)):
-        wire(button.click, partial(step, by), [in_player.live, view.hits, panel.at], opened, **in_player.ends)
+        wire(button.click, partial(step, by), [in_player.live, view.hits, panel.at], opened, **in_player.steps)
     saved = SavedSlice(part=part, result=panel.saved)
     wire(panel.save.click, partial(save_hits, batches), [runs, view.hits, panel.called], saved, **AT_ONCE)
     file = make_download()

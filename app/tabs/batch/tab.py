@@ -101,9 +101,10 @@ def make_batch_tab(
     wire_sweep_files(batches, sweep, runs=run.runs, status=view.status)
     wire_points(sweep, runs=run.runs, form=(form.speak, form.update), player=sliders)
     in_player.wire(view.videos.select, partial(open_video, context, batches), run.runs)
+    filtered = [in_player.live, run.runs, run.order, layout.selection.only, layout.selection.part]
     for button, by in layout.steps:
         step = with_filter(batches, partial(handlers.step_video, context, by=by))
-        in_player.wire(button.click, step, run.runs, run.order, layout.selection.only, layout.selection.part)
+        wire(button.click, step, filtered, in_player.view, **in_player.steps)
     in_player.wire(layout.charts.charts["videos"].pick, partial(open_picked, context, batches), run.runs)
     shown: dict[str, Any] = {"runs": run.runs, "in_player": in_player}
     places = {"part": layout.selection.part, "views": layout.views, "here": layout.tabs["search"]}

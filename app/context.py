@@ -153,7 +153,7 @@ class ReviewContext:
     """The parts of reviewing that all windows share; only the contents of the store change."""
 
     store: ReviewStore
-    """Where actions are kept."""
+    """Stores the actions of reviewers."""
     splits: Mapping[str, Split]
     """The reviewed splits, by name."""
     recent: RecentSessions = field(default_factory=RecentSessions)

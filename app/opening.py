@@ -40,7 +40,7 @@ from stepscope.eval.runs.folder import RunFolder
 CHOOSE = "Choose a bundled video or upload one."
 
 FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
-"""What N opens next, by ``of`` of a hit."""
+"""Name of the next entry that the key N opens, by the list of a hit (its ``of``)."""
 
 
 class OpenedHit(NamedTuple):

@@ -222,8 +222,8 @@ _NAME_CHARS: Final = 64
 class UnusedUploads:
     """Counts the open windows of a page.
 
-    ``is_busy`` tells whether something runs without a window, which may need any upload; ``is_used`` whether a file was
-    run or scored, so that a link may open it again.
+    ``is_busy`` returns whether work continues without a window, such as a batch run: it may need any upload.
+    ``is_used`` returns whether an upload was run or scored: a link may open it again.
     """
 
     def __init__(self, folder: Path, *, is_busy: Callable[[], bool], is_used: Callable[[Path], bool]) -> None:

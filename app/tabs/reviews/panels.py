@@ -141,7 +141,7 @@ def make_agreement_panel(videos: Any) -> Tables:
             interactive=False,
             max_height=420,
             wrap=True,
-            label="To settle: click a row to open it in the player, which goes on to the next one",
+            label="Events to settle: click a row to open it in the player; after a final verdict the next one opens",
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )

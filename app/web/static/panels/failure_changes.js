@@ -80,7 +80,8 @@ function changeWords(before, next) {
     (name) => hasSignal(next.policy, name) && before.thresholds[name] !== next.thresholds[name],
   );
   const wordsOf = ({ policy, thresholds }, name) => thresholdWords(policy, thresholds[name]);
-  if (moved.length) return moved.map((name) => `${name} ${wordsOf(before, name)} → ${wordsOf(next, name)}`).join(", ");
+  const describe = (name) => `${name} ${wordsOf(before, name)} → ${wordsOf(next, name)}`;
+  if (moved.length) return moved.map(describe).join(", ");
   const isOther = before.run === next.run && compareFailures(before, next).some(({ verb }) => verb !== "same");
   return isOther ? "scored again" : "";
 }

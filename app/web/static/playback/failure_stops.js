@@ -75,7 +75,7 @@ export function stepVideo(player, by) {
   else setStatus(player, "The table of videos is not loaded: open Videos in Batch once.");
 }
 
-// Goes on after a verdict settled the shown moment; P returns to it.
+// Opens the next moment to settle after a final verdict on the shown one.
 export function goOnSettling(player) {
   const { hit } = player.data;
   if (hit?.of !== "settle") return;
@@ -162,10 +162,8 @@ export function toggleOnlyKind(player) {
   for (const name of chosen) player.kinds.add(name);
   updateStops(player);
   drawKinds(player);
-  setStatus(
-    player,
-    isBack ? "N and P stop at all chosen kinds." : `N and P stop only at “${kind}”. 8 chooses the other kinds again.`,
-  );
+  const only = `N and P stop only at “${kind}”. 8 chooses the other kinds again.`;
+  setStatus(player, isBack ? "N and P stop at all chosen kinds." : only);
 }
 
 // Opens the search of the tab Batch with all failures of the kind that is shown, in the shown run.

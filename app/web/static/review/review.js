@@ -235,7 +235,7 @@ export function mountReview(player) {
   player.listen(document, "visibilitychange", () => document.hidden || retryAll(player));
 }
 
-const KEYS = "1234567890abcdefhijklmnopqrstuvwxyz"; // without G, which goes on to the text box
+const KEYS = "1234567890abcdefhijklmnopqrstuvwxyz"; // without G, which focuses the text box
 
 // Draws a button for each name; a cause is the tag `cause:NAME`. The buttons are kept while the vocabulary is the same.
 function drawVocabulary(player, event, given) {

@@ -24,8 +24,8 @@ export const SIGNS = {
     "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of " +
     "texts, above 0.5, is shown beside it",
   "≈":
-    "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at " +
-    "first. If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
+    "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at first. " +
+    "If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
   "✕": "missed: the assistant was silent where the reference speaks",
   "+": "redundant: the assistant spoke with no reference near",
   "≠": "wrong text: it spoke in time and said something else",

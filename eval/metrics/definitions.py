@@ -146,14 +146,13 @@ def to_markdown() -> str:
         "Generated from `eval/metrics/metrics.toml` by `python -m stepscope.eval metrics > docs/metrics.md`.",
         "",
         "A line has the name of a score, its range unless that is 0 to 1, the better end (↑, ↓, →), the definition,",
-        "and how the score can mislead. Counts are added over videos and divided once, so long videos have more weight",
-        "(micro average). Intervals are 95 %, by bootstrap over videos, and too narrow below about twenty videos. An",
-        "undefined score is an empty cell in CSV and null in JSON; `metrics.json` has the number of such videos.",
+        "and how it can mislead. Counts are added over videos and divided once, so long videos have more weight (micro",
+        "average). Intervals are 95 %, by bootstrap over videos, and too narrow below about twenty videos.",
     ]
     for group in GROUPS:
         if listed := [one for one in group.metrics if not _LISTED_WITH_ANOTHER.search(one.name)]:
             source, _ = Counter(metric.source for metric in listed).most_common(1)[0]
-            lines += ["", f"## {group.name}", "", group.about, "", f"Source, unless another is named: {source}.", ""]
+            lines += ["", f"## {group.name}", "", group.about, "", f"Source unless named: {source}.", ""]
             first_with = {one.caveat: one.name for one in reversed(listed)}
             lines += [_list_item(one, source=source, same_caveat=first_with[one.caveat]) for one in listed]
     return "\n".join(lines) + "\n"
@@ -161,7 +160,7 @@ def to_markdown() -> str:
 
 def _list_item(metric: Metric, *, source: str, same_caveat: str) -> str:
     better = {"higher": "↑", "lower": "↓", "near 0": "→ 0", "near 1": "→ 1", "neither": ""}[metric.better]
-    value_range = "" if metric.range == "0 to 1" else metric.range.replace("0 and up", "≥ 0")
+    value_range = "" if metric.range == "0 to 1" else metric.range.replace("0 and up", "≥0")
     scope = "" if metric.scope == "both" else f"per {metric.scope}"
     notes = ", ".join(filter(None, [f"{value_range} {better}".strip(), scope]))
     item = f"- `{metric.name}` ({notes}): {metric.definition}"

@@ -185,11 +185,11 @@ def test_a_text_of_many_openings_is_read_in_linear_time(tmp_path: Path) -> None:
 def test_the_values_of_the_examples_are_those_of_the_table(tmp_path: Path) -> None:
     for form in FORMS:
         (row,) = re.findall(rf"^\| \[{re.escape(form.name)}\].*$", DOCUMENT, re.MULTILINE)
-        _, signals, state, latency, cache, last_frame = (cell.strip() for cell in row.strip("|").split("|"))
+        held = row.split("|")[2]
         outputs = read_result(place(tmp_path, form.name), KETTLE).outputs
-        assert bool(signals) == any(output.signals for output in outputs), form.name
-        assert bool(state) == any(output.state for output in outputs), form.name
-        assert bool(latency) == any(output.latency_ms >= 0 for output in outputs), form.name
-        assert bool(cache) == any(output.cache_tokens for output in outputs), form.name
-        assert not (cache and "cache lengths" in form.missing), form.name
-        assert bool(last_frame) == ("the last frame" not in form.missing), form.name
+        assert ("signal" in held) == any(output.signals for output in outputs), form.name
+        assert ("state" in held) == any(output.state for output in outputs), form.name
+        assert ("latency" in held) == any(output.latency_ms >= 0 for output in outputs), form.name
+        assert ("cache length" in held) == any(output.cache_tokens for output in outputs), form.name
+        assert not ("cache length" in held and "cache lengths" in form.missing), form.name
+        assert ("last frame" in held) == ("the last frame" not in form.missing), form.name

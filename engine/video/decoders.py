@@ -83,7 +83,8 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
     with open_container(track.path) as container:
         stream, reformatter = open_stream(container, track), VideoReformatter()
         must_reorder = is_reordered(container, stream)
-        packets = iter(PacketReader(container, stream, is_first_only=track.has_unreadable_rest))
+        reader = PacketReader(container, stream, is_first_only=track.has_unreadable_rest)
+        packets = iter(reader)
         while True:
             try:
                 packet = next(packets, None)
@@ -117,8 +118,16 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                         is_decoded=True,
                         fetch=partial(make_upright, frame, reformatter, track.orientation),
                     )
+    if failure is None and reader.lost_ticks is not None:
+        failure = lost_error(reader.lost_ticks, stream, track)
     if failure is not None:
         raise failure
+
+
+def lost_error(ticks: int, stream: VideoStream, track: Track) -> DecodeError:
+    """Return the error of a stream that lacks data from a time on."""
+    time_s = seconds_of(ticks, stream) - track.zero_s
+    return DecodeError(f"PyAV: data is missing at {time_s:.2f} s; pictures are left out up to the next key picture")
 
 
 def decode_with_decord(track: Track) -> Iterator[Picture]:

@@ -77,6 +77,8 @@ class PacketReader:
 
     A recording begins with a key picture that is earlier than pictures before it, or too late to belong to them. If
     the next packet follows those again, the key picture alone had a wrong time.
+
+    Pictures that lack data, as a transport stream does after bad reception, are left out up to the next key picture.
     """
 
     def __init__(self, container: InputContainer, stream: VideoStream, *, is_first_only: bool = False) -> None:
@@ -91,11 +93,13 @@ class PacketReader:
         self.has_hidden = False
         self.shift = 0
         """Ticks that were added to the times of the latest packet."""
+        self.lost_ticks: int | None = None
+        """Time of the first picture that lacks data; None if none does."""
 
     def __iter__(self) -> "Iterator[Packet[VideoStream]]":
         newest = resumed = None  # stored times: of the latest picture, before a jump
         decoded = end = former_shift = 0  # the first is the stored time in decoding order
-        for packet in self._container.demux(self._stream):
+        for packet in self._read_whole():
             if self._is_avi and packet.dts is not None:
                 packet.pts = packet.dts  # FFmpeg's guess is a picture late, and wrong with B-frames
             if packet.size and packet.pts is not None and not self._is_indexed:
@@ -122,6 +126,33 @@ class PacketReader:
         last: Any = Packet()
         last.stream = self._stream
         yield last
+
+    def _read_whole(self) -> "Iterator[Packet[VideoStream]]":
+        """Read the packets that lack no data.
+
+        FFmpeg marks the packet before the one that lacks data. It also marks where two transport streams meet: there,
+        a key picture follows the suspect, which is then whole, or was the last that needs it.
+        """
+        suspect: Packet[VideoStream] | None = None
+        entry: int | None = None  # time of the key picture after missing ones, to which its leading pictures refer
+        is_marked = is_broken = False
+        for packet in self._container.demux(self._stream):
+            if suspect is not None and not packet.is_keyframe and packet.size:
+                is_broken = True
+                if self.lost_ticks is None and suspect.pts is not None:
+                    self.lost_ticks = suspect.pts + self.shift
+            elif suspect is not None:
+                yield suspect
+            if packet.is_keyframe:
+                entry = packet.pts if is_broken else None
+            is_broken = is_broken and not packet.is_keyframe and packet.size > 0
+            is_leading = entry is not None and packet.pts is not None and packet.pts < entry
+            suspect = packet if is_marked and not is_broken and packet.size else None
+            is_marked = packet.is_corrupt
+            if suspect is None and not is_broken and not is_leading:
+                yield packet
+        if suspect is not None:
+            yield suspect
 
     def _move(self, packet: "Packet[VideoStream]") -> "Packet[VideoStream]":
         """Add ``shift`` to the times of a packet. FFmpeg marks fragments whose times jump back to be discarded."""

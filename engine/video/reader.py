@@ -177,7 +177,7 @@ def find_cut(path: str | Path) -> float | None:
 
 
 def find_damage(path: str | Path) -> float | None:
-    """Return the time in seconds of the first packet of H.264 or H.265 that cannot be parsed; None if there is none.
+    """Return the time in seconds of the first packet of H.264 or H.265 that lacks data; None if there is none.
 
     No picture is decoded after the first: this takes a hundredth of the time of decoding. Other codecs are not checked,
     because their decoders skip nothing. Damage inside a picture is found only when the picture is decoded.
@@ -190,12 +190,19 @@ def find_damage(path: str | Path) -> float | None:
         stream.codec_context.skip_frame = "ALL"
         stream.thread_type = "NONE"  # threads report a damaged packet at a later one
         with suppress(FFmpegError):  # the packets end early: the file is cut off
-            for packet in PacketReader(container, stream, is_first_only=track.has_unreadable_rest):
-                time_s = time_s if packet.pts is None else seconds_of(packet.pts, stream) - track.zero_s
+            reader = PacketReader(container, stream, is_first_only=track.has_unreadable_rest)
+            for packet in reader:
+                ticks = packet.pts if reader.lost_ticks is None else reader.lost_ticks
+                time_s = time_s if ticks is None else seconds_of(ticks, stream) - track.zero_s
+                if reader.lost_ticks is not None:
+                    break
                 try:
                     packet.decode()
                 except FFmpegError:
-                    return max(0.0, time_s)
+                    break
+            else:
+                return None
+            return max(0.0, time_s)
     return None
 
 

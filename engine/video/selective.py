@@ -26,7 +26,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from stepscope.engine.video.decoders import DecodeError, Picture, make_upright, open_stream
+from stepscope.engine.video.decoders import DecodeError, Picture, lost_error, make_upright, open_stream
 from stepscope.engine.video.hardware import open_on_device, to_software_format
 from stepscope.engine.video.packets import PacketReader, is_reordered, seconds_of
 from stepscope.engine.video.track import Sampling, Track, open_container, reason_of
@@ -90,9 +90,7 @@ def decode_sampled(track: Track, *, device: str = "cpu") -> Iterator[Picture]:
         stream = open_stream(container, track)
         decoder = _SampledDecoder(track, track.sampling, stream, is_on_device=is_on_device)
         try:
-            for gop, following in pairwise(
-                chain(_read_gops(container, stream, is_first_only=track.has_unreadable_rest), [None])
-            ):
+            for gop, following in pairwise(chain(_read_gops(container, stream, track), [None])):
                 assert gop is not None
                 yield from decoder.decode(gop, following)
             yield from decoder.flush()
@@ -100,13 +98,14 @@ def decode_sampled(track: Track, *, device: str = "cpu") -> Iterator[Picture]:
             raise DecodeError(f"PyAV: {reason_of(error)}") from error
 
 
-def _read_gops(container: InputContainer, stream: VideoStream, *, is_first_only: bool) -> Iterator[_Gop]:
+def _read_gops(container: InputContainer, stream: VideoStream, track: Track) -> Iterator[_Gop]:
     """Read the packets of each group."""
     context, gop = stream.codec_context, _Gop()
     if is_reordered(container, stream):
         raise DecodeError("PyAV: AVI does not store the times of B-frames")
     extradata, needs_idr = context.extradata or b"", context.codec.canonical_name == "h264"
-    for packet in PacketReader(container, stream, is_first_only=is_first_only):
+    reader = PacketReader(container, stream, is_first_only=track.has_unreadable_rest)
+    for packet in reader:
         if packet.size == 0:  # the end of the stream
             continue
         if packet.is_keyframe and (not needs_idr or _is_idr(bytes(packet), extradata)):
@@ -118,6 +117,8 @@ def _read_gops(container: InputContainer, stream: VideoStream, *, is_first_only:
         gop.add(packet, is_ordered=not context.has_b_frames)
     if gop.packets:
         yield gop
+    if reader.lost_ticks is not None:
+        raise lost_error(reader.lost_ticks, stream, track)
 
 
 def _is_idr(packet: bytes, extradata: bytes) -> bool:

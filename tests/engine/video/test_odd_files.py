@@ -18,7 +18,7 @@ from stepscope.engine.errors import VideoError
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.decoders import Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from stepscope.engine.video.network import open_url
-from stepscope.engine.video.reader import Frame, find_cut, probe, read_frames, sample_track
+from stepscope.engine.video.reader import Frame, find_cut, find_damage, probe, read_frames, sample_track
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track
 from stepscope.engine.video.writer import convert_for_browser, write_h264
@@ -162,6 +162,26 @@ def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path
         "give each recording as a file, or join them with FFmpeg's concat"
     ]
     list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
+
+
+@pytest.mark.parametrize("place", [0, 3, 11, 17])
+def test_pictures_that_lack_data_of_a_transport_stream_are_left_out(tmp_path: Path, place: int) -> None:
+    first = write_recording(tmp_path / "a.ts", levels=range(20, 80))
+    second = write_recording(tmp_path / "b.ts", levels=range(80, 140), start_s=7)
+    path = append(tmp_path / "whole.ts", first, second)
+    whole = [frame.image.mean() for frame in read_frames(path, fps=10, on_damage=pytest.fail)]
+    assert whole[-1] == pytest.approx(139, abs=2)  # where they meet, FFmpeg marks whole pictures, too
+    with av.open(str(path)) as container:
+        starts = [packet.pos or 0 for packet in container.demux(video=0) if packet.size]
+    content, damages = path.read_bytes(), list[str]()
+    at = starts[20 + place]  # of the second group of 20 pictures
+    path.write_bytes(content[:at] + content[at + 188 :])
+    levels = [frame.image.mean() for frame in read_frames(path, fps=10, on_damage=damages.append)]
+    assert set(levels) < set(whole)
+    assert all(seen <= wanted for seen, wanted in zip(levels, whole, strict=True))  # the picture before, not a smear
+    assert levels[:19] + levels[40:] == whole[:19] + whole[40:]
+    assert f"PyAV: data is missing at {find_damage(path):.2f} s; pictures are left out up to" in damages[0]
+    assert find_damage(path) == pytest.approx(2 + place / 10, abs=0.35)
 
 
 @pytest.mark.parametrize("stored_s", [0.4, 50.0])

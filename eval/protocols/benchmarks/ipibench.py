@@ -53,8 +53,8 @@ PROTOCOLS: Final = (
     ),
     Protocol(
         name="ipibench-repeated",
-        matching="as many replies as references, each in its window, in order; else the video is wrong",
-        source="IPIBench, by a summary; no scorer with this rule was found in Evaluate/ (31bdb5a)",
+        matching="in order, as many replies as references; else the video is wrong",
+        source="IPIBench, by a summary; Evaluate/ (31bdb5a) has no such scorer",
         count=_count_repeated,
         **_SHARED,
     ),

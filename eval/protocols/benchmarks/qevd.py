@@ -38,10 +38,10 @@ PROTOCOLS: Final = (
     Protocol(
         name="qevd-tf",
         windows="less than max_distance_s from the start",
-        matching="recall: the nearest reply of each reference; precision: the reverse; in order, each once",
+        matching="recall: the nearest reply of each reference, each once; precision: the reverse",
         judge="none",
         aggregation="precision over replies, recall over references",
-        source="QEVD (arXiv 2407.08101), evaluation of FitCoach, which halves its tolerance of 3 s",
+        source="QEVD (arXiv 2407.08101), evaluation of FitCoach",
         main="f1",
         count=_count,
         summarize=score_hits,

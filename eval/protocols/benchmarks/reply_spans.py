@@ -49,10 +49,7 @@ PROTOCOLS: Final = (
         windows="the reply span",
         matching="all replies inside a span",
         judge="none",
-        aggregation=(
-            "means over spans: whether it has a reply, |1 - replies|, and time to the first reply (the length of a "
-            "span without one)"
-        ),
+        aggregation="means over spans: whether it has a reply, |1 - replies|, time to the first reply or to its end",
         source="LiveStar (0aa5b8e)",
         main="coverage",
         count=_count_livestar,
@@ -65,8 +62,7 @@ PROTOCOLS: Final = (
         matching="all replies and the only span",
         judge="none",
         aggregation=(
-            "means over videos: whether the first reply is inside, the share inside, and the IoU of the span and the "
-            "time from first to last reply"
+            "means over videos: first reply inside, share inside, IoU of the span and the time from first to last reply"
         ),
         source="evaluations/evaluate.py in OmniMMI (036d2ca)",
         main="first_inside",

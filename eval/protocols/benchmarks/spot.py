@@ -84,7 +84,7 @@ def _make(name: str, task: _Task) -> Protocol:
     return Protocol(
         name=f"spot-{name}",
         windows="T = 1 within offset_s of the start, then a Gaussian fall; at least least_timeliness",
-        matching="by time; a reply may enter several references; each takes up to k right replies and keeps the best T",
+        matching="by time; each reference takes up to k right replies, also of others, and keeps the best T",
         judge=task.judge,
         aggregation=(
             "precision = sum of T / (matched references + unmatched replies), recall = T-Score = sum of T / "

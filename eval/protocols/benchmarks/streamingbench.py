@@ -24,7 +24,7 @@ PROTOCOLS: Final = (
     Protocol(
         name="streamingbench-po",
         windows="within tolerance_s of the start; asked until wait_s after it",
-        matching="the first reply and the only reference; without a reply the end of the wait",
+        matching="the first reply, or the end of the wait, and the only reference",
         judge="the reply contains the reference's text",
         aggregation="share of the videos that are right; time_accuracy without contents",
         source="StreamingBench (arXiv 2411.03628), StreamingBenchProactive.py, count.py",

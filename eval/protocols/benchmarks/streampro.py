@@ -54,7 +54,7 @@ def _make(name: str, task: _Task) -> Protocol:
     return Protocol(
         name=f"streampro-{name}",
         windows="early_s before to late_s after the reference, which is moved by shift_s",
-        matching="each reply goes to the first reference whose window holds it; a reference keeps its best reply",
+        matching="a reply goes to the first window that holds it; a reference keeps its best",
         judge="accuracy in [0, 1]",
         aggregation=(
             "S = max(0, 1 - distance / tau) x accuracy; precision = sum of S / replies, recall = sum of S / references"

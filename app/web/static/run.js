@@ -78,8 +78,10 @@ export function showRun(player, next) {
   const opened = eventByKey(player, player.data.open_event),
     linked = takeLinkedEvent(player);
   if (opened && player.data.opens_review) openTab(player, "review");
-  if (opened) goToEvent(player, opened);
-  else if (linked) goToLinked(player, linked);
+  if (opened) {
+    setStatus(player, ""); // it was about the event before
+    goToEvent(player, opened);
+  } else if (linked) goToLinked(player, linked);
   else if (isKept && player.stopIndex !== null && !player.find("said").textContent)
     setStatus(player, openingText(player, player.stopIndex));
   else if (player.data.events.length && player.data.is_opening) goToFirstFailure(player);

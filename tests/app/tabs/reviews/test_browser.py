@@ -184,6 +184,7 @@ def test_videos_are_assigned_and_done_by_a_key_and_a_disagreement_is_settled(pag
     wait_for_status(page, "4 to settle", status=STATUS)
     page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
     expect(hit).to_contain_text("1 of 4")
+    assert inspect(page)["said"] == "", "it was about the verdict before"
     page.click(".ss-settle button:text-is('correct')")
     expect(hit).to_contain_text("2 of 4")  # it went on by itself
     for place in ("3 of 4", "4 of 4"):

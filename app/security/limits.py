@@ -20,8 +20,9 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
-from uvicorn.config import HTTP_PROTOCOLS
+from uvicorn.config import HTTP_PROTOCOLS, WS_PROTOCOLS, Config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from stepscope.app.security.refusals import client_address, find_network, refuse
 
@@ -240,9 +241,47 @@ class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._expect_request()
 
 
+MAX_FRAMES: Final = 4096
+"""Maximum number of frames of a WebSocket between two messages; an empty one takes 10 µs of the event loop."""
+_SLICE_BYTES: Final = 4096
+
+
+class LimitedSocket(WebSocketsSansIOProtocol):
+    """WebSockets of uvicorn without compression, by which 16 KiB become 16 MiB, and with a limit of frames.
+
+    Texts are passed on as bytes: in Python, one character may make a text four times as large.
+    """
+
+    def __init__(self, config: Config, *values: Any, **options: Any) -> None:
+        config.ws_per_message_deflate = False
+        super().__init__(config, *values, **options)
+        self._num_frames = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Read in parts, so that a connection with too many frames is closed before all are read."""
+        for begin in range(0, len(data), _SLICE_BYTES):
+            if self.transport.is_closing():
+                return
+            super().data_received(data[begin : begin + _SLICE_BYTES])
+
+    def handle_events(self) -> None:
+        """Count the frames, or close the connection."""
+        self._num_frames += len(self.conn.events)
+        if self._num_frames > MAX_FRAMES:
+            self.transport.abort()
+        else:
+            super().handle_events()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on as bytes."""
+        self._num_frames, self.curr_msg_data_type = 0, "bytes"
+        super().send_receive_event_to_app()
+
+
 def limit_connections() -> None:
-    """Let uvicorn, which Gradio starts, use ``LimitedProtocol``, with enough file descriptors."""
+    """Let uvicorn, which Gradio starts, use ``LimitedProtocol`` and ``LimitedSocket``, with enough file descriptors."""
     HTTP_PROTOCOLS["auto"] = f"{__name__}:{LimitedProtocol.__name__}"
+    WS_PROTOCOLS["auto"] = f"{__name__}:{LimitedSocket.__name__}"
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
         import resource  # noqa: PLC0415
 

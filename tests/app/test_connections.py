@@ -11,11 +11,13 @@ import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from stepscope.app.security import limits
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
-from stepscope.app.security.limits import Connections, LimitedProtocol
+from stepscope.app.security.limits import MAX_FRAMES, Connections, LimitedProtocol, LimitedSocket
 from stepscope.app.security.refusals import client_address
 from tests.support.pages.browser import free_port
 
@@ -54,6 +56,12 @@ def test_requests_beyond_the_limits_are_refused_until_others_end(monkeypatch: py
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            await send({"type": "websocket.send", "bytes": message["bytes"]})
+        return
     while (await receive()).get("more_body"):
         pass
     await PlainTextResponse("read")(scope, receive, send)
@@ -68,7 +76,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(limits, "MAX_BODIES_BYTES", (100, 100))
     guard = RequestGuard(answer, rules=HostRules.from_options("127.0.0.1", []))
     port = free_port()
-    config = uvicorn.Config(guard, port=port, http=LimitedProtocol, lifespan="off", log_level="warning")
+    protocols: dict[str, Any] = {"http": LimitedProtocol, "ws": LimitedSocket}
+    config = uvicorn.Config(guard, port=port, **protocols, lifespan="off", log_level="warning")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -131,6 +140,24 @@ def test_a_body_that_is_no_http_leaves_no_traceback(port: int, caplog: pytest.Lo
     assert b"400 Bad Request" in send(port, body)
     assert send(port, POST + "Content-Length: 2\n\n{{}}").endswith(b"read")
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_messages_are_not_compressed_and_passed_on_as_bytes(port: int) -> None:
+    with connect(f"ws://127.0.0.1:{port}/", compression="deflate") as client:
+        assert client.protocol.extensions == []
+        client.send("ü")
+        assert client.recv(timeout=20) == "ü".encode()
+
+
+@pytest.mark.parametrize("frame", [b"\x89\x80\0\0\0\0", b"\x00\x80\0\0\0\0"], ids=["ping", "part"])
+def test_a_websocket_with_too_many_frames_is_closed_and_not_one_with_many_messages(port: int, frame: bytes) -> None:
+    with connect(f"ws://127.0.0.1:{port}/", compression=None) as client:
+        for _ in range(2):
+            client.socket.sendall(b"\x01\x80\0\0\0\0" + b"\x80\x80\0\0\0\0")  # an empty message in two frames
+            assert client.recv(timeout=20) == b""
+        client.socket.sendall(b"\x01\x80\0\0\0\0" + frame * MAX_FRAMES)
+        with pytest.raises(ConnectionClosed):
+            client.recv(timeout=20)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,12 @@ MAX_MESSAGES: Final = 4000
 """Maximum number of messages of a conversation."""
 MAX_PARTS: Final = 4000
 """Maximum number of parts of all messages of a conversation."""
-MAX_CHARS: Final = 16 * 2**20
-"""Maximum length of a conversation as JSON: about 12 MiB of picture files."""
+MAX_BYTES: Final = 16 * 2**20
+"""Maximum size of a conversation as JSON, in bytes: about 12 MiB of picture files."""
 MAX_JSON_SIGNS: Final = 100_000
 """Maximum number of ``{``, ``[`` and ``,`` of a message: JSON of many small values takes long to read, and the thread
 that reads it holds Python's lock. Pictures in base64 have none of these signs."""
+_NO_PICTURE: Final = "a picture cannot be read; send PNG, JPEG or WebP in base64"
 
 
 class _Strict(BaseModel):
@@ -106,13 +107,13 @@ def parse_message(data: Any) -> ClientMessage:
         raise ValueError(f"{place}: {first['msg']}") from None
 
 
-def read_message(text: str) -> ClientMessage:
+def read_message(content: bytes) -> ClientMessage:
     """Return a client's message from JSON. Raises ``ValueError``, before it is read if it is too large."""
-    if len(text) > MAX_CHARS:
-        raise ValueError(f"a message has at most {MAX_CHARS} characters; got {len(text)}")
-    if (number := sum(map(text.count, "{[,"))) > MAX_JSON_SIGNS:
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"a message has at most {MAX_BYTES} bytes; got {len(content)}")
+    if (number := sum(map(content.count, (b"{", b"[", b",")))) > MAX_JSON_SIGNS:
         raise ValueError(f"a message has at most {MAX_JSON_SIGNS} parts, lists and commas; got {number}")
-    data = load_json(text)
+    data = load_json(content.decode(errors="replace"))
     if isinstance(data, dict) and isinstance(data.get("messages"), list):
         _check_num_parts(sum(_count_parts(message) for message in data["messages"]))
     return parse_message(data)
@@ -138,7 +139,10 @@ def check_conversation(messages: Sequence[Message]) -> None:
     texts += [part.text for part in parts if isinstance(part, TextPart)]
     if (number := sum(map(len, texts))) > MAX_TEXT_CHARS:
         raise ValueError(f"the texts of a conversation have at most {MAX_TEXT_CHARS} characters; got {number}")
-    check_num_pictures(sum(isinstance(part, ImagePart) for part in parts))
+    pictures = [part.data for part in parts if isinstance(part, ImagePart)]
+    check_num_pictures(len(pictures))
+    if not all(map(str.isascii, pictures)):  # one other character makes a text four times as large
+        raise ValueError(_NO_PICTURE)
 
 
 def build_prompt(checkpoint: Checkpoint, messages: Sequence[Message]) -> ChatPrompt:
@@ -192,5 +196,5 @@ def _split_content(message: Message) -> tuple[str, Sequence[Callable[[], bytes]]
 def _decode_base64(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
-    except ValueError as error:  # also that of a character that is not ASCII
-        raise ValueError("a picture cannot be read; send PNG, JPEG or WebP in base64") from error
+    except ValueError as error:
+        raise ValueError(_NO_PICTURE) from error

@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from stepscope.app.formatting import as_sentence
 from stepscope.app.security.identity import signed_in
 from stepscope.app.tabs.chat.messages import (
-    MAX_CHARS,
+    MAX_BYTES,
     Close,
     Generate,
     Message,
@@ -46,12 +46,13 @@ def chat_routes(service: ChatService[Any], checkpoint: Checkpoint) -> list[BaseR
     """Return the routes of a page's server, from ``/ws/streaming/{session_id}`` to ``/cache``."""
     pool = service.pool
     encoder = ThreadPoolExecutor(1, thread_name_prefix="chat-pictures")
+    reader = ThreadPoolExecutor(1, thread_name_prefix="chat-messages")
 
     async def connect(socket: WebSocket) -> None:
         if _is_refused(socket):
             await socket.close(1008)
             return
-        await ChatSocket(socket, service, checkpoint=checkpoint, encoder=encoder).serve()
+        await ChatSocket(socket, service, checkpoint=checkpoint, encoder=encoder, reader=reader).serve()
 
     return [
         WebSocketRoute("/ws/streaming/{session_id}", connect),
@@ -99,18 +100,26 @@ class _SocketTurn(Turn):
 class ChatSocket:
     """Serves one connection.
 
-    ``encoder`` is a thread for the pictures of prompts.
+    ``encoder`` is a thread for the pictures of prompts, and ``reader`` one for messages: a long one must not hold up
+    the answers of other clients, and takes memory until it is read.
     """
 
     def __init__(
-        self, socket: WebSocket, service: ChatService[Any], *, checkpoint: Checkpoint, encoder: ThreadPoolExecutor
+        self,
+        socket: WebSocket,
+        service: ChatService[Any],
+        *,
+        checkpoint: Checkpoint,
+        encoder: ThreadPoolExecutor,
+        reader: ThreadPoolExecutor,
     ) -> None:
-        self._socket, self._service, self._checkpoint, self._encoder = socket, service, checkpoint, encoder
+        self._socket, self._service, self._checkpoint = socket, service, checkpoint
+        self._encoder, self._reader = encoder, reader
         user = signed_in(socket)  # an address is no owner: behind a proxy, all clients have that of the proxy
         self._owner = f"connection {uuid4().hex}" if user is None else f"user {user}"
         self._session_id = str(socket.path_params.get("session_id", ""))
         self._messages: list[Message] = []
-        self._num_chars = 0
+        self._num_bytes = 0
         self._turn: _SocketTurn | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -118,24 +127,24 @@ class ChatSocket:
         """Answer the client's messages until it leaves."""
         await self._socket.accept()
         try:
-            while True:
-                text = await self._socket.receive_text()
+            loop = asyncio.get_running_loop()
+            while (received := await self._socket.receive())["type"] != "websocket.disconnect":
+                content = received.get("bytes") or (received.get("text") or "").encode()
                 try:
-                    # in a thread: a long message must not hold up the answers of other clients
-                    message = await asyncio.to_thread(read_message, text)
+                    message = await loop.run_in_executor(self._reader, read_message, content)
                     if isinstance(message, Close):
                         break
-                    self._handle(message, num_chars=len(text))
+                    self._handle(message, num_bytes=len(content))
                 except ValueError as error:  # invalid JSON is one
                     await self._send("error", error=as_sentence(error))
-        except (WebSocketDisconnect, RuntimeError, KeyError):  # left, or sent bytes
+        except (WebSocketDisconnect, RuntimeError):  # left amid an answer
             pass
         finally:
             await self._leave()
             with suppress(RuntimeError, WebSocketDisconnect):  # the latter if its connection broke
                 await self._socket.close()
 
-    def _handle(self, message: Prefill | Generate | Stop, *, num_chars: int) -> None:
+    def _handle(self, message: Prefill | Generate | Stop, *, num_bytes: int) -> None:
         is_running = self._turn is not None and not self._turn.is_answered
         if isinstance(message, Stop):
             if self._turn is not None:
@@ -148,19 +157,19 @@ class ChatSocket:
         elif is_running:
             raise ValueError("the last answer is still being written; wait for done, or send stop")
         else:
-            self._add_chunk(message.messages, num_chars)
+            self._add_chunk(message.messages, num_bytes)
             if message.is_last_chunk:
                 messages = self._drop_chunks()
                 self._turn = _SocketTurn()
                 self._task = asyncio.create_task(self._answer(self._turn, messages))
 
-    def _add_chunk(self, messages: list[Message], num_chars: int) -> None:
+    def _add_chunk(self, messages: list[Message], num_bytes: int) -> None:
         """Keep a part of a conversation. Raises ``ValueError`` and drops all parts if they become too large."""
         self._messages += messages
-        self._num_chars += num_chars
+        self._num_bytes += num_bytes
         try:
-            if self._num_chars > MAX_CHARS:
-                raise ValueError(f"a conversation has at most {MAX_CHARS} characters; got {self._num_chars}")
+            if self._num_bytes > MAX_BYTES:
+                raise ValueError(f"a conversation has at most {MAX_BYTES} bytes; got {self._num_bytes}")
             check_conversation(self._messages)
         except ValueError:
             self._drop_chunks()
@@ -168,7 +177,7 @@ class ChatSocket:
 
     def _drop_chunks(self) -> list[Message]:
         """Return the kept parts, which are kept no longer."""
-        messages, self._messages, self._num_chars = self._messages, [], 0
+        messages, self._messages, self._num_bytes = self._messages, [], 0
         return messages
 
     async def _leave(self) -> None:

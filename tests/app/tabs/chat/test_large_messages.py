@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from stepscope.app.core import pictures
 from stepscope.app.core.pictures import encode_pictures, read_picture
 from stepscope.app.tabs.chat import messages as messages_module
-from stepscope.app.tabs.chat.messages import MAX_CHARS, Message, Prefill, build_prompt, read_message
+from stepscope.app.tabs.chat.messages import MAX_BYTES, Message, Prefill, build_prompt, read_message
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.prompt import MAX_TEXT_CHARS
 from tests.support.chat_socket import ASK, generate, prefill, receive
@@ -106,10 +106,10 @@ def large_png_of(width: int, height: int) -> bytes:
     ],
 )
 def test_a_message_of_too_many_parts_is_refused_at_once(message: dict[str, Any]) -> None:
-    text = json.dumps(message)
+    content = json.dumps(message).encode()
     began_s = time.process_time()
     with pytest.raises(ValueError, match="at most"):
-        read_message(text)
+        read_message(content)
     assert time.process_time() - began_s < 1, "reading 380,000 parts takes 3 s"
 
 
@@ -118,26 +118,33 @@ def test_a_message_of_too_many_parts_is_refused_at_once(message: dict[str, Any])
 )
 def test_a_message_that_is_not_json_is_one_sentence(text: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]+$"):
-        read_message(text)
+        read_message(text.encode())
 
 
-def test_a_message_of_too_many_characters_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_of_too_many_bytes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages_module, "load_json", lambda _: pytest.fail("it was read"))
-    with pytest.raises(ValueError, match=f"at most {MAX_CHARS} characters"):
-        read_message('"' + "x" * MAX_CHARS)
+    with pytest.raises(ValueError, match=f"at most {MAX_BYTES} bytes"):
+        read_message(b'"' + b"x" * MAX_BYTES)
 
 
 def test_chunks_without_an_end_are_dropped_at_the_limit_of_one_conversation(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.app.tabs.chat.socket.MAX_CHARS", 10_000)
+    monkeypatch.setattr("stepscope.app.tabs.chat.socket.MAX_BYTES", 10_000)
     chunk = {"type": "prefill", "messages": [{"role": "user", "content": "x" * 3000}], "is_last_chunk": False}
     with client.websocket_connect("/ws/streaming/a") as socket:
         for _ in range(3):
             socket.send_json(chunk)
-        assert "a conversation has at most 10000 characters" in refuse(socket, chunk)
+        assert "a conversation has at most 10000 bytes" in refuse(socket, chunk)
         assert prefill(socket, ASK)["message_count"] == 1, "the chunks before are dropped, and the connection goes on"
         generate(socket)
+
+
+def test_a_picture_that_is_no_base64_is_not_kept(client: TestClient) -> None:
+    wide = {"type": "image", "data": "A" * 4000 + "\U0001f600"}
+    chunk = {"type": "prefill", "messages": [{"role": "user", "content": [wide]}], "is_last_chunk": False}
+    with client.websocket_connect("/ws/streaming/a") as socket:
+        assert "a picture cannot be read" in refuse(socket, chunk)
 
 
 def test_pictures_and_parts_of_several_chunks_are_counted_together(client: TestClient) -> None:

@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -145,25 +145,32 @@ def to_markdown() -> str:
         "",
         "Generated from `eval/metrics/metrics.toml` by `python -m stepscope.eval metrics > docs/metrics.md`.",
         "",
-        "A line has the name of a score, its range unless that is 0 to 1, the better end (↑, ↓, →), the definition,",
-        "and how it can mislead. Counts are added over videos and divided once, so long videos have more weight (micro",
-        "average). Intervals are 95 %, by bootstrap over videos, and too narrow below about twenty videos.",
+        "A line has the name of a score, its range (of a count from 0, else 0 to 1 unless named), the better end",
+        "(↑, ↓, →), the definition, and how it can mislead. Counts are added over videos and divided once, so long",
+        "videos have more weight (micro average). Intervals are 95 %, by bootstrap over videos, and too narrow below",
+        "about twenty videos.",
     ]
     for group in GROUPS:
         if listed := [one for one in group.metrics if not _LISTED_WITH_ANOTHER.search(one.name)]:
-            source, _ = Counter(metric.source for metric in listed).most_common(1)[0]
-            lines += ["", f"## {group.name}", "", group.about, "", f"Source unless named: {source}.", ""]
+            lines += ["", f"## {group.name}", "", group.about, "", _list_sources(listed), ""]
             first_with = {one.caveat: one.name for one in reversed(listed)}
-            lines += [_list_item(one, source=source, same_caveat=first_with[one.caveat]) for one in listed]
+            lines += [_list_item(one, same_caveat=first_with[one.caveat]) for one in listed]
     return "\n".join(lines) + "\n"
 
 
-def _list_item(metric: Metric, *, source: str, same_caveat: str) -> str:
+def _list_sources(metrics: Sequence[Metric]) -> str:
+    """Return the sources of a group: the most frequent one first, each other one with its scores."""
+    (first, _), *others = Counter(metric.source for metric in metrics).most_common()
+    named = [(source, [f"`{one.name}`" for one in metrics if one.source == source]) for source, _ in others]
+    return "; ".join([f"Source: {first}", *(f"{source} for {', '.join(names)}" for source, names in named)]) + "."
+
+
+def _list_item(metric: Metric, *, same_caveat: str) -> str:
     better = {"higher": "↑", "lower": "↓", "near 0": "→ 0", "near 1": "→ 1", "neither": ""}[metric.better]
-    value_range = "" if metric.range == "0 to 1" else metric.range.replace("0 and up", "≥0")
+    value_range = "" if metric.is_count or metric.range == "0 to 1" else metric.range.replace("0 and up", "≥0")
     scope = "" if metric.scope == "both" else f"per {metric.scope}"
     notes = ", ".join(filter(None, [f"{value_range} {better}".strip(), scope]))
     item = f"- `{metric.name}` ({notes}): {metric.definition}"
     if metric.caveat:
         item += f" *{metric.caveat}*" if same_caveat == metric.name else f" *As `{same_caveat}`.*"
-    return item if metric.source == source else f"{item} Source: {metric.source}."
+    return item

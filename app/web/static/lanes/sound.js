@@ -42,12 +42,9 @@ export async function updateSound(player) {
     const reply = name && (await withTimeout(player.server.listen({ name })).catch(() => null));
     if (player.sound.source !== source) return;
     if (reply) {
-      const peaks = Uint8Array.from(atob(reply.peaks), (byte) => byte.charCodeAt(0));
-      Object.assign(player.sound, {
-        per_s: reply.per_s,
-        peaks,
-        times: Float64Array.from(peaks, (_, n) => n / reply.per_s),
-      });
+      const peaks = Uint8Array.from(atob(reply.peaks), (byte) => byte.charCodeAt(0)),
+        times = Float64Array.from(peaks, (_, n) => n / reply.per_s);
+      player.sound = { source, per_s: reply.per_s, peaks, times }; // a new one: the run may have come before the reply
     }
   }
   if (!player.data || !player.sound || player.data.sound === player.sound) return;

@@ -43,11 +43,21 @@ PREPARE = """
 """
 
 
-def on_timeline(page: Page, body: str, *packed: dict[str, Any]) -> Any:
+def on_timeline(page: Page, body: str, *packed: Any) -> Any:
     """Run a body with a timeline, ``show`` for a packed run, and the packed runs as ``packed``."""
     modules = {
         name: address(name)
-        for name in ("data", "table", "lane", "increments", "threshold_moves", "inspection", "decision_marks", "curves")
+        for name in (
+            "data",
+            "table",
+            "lane",
+            "increments",
+            "threshold_moves",
+            "inspection",
+            "decision_marks",
+            "curves",
+            "sound",
+        )
     }
     argument = {**modules, "counts": SETTINGS, "width": WIDTH, "packed": packed}
     return run(page, "timeline", "Timeline", f"{MAKE_PLAYER} {PREPARE} const packed = arg.packed; {body}", argument)
@@ -103,6 +113,25 @@ def test_a_waveform_is_drawn_at_its_time_and_a_silent_video_has_none(page: Page)
     assert not bare
     assert (first_s, last_s) == pytest.approx((1.0, 2.0), abs=0.05)
     assert said == ["0:00.5  sound, silence", "0:01.5  sound, 0 dB"]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_waveform_is_drawn_whether_it_comes_before_the_run_or_after_it(page: Page, is_late: bool) -> None:
+    body = """
+        const { updateSound } = await import(arg.sound), arranged = [], later = Promise.withResolvers();
+        Object.assign(player, {
+            server: { listen: () => later.promise }, video: { video: { currentSrc: "/file=/tmp/a.mp4" } },
+            canvas: { parentElement: { clientWidth: 0 } }, find: () => ({}), // hidden: arranged only
+            timeline: { arrange: (run) => arranged.push(run.sound?.peaks.length) },
+        });
+        const asked = updateSound(player);
+        const showRun = () => { player.data = unpack(structuredClone(packed[0])); return updateSound(player); };
+        if (packed[1]) await showRun();
+        later.resolve({ per_s: 50, peaks: btoa("abc") });
+        await asked;
+        if (!packed[1]) await showRun();
+        return arranged;"""
+    assert on_timeline(page, body, with_steps(1, task={}), is_late) == [3]
 
 
 def test_a_lane_of_the_table_is_arranged_painted_and_found(page: Page) -> None:

@@ -31,6 +31,7 @@ from stepscope.engine.video.decoders import (
 )
 from stepscope.engine.video.packets import PacketReader, seconds_of
 from stepscope.engine.video.selective import decode_sampled
+from stepscope.engine.video.sound import find_sound_end
 from stepscope.engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets, open_container
 
 _MAX_STILL_S = 3600.0
@@ -149,6 +150,8 @@ def probe(path: str | Path) -> VideoInfo:
         fps = listed.average_fps or fps or math.nan
         if listed.num_recordings > 1 and not copy_reason:
             copy_reason = f"it holds {listed.num_recordings} recordings whose times begin again"
+    if not copy_reason and track.playback_s <= 0:  # a live recording, whose header has no duration
+        track = replace(track, playback_s=find_sound_end(track))
     if not copy_reason and track.plays_beyond(duration_s):
         copy_reason = "browsers play on after its last picture"
     return VideoInfo(

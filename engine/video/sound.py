@@ -57,6 +57,17 @@ def read_sound(
                     yield part
 
 
+def find_sound_end(track: Track) -> float:
+    """Return the end of the last packet of sound, in seconds on the clock of the pictures; 0 without sound."""
+    end_s = 0.0
+    with open_container(track.path) as container, suppress(av.error.FFmpegError):
+        stream = next(iter(container.streams.audio), None)
+        for packet in container.demux(stream) if stream is not None else ():
+            if packet.pts is not None:
+                end_s = max(end_s, seconds_of(packet.pts + (packet.duration or 0), packet.stream) - track.zero_s)
+    return end_s
+
+
 def measure_peaks(path: Path) -> tuple[float, NDArray[np.uint8]]:
     """Return the peaks per second of a video's sound, and the peaks, in [0, 255] of full scale; none without sound.
 

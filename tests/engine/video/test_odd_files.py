@@ -334,10 +334,13 @@ def test_an_edit_list_delays_and_cuts(
     assert probe(path).copy_reason == PLAYS_ON
 
 
+@pytest.mark.parametrize("kind", ["mp4", "webm", "live.webm"])
 @pytest.mark.parametrize(("length_s", "reason"), [(4, ""), (8, PLAYS_ON)])
-def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(tmp_path: Path, length_s: int, reason: str) -> None:
-    source = write_recording(tmp_path / "a.mp4", levels=range(20, 60))
-    assert probe(add_sound(tmp_path / "b.mp4", source, length_s=length_s)).copy_reason == reason
+def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(
+    tmp_path: Path, kind: str, length_s: int, reason: str
+) -> None:
+    source = write_recording(tmp_path / f"a.{kind}", levels=range(20, 60))
+    assert probe(add_sound(tmp_path / f"b.{kind}", source, length_s=length_s)).copy_reason == reason
 
 
 def test_opencv_refuses_interlaced_pictures_which_it_leaves_empty(tmp_path: Path) -> None:

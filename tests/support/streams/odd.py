@@ -152,7 +152,8 @@ def write_edits(path: Path, edits: Sequence[tuple[float, float | None]]) -> None
 
 def add_sound(path: Path, source: Path, *, length_s: int, loud_s: tuple[float, float] = (0, 0)) -> Path:
     """Copy a video and add sound: silence, and a tone of half the full scale from one time to another."""
-    with av.open(str(source)) as old, av.open(str(path), "w") as new:
+    options = {"live": "1"} if path.name.endswith("live.webm") else {}
+    with av.open(str(source)) as old, av.open(str(path), "w", options=options) as new:
         stream = new.add_stream_from_template(old.streams.video[0])
         sound = new.add_stream("aac" if path.suffix == ".mp4" else "libopus", rate=48_000, layout="mono")
         for packet in old.demux(video=0):

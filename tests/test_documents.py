@@ -277,22 +277,6 @@ def test_options_in_the_text_exist() -> None:
         assert named - known == set(), document.name
 
 
-def test_the_layers_in_the_text_are_those_of_the_import_contracts() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-    (table,) = re.findall(
-        r"^\| engine \| eval \| app \|\n(?:\|.*\n)+", _prose(ROOT / "docs/architecture.md"), re.MULTILINE
-    )
-    heading, _, *rows = ([cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines())
-    for package, column in zip(heading, zip(*rows, strict=True), strict=True):
-        written = [_CODE.findall(cell) for cell in column if cell]
-        (layers,) = [
-            contract["layers"] for contract in contracts if contract.get("containers") == [f"stepscope.{package}"]
-        ]
-        assert written == [re.findall(r"[\w.]+", layer) for layer in layers]
-
-
 @pytest.mark.parametrize(("document", "text"), EXAMPLES)
 def test_a_python_example_compiles_and_its_imports_exist(document: Path, text: str) -> None:
     tree = ast.parse(text, filename=str(document))

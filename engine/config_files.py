@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.io.files import INVISIBLE, read_text
+from stepscope.engine.io.files import BLANKS, INVISIBLE, read_text
 
 PRESETS: Final[Mapping[str, Path]] = {
     path.stem: path for path in sorted((Path(__file__).parent / "decisions" / "presets").glob("*.yaml"))
@@ -58,7 +58,7 @@ def _read_settings(path: Path, *more: str) -> dict[str, Any]:
     # YAML takes only a space and a tab for blanks; a text, such as a French prompt, keeps its own
     colon = re.compile(rf"^([ \t]*[\"']?(?:{'|'.join(known)})[\"']?){_BLANK}*:{_BLANK}+")
     try:
-        lines = [line.strip(f"{INVISIBLE}\xa0") for line in read_text(path).split("\n")]
+        lines = [line.lstrip(f"{INVISIBLE}\xa0").rstrip(BLANKS) for line in read_text(path).split("\n")]
         values = yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader) or {}
     except RecursionError:
         raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None

@@ -40,10 +40,11 @@ _MARKS = (
 """Byte order marks, with the names of their encodings. Notepad writes that of UTF-8, and of UTF-16 as "Unicode"."""
 MAX_TEXT_BYTES: Final = 2**30
 """Largest text that is read; its records need several times as much memory."""
-INVISIBLE: Final = "".join(
+_CONTROLS = "".join(chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if not chr(code).isspace())
+INVISIBLE: Final = _CONTROLS + "".join(
     map(chr, [0xAD, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
 )
-"""Characters without a shape, such as byte order marks; word processors and web pages put them beside words."""
+"""Characters without a shape, such as byte order marks; word processors, web pages and DOS put them beside words."""
 BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 """Spaces and characters without a shape."""
 
@@ -173,6 +174,12 @@ def load_json(text: str) -> Any:
         return json.loads(text.removeprefix(_BYTE_ORDER_MARK))
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    except json.JSONDecodeError as error:
+        found = error.doc[error.pos : error.pos + 1]
+        if found in " \t\r\n" or found not in BLANKS:
+            raise
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"{place} has the invisible character U+{ord(found):04X}; remove it") from None
 
 
 def load_json_lines(text: str) -> Iterator[tuple[int, Any, str]]:

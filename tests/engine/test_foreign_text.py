@@ -1,5 +1,6 @@
 """Texts of other programs: a byte order mark is no part of them, and another encoding is refused in a sentence."""
 
+import re
 import time
 from pathlib import Path
 
@@ -50,7 +51,14 @@ def test_an_empty_json_text_is_called_empty(text: str) -> None:
         load_json(text)
 
 
-@pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u200e", "\u2060", "\u202a"])
+@pytest.mark.parametrize("text", ['{\n\xa0"a": 1}', "[1,\n\u200b2]", "[1\n,\x1a2]", '{"a": 1}\n\x1a', "[1\n\u3000]"])
+def test_an_invisible_character_of_a_json_text_is_named(text: str) -> None:
+    code = next(f"U+{ord(mark):04X}" for mark in text if mark in "\xa0\u200b\x1a\u3000")
+    with pytest.raises(ValueError, match=rf"^line 2, column \d has the invisible character {re.escape(code)}; rem"):
+        load_json(text)
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u200e", "\u2060", "\u202a", "\x1a", "\0"])
 def test_a_pasted_invisible_character_is_no_part_of_a_step_or_of_a_user_turn(mark: str) -> None:
     assert parse_steps(f"{mark}{STEPS}{mark}S3{mark}: {mark}load{mark}\n{mark}\n") == parse_steps(f"{STEPS}S3: load")
     assert parse_user_turn(f"{mark}1:30{mark}:{mark} What is next?") == UserTurn(time_s=90, text="What is next?")
@@ -61,6 +69,8 @@ def test_a_pasted_invisible_character_is_no_part_of_a_setting_or_of_a_json_line(
     path = tmp_path / "config.yaml"
     path.write_text(f"{mark}fps:{mark}3{mark}\n{mark}speak_threshold\xa0:\xa0{mark}0.4{mark}\n", encoding="utf-8")
     assert read_config(path) == read_config(None, fps=3, speak_threshold=0.4)
+    path.write_text(f"fps: 3\t\n \t\n\x0c\n{mark}\x1a", encoding="utf-8")
+    assert read_config(path).fps == 3
     path.write_text(f"# {mark * 30_000}x\nfps: 3", encoding="utf-8")
     begin_s = time.process_time()
     assert read_config(path).fps == 3

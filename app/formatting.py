@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.dialogue import format_clock as format_clock  # re-exported: all tabs format times
-from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.io.files import replace_surrogates, show_turns
 from stepscope.eval.annotations.corrected_samples import Proposal
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
@@ -31,12 +31,13 @@ def format_score(value: Any, *, is_count: bool = False) -> str:
 def as_sentence(error: Exception | Warning | str) -> str:
     """Return an error message as a sentence, with a leading absolute path shortened to the file name.
 
-    Unpaired surrogates become ``?``. The text of an ``OSError`` would show its number and the whole path.
+    Unpaired surrogates become ``?``, and marks that turn the text escapes. The text of an ``OSError`` would show its
+    number and the whole path.
     """
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{Path(error.filename).name}: {error.strerror}" if error.filename else error.strerror
-    text = replace_surrogates(text)
+    text = show_turns(replace_surrogates(text))
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
     return text if text.endswith(".") else f"{text}."

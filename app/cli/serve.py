@@ -40,6 +40,7 @@ from stepscope.app.security.gradio_patches import (
     refuse_downloads,
     refuse_long_sessions,
     remove_failed_uploads,
+    show_turns_in_components,
 )
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
@@ -154,6 +155,7 @@ def serve(options: PageOptions) -> None:
         keep_no_values()
         refuse_long_sessions()
         remove_failed_uploads()
+        show_turns_in_components()
         load_first(f"{LIVE_MODULES.address}/leaving.js")
         limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)

@@ -17,6 +17,8 @@ from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData
 
+from stepscope.engine.io.files import show_turns
+
 MAX_SESSIONS: Final = 1000
 """Windows and programs whose state is kept, the latest ones."""
 
@@ -68,6 +70,26 @@ def refuse_long_sessions() -> None:
 
     setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
     setattr(Queue, "push", push_short)  # noqa: B010
+
+
+def show_turns_in_components() -> None:
+    """Show the names in lists of choices and the cells of tables with ``show_turns``; their values stay as they are."""
+    to_data = gr.Dataframe.postprocess
+
+    def set_choices(component: gr.Dropdown, choices: list[tuple[str, Any]]) -> None:
+        vars(component)["choices"] = [(show_turns(name), value) for name, value in choices]
+
+    def show_row(row: list[Any]) -> list[Any]:
+        cells = [show_turns(cell) if isinstance(cell, str) else cell for cell in row]
+        return [] if cells == row else ["" if cell is None else cell for cell in cells]  # [] shows the values
+
+    def to_shown_data(table: gr.Dataframe, value: Any) -> Any:
+        sent = to_data(table, value)
+        shown = [show_row(row) for row in sent.data]
+        return sent.model_copy(update={"metadata": {"display_value": shown}}) if any(shown) else sent
+
+    setattr(gr.Dropdown, "choices", property(lambda dropdown: vars(dropdown)["choices"], set_choices))  # noqa: B010
+    setattr(gr.Dataframe, "postprocess", to_shown_data)  # noqa: B010 - mypy refuses the assignments
 
 
 def load_first(script: str) -> None:

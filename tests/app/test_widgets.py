@@ -1,14 +1,17 @@
 """The wiring of handlers that return views."""
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import gradio as gr
 import pytest
+from gradio.state_holder import SessionState
 
 from stepscope.app.controls.gradio_private import drop_hidden_progress
 from stepscope.app.controls.widgets import by_component, list_components, wire
+from stepscope.app.security.gradio_patches import show_turns_in_components
 from stepscope.app.style.colours import COLOURS, NON_TEXT_COLOURS
 
 
@@ -118,3 +121,19 @@ def test_colours_can_be_read_in_both_themes(name: str) -> None:
     least = 3.0 if name in NON_TEXT_COLOURS else 4.5
     assert contrast(COLOURS[name].light, LIGHT) >= least
     assert contrast(COLOURS[name].dark, DARK) >= least
+
+
+def test_choices_and_cells_show_marks_that_turn_a_text_and_keep_their_values() -> None:
+    def show() -> tuple[Any, Any]:
+        return gr.Dropdown(choices=[name, "b"], value=name), [[name, None], ["b", 1.0]]
+
+    name, shown = "rtl\u202egnp", "rtl\\u202egnp"
+    show_turns_in_components()
+    with gr.Blocks() as page:
+        runs, table, button = gr.Dropdown([name]), gr.Dataframe(headers=["run", "score"]), gr.Button()
+        wire(button.click, show, None, (runs, table))
+    assert runs.get_config()["choices"] == [(shown, name)]
+    listed, rows = asyncio.run(page.process_api(0, [], state=SessionState(page)))["data"]
+    assert (listed["choices"], listed["value"]) == ([[shown, name], ["b", "b"]], name)
+    assert rows["data"] == [[name, None], ["b", 1.0]]
+    assert rows["metadata"] == {"display_value": [[shown, ""], []]}

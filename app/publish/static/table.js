@@ -1,7 +1,7 @@
 // The page of a run: its scores, its charts, and the table of videos, in which a click on a heading sorts.
 
 import { mount } from "../player/charts/chart.js";
-import { createButton, createNode, showTurns } from "../player/dom/dom.js";
+import { createButton, createNode } from "../player/dom/dom.js";
 import { clockText, countText, KINDS } from "../player/state/data.js";
 import { drawTiles, linkOf } from "./view.js";
 
@@ -48,7 +48,7 @@ function drawCell(row, column, number) {
   const value = column.read(row),
     words = value === null ? "–" : column.isText ? value : column.write(value);
   if (!number) {
-    const link = row.data ? createNode("a", "", words, { href: linkOf(row), title: showTurns(row.id) }) : words;
+    const link = row.data ? createNode("a", "", words, { href: linkOf(row), title: row.id }) : words;
     return createNode("th", "", link, { scope: "row" });
   }
   return createNode("td", column.isRemark ? "remark" : column.isText ? "" : value ? "number" : "number zero", words);

@@ -16,6 +16,7 @@ from stepscope.app.figures.charts.videos import draw_history
 from stepscope.app.formatting import as_sentence
 from stepscope.app.web.component import make_chart, pack_chart
 from stepscope.app.web.views import status_line
+from stepscope.engine.io.files import show_turns
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.reports.leaderboard import list_leaderboard_metrics
@@ -162,9 +163,10 @@ def _show(batches: BatchContext, name: str | None) -> NotesView:
             seen = (name, notes)
         except ValueError as error:
             said = as_sentence(error)
+    label = f"Note on {show_turns(seen[0])}" if seen else "Note"
     return NotesView(
         seen=seen,
-        note=gr.Textbox(value=notes.note, label=f"Note on {name}" if seen else "Note", interactive=seen is not None),
+        note=gr.Textbox(value=notes.note, label=label, interactive=seen is not None),
         tags=gr.Dropdown(
             choices=list(notes.tags),
             value=list(notes.tags),

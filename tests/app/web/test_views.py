@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock, format_rate, shorten_ids
-from stepscope.app.templates import render_note
+from stepscope.app.templates import render, render_note
 from stepscope.app.web.payload import pack_run
 from stepscope.app.web.routes import ANSWER_URL, SPEECH_URL, speech_routes, to_wav
 from stepscope.app.web.views import status_line
@@ -214,6 +214,7 @@ def test_a_name_turns_nothing_beside_it() -> None:
     name = "rtl\u202egnp\u2066 مرحبا"
     assert status_line(f"{name}: done").value == "rtl\\u202egnp\\u2066 مرحبا: done"
     assert "rtl\\u202egnp" in render_note(name)
+    assert f'data-run="{name}"' in render("run_mark", name=name, state=""), "the page compares it with the run"
 
 
 def make_client(*, auth: Any = None, answer: Path | None = None) -> TestClient:

@@ -8,9 +8,10 @@ export function showTurns(text) {
 }
 
 // Makes an element with its content (a text, an element, or a list of both, in which "", false and null are skipped)
-// and its properties, such as `title`, `ariaLabel`, `onclick` or `dataset`.
+// and its properties, such as `title`, `ariaLabel`, `onclick` or `dataset`. Texts and names are for showing.
 export function createNode(tag, className = "", content = "", { dataset, ...properties } = {}) {
   const made = Object.assign(document.createElement(tag), properties);
+  for (const name of ["title", "ariaLabel"]) if (properties[name]) made[name] = showTurns(properties[name]);
   if (className) made.className = className;
   if (dataset) Object.assign(made.dataset, dataset);
   for (const part of [content].flat())

@@ -314,3 +314,10 @@ def test_the_words_in_which_two_texts_differ_are_marked(page: Page) -> None:
 def test_counts_agree_with_their_nouns(page: Page) -> None:
     body = "return [0, 1, 2].map((count) => countText(count, 'decision'));"
     assert run(page, "data", "countText", body) == ["0 decisions", "1 decision", "2 decisions"]
+
+
+def test_marks_that_turn_a_text_are_escapes_in_the_names_of_elements_too(page: Page) -> None:
+    body = """
+        const made = createNode("a", "", arg, { title: arg, ariaLabel: arg, name: arg });
+        return [made.textContent, made.title, made.ariaLabel, made.name];"""
+    assert run(page, "dom", "createNode", body, "a\u202eb") == [*["a\\u202eb"] * 3, "a\u202eb"]

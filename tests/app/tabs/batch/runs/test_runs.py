@@ -204,4 +204,4 @@ def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: 
         shown.encode()
     assert read_results(tmp_path / "odd").metrics["errors"] == {"v0": "odd ?"}
     assert status_line("odd \ud800").value == "odd ?"
-    assert as_sentence("odd \ud800") == "odd ?."
+    assert as_sentence("odd \ud800 \u202e") == "odd ? \\u202e."

@@ -5,6 +5,7 @@ without ``FILE`` the whole repository; ``NAME@COMMIT`` fixes its version.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,19 +28,25 @@ _PICKLES: Final = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt"]
 """Never opened, so not downloaded with a folder."""
 MAX_FILE_BYTES: Final = 8 * 2**30
 """Largest file that is downloaded because a split or a run folder, which may be another person's, names it."""
+MIN_FREE_BYTES: Final = 2**30
+"""Space of the disk that a download leaves free."""
 
 
 def fetch_missing(path: Path) -> None:
     """Download a missing file of a repository whose other files are in the cache, such as a video of a split.
 
     Other paths are left alone: a split of others may name one that only looks like a cache. Raises ``ValueError`` if
-    it cannot be downloaded, or has more than ``MAX_FILE_BYTES``.
+    it cannot be downloaded, has more than ``MAX_FILE_BYTES``, or would fill the disk.
     """
     found = None if os.path.exists(path) else find_hub_file(path)
     if found is not None and (found.cache == Path(constants.HF_HUB_CACHE) or found.repository.is_dir()):
         with _explain(found.address):
             _check_connection()
-            _check_size(found)
+            if (size := _check_space(found)) > MAX_FILE_BYTES:
+                raise ValueError(
+                    f"{found.address} has {size / 2**30:.1f} GiB; a file that a split names is downloaded up to "
+                    f"{MAX_FILE_BYTES // 2**30} GiB. If you trust it, download it with: hf download"
+                )
             file = hf_hub_download(
                 found.repo_id,
                 found.name,
@@ -53,7 +60,11 @@ def fetch_missing(path: Path) -> None:
                 path.symlink_to(file)
 
 
-def _check_size(file: HubFile) -> None:
+def _check_space(file: HubFile) -> int:
+    """Return the size of a file in bytes; raise ``ValueError`` if the disk of the cache has no space for it.
+
+    The error names no folder: users of a page on another machine read it.
+    """
     url = hf_hub_url(
         file.repo_id,
         file.name,
@@ -62,22 +73,28 @@ def _check_size(file: HubFile) -> None:
         endpoint=os.environ.get("HF_ENDPOINT"),
     )
     size = get_hf_file_metadata(url).size or 0
-    if size > MAX_FILE_BYTES:
+    free = shutil.disk_usage(next(folder for folder in (file.cache, *file.cache.parents) if folder.exists())).free
+    if size > free - MIN_FREE_BYTES:
+        sizes = f"needs {size / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free in the cache of the Hub"
         raise ValueError(
-            f"{file.address} has {size / 2**30:.1f} GiB; a file that a split names is downloaded up to "
-            f"{MAX_FILE_BYTES // 2**30} GiB. If you trust it, download it with: hf download"
+            f"{file.address} {sizes}, of which {MIN_FREE_BYTES // 2**30} stays free; free some space, or set "
+            "HF_HOME to another disk"
         )
+    return size
 
 
 def fetch(address: str) -> Path:
     """Return the local path of an address of the Hub; raise ``ValueError`` if it cannot be downloaded."""
-    repo_type, repo_id, name, revision, _ = parse_address(address)
+    repo_type, repo_id, name, revision, _ = parsed = parse_address(address)
     endpoint = os.environ.get("HF_ENDPOINT")
     with _explain(address):
         if name:
-            if not isinstance(try_to_load_from_cache(repo_id, name, repo_type=repo_type, revision=revision), str):
+            is_cached = isinstance(try_to_load_from_cache(repo_id, name, repo_type=repo_type, revision=revision), str)
+            if not is_cached:
                 _check_connection()
             try:
+                if not is_cached:
+                    _check_space(parsed)
                 file = hf_hub_download(repo_id, name, repo_type=repo_type, revision=revision, endpoint=endpoint)
                 return Path(file)
             except LocalEntryNotFoundError:

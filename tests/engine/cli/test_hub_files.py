@@ -172,6 +172,17 @@ def test_a_split_has_no_file_of_any_size_downloaded(hub: type[Hub], monkeypatch:
     assert path.stat().st_size == size
 
 
+def test_nothing_is_downloaded_that_would_fill_the_disk(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.engine.io.hub_files.MIN_FREE_BYTES", 2**60)
+    address = "hf://datasets/own/demo/split.json"
+    path = parse_address(address).path
+    for download in (lambda: fetch(address), lambda: fetch_missing(path)):
+        with pytest.raises(ValueError, match=r"^hf://.*/split\.json needs 0\.0 GiB, and [\d.]+ GiB are free") as caught:
+            download()
+        assert str(path.parents[2]) not in str(caught.value), "users of a page elsewhere read it"
+    assert not [one for one in hub.requests if one.startswith("GET")]
+
+
 def test_a_path_that_looks_like_a_cache_downloads_nothing(hub: type[Hub], tmp_path: Path) -> None:
     fetch_missing(tmp_path / "mine" / "datasets--own--demo" / "snapshots" / COMMIT / "split.json")
     assert not (tmp_path / "mine").exists()

@@ -162,7 +162,7 @@ def _list_sources(metrics: Sequence[Metric]) -> str:
     """Return the sources of a group: the most frequent one first, each other one with its scores."""
     (first, _), *others = Counter(metric.source for metric in metrics).most_common()
     named = [(source, [f"`{one.name}`" for one in metrics if one.source == source]) for source, _ in others]
-    return "; ".join([f"Source: {first}", *(f"{source} for {', '.join(names)}" for source, names in named)]) + "."
+    return "; ".join([f"Source: {first}", *(f"for {', '.join(names)}: {source}" for source, names in named)]) + "."
 
 
 def _list_item(metric: Metric, *, same_caveat: str) -> str:

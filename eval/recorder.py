@@ -91,7 +91,7 @@ class RunRecorder:
         self._stack.close()
 
     def is_finished(self, video_id: str) -> bool:
-        """Return whether an earlier recording finished a video, so that a loop can skip it."""
+        """Return whether a video is finished, so that a loop can skip it."""
         sample = self._samples.get(video_id)
         return sample is not None and self._open_folder().find_finished(sample) is not None
 
@@ -119,11 +119,11 @@ class RunRecorder:
             turns: The reference and the user's turns; None without a reference: the run then has no scores.
 
         Raises:
-            ValueError: The split of the run does not have the video, or the arguments contradict it.
+            ValueError: The split of the run does not have the video, the arguments contradict it, or are invalid.
         """
         folder = self._open_folder()
         if self._has_own_split:
-            sample = make_own_sample(video_id, fps, video_path, goal, steps, turns)
+            sample = self._keep_sample(make_own_sample(video_id, fps, video_path, goal, steps, turns), 1)
         else:
             sample = self._find_sample(video_id, fps)
         folder.delete_video(video_id)
@@ -163,13 +163,14 @@ class RunRecorder:
         return sample
 
     def _keep_sample(self, sample: Sample, num_frames: int) -> Sample:
-        """Add a video to the run's own split, with its true length."""
+        """Add a video to the run's own split, with its length so far. Raises ``ValueError`` if its task is invalid."""
         if not self._has_own_split:
             return sample
         last = max((frame_at(turn.time_s, sample.fps) for turn in sample.turns), default=0)
-        self._samples[sample.video_id] = replace(sample, num_frames=max(num_frames, last + 1))
-        write_samples(self._split, list(self._samples.values()), file_format="manifest")
-        return next(one for one in read_split(self._split).samples if one.video_id == sample.video_id)
+        own = {**self._samples, sample.video_id: replace(sample, num_frames=max(num_frames, last + 1))}
+        write_samples(self._split, list(own.values()), file_format="manifest")
+        self._samples = {one.video_id: one for one in read_split(self._split).samples}
+        return self._samples[sample.video_id]
 
 
 class VideoRecorder:

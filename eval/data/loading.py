@@ -119,8 +119,10 @@ class _SplitFile:
         if record.problem:
             raise ValueError(f"{place}: {record.problem}; write one JSON object per line")
         try:
-            listed = _listed(record.value) if record.is_listed else _published(record.value, self._source.parent)
-            return [self._finish(sample, extent, place) for sample, extent in listed]
+            if record.is_listed:
+                return [self._finish(read_listed(record.value), None, place)]
+            published = _published(record.value, self._source.parent)
+            return [self._finish(sample, extent, place) for sample, extent in published]
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
 
@@ -234,8 +236,8 @@ def _published(value: object, folder: Path) -> list[tuple[Sample, Extent | None]
     return [((read_clip if is_clip else read_dialogue)(fields, extent), extent)]
 
 
-def _listed(value: object) -> list[tuple[Sample, Extent | None]]:
-    """Return the sample of a video of a manifest, with the path of its video as it is written."""
+def read_listed(value: object) -> Sample:
+    """Read a video of a manifest, with its path as it is written. Raises ``ValueError`` naming the field."""
     if not isinstance(value, dict):
         raise ValueError("a video must be a JSON object")
     fields = Fields(record=value)
@@ -248,7 +250,7 @@ def _listed(value: object) -> list[tuple[Sample, Extent | None]]:
     given = {step_id: str(state) for step_id, state in states.items()}
     initial_state(steps, given)
     turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_objects("turns")]
-    sample = Sample(
+    return Sample(
         video_id=fields.read_text("video_id"),
         video_path=Path(fields.read_text("video_path")) if fields.has("video_path") else None,
         fps=fields.read_fps(),
@@ -260,7 +262,6 @@ def _listed(value: object) -> list[tuple[Sample, Extent | None]]:
         start_s=fields.read_number("start_s", minimum=0) if fields.has("start_s") else None,
         has_reference=fields.record.get("has_reference") is not False,
     )
-    return [(sample, None)]
 
 
 def _turn(fields: Fields, ids: Sequence[str]) -> Turn:

@@ -17,7 +17,7 @@ from stepscope.engine.io.files import atomic_write, to_json, write_json
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.benchmarks import format_gold
-from stepscope.eval.data.loading import read_published
+from stepscope.eval.data.loading import read_listed, read_published
 from stepscope.eval.data.samples import Sample, Turn, is_inside, turn_order
 
 FileFormat = Literal["manifest", "dst", "proassist", "proactive-videoqa"]
@@ -76,6 +76,11 @@ def write_samples(
     names = [_name_video(sample, videos or {}, path.resolve().parent) for sample in kept]
     if file_format == "manifest":
         listed = [_listed(sample, name) for sample, name in zip(kept, names, strict=True)]
+        for record in listed:
+            try:
+                read_listed(json.loads(to_json(record)))
+            except ValueError as error:
+                raise ValueError(f"video {record['video_id']}: {error}") from error
         text = to_json({**({"provenance": provenance} if provenance else {}), "videos": listed}, indent=1)
     else:
         records = [to_json(_published(sample, file_format, name)) for sample, name in zip(kept, names, strict=True)]

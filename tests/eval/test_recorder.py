@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,12 +146,19 @@ def test_an_impossible_frame_is_refused_with_one_sentence(tmp_path: Path, frame:
 def test_a_second_recording_keeps_finished_videos_and_repeats_failed_ones(tmp_path: Path) -> None:
     with open_run(tmp_path) as run:
         record(run, "a")
-        with pytest.raises(ZeroDivisionError), run.video("b", fps=2) as video:
+        with pytest.raises(ZeroDivisionError), run.video("b", fps=2, turns=TURNS) as video:
             video.frame(1 / 0)
+        with pytest.raises(ValueError, match=r"video d: turns\[0\].text must be text"):
+            record(run, "d", turns=[replace(TURNS[0], text="")])
+        record(run, "c")
+        assert [run.is_finished(name) for name in "abcd"] == [True, False, True, False]
+    assert score_folder(tmp_path) == 1
+    assert (read_metrics(tmp_path)["scores"]["F1"], RunFolder(tmp_path).count_videos()) == (1, 3)
+    RunFolder(tmp_path).delete_video("c")
     with open_run(tmp_path) as run:
         assert (run.is_finished("a"), run.is_finished("b"), run.is_finished("c")) == (True, False, False)
         record(run, "b")
-    assert [sample.video_id for sample in read_split(tmp_path / "split.json").samples] == ["a", "b"]
+    assert [sample.video_id for sample in read_split(tmp_path / "split.json").samples] == ["a", "b", "c"]
 
 
 def test_another_model_or_other_signals_are_refused(tmp_path: Path) -> None:

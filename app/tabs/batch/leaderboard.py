@@ -97,13 +97,19 @@ def _first_runs(batches: BatchContext, name: str | None, names: Sequence[str]) -
 def show_board(
     context: AppContext,
     batches: BatchContext,
+    shown: str | None,
     names: Sequence[str],
     metrics: Sequence[str],
     sort_by: str,
     baselines: bool,
 ) -> BoardView:
-    """Score the chosen runs with the settings of the first one, and show them in the order of ``sort_by``."""
+    """Score the chosen runs with the settings of the first one, and show them in the order of ``sort_by``.
+
+    If none is chosen, say why none of the split of the ``shown`` run is offered.
+    """
     try:
+        if not names:
+            raise ValueError(_explain_no_choice(batches, shown or next(iter(batches.listed_runs()), None)))
         board = _build(context, batches, names, metrics, baselines)
     except (ValueError, OSError) as error:
         return BoardView(board=None, said=status_line(as_sentence(error)), table=_table(batches, None))
@@ -113,7 +119,7 @@ def show_board(
 def _build(
     context: AppContext, batches: BatchContext, names: Sequence[str], metrics: Sequence[str], baselines: bool
 ) -> Leaderboard:
-    if not names or not set(names) <= set(batches.run_names()):
+    if not set(names) <= set(batches.run_names()):
         raise ValueError("choose runs of one split")
     if not metrics:
         raise ValueError("choose scores")
@@ -124,6 +130,18 @@ def _build(
     runs = {name: batches.folder(name) for name in names}
     scoring = batches.scoring_of(settings[names[0]])
     return build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode, baselines=baselines)
+
+
+def _explain_no_choice(batches: BatchContext, shown: str | None) -> str:
+    """Return what to do without a chosen run. Raises ``ValueError`` if the page lacks the split of the shown run."""
+    if shown is None or shown not in batches.run_names():
+        return "there is no run yet; start one"
+    split = batches.need_split(shown)
+    finished = len(find_finished(RunFolder(batches.folder(shown)), split))
+    if finished == len(split.samples):
+        return "choose runs of one split"
+    of_videos = f"{shown} has finished {finished} of {format_count(len(split.samples), 'video')} with a reference"
+    return f"{of_videos}; choose runs of its split that have finished some, or continue it"
 
 
 def _describe(board: Leaderboard) -> str:
@@ -267,7 +285,7 @@ def wire_leaderboard_panel(
     ``runs`` is the dropdown of the shown run, and ``views`` its tabs. When the tab ``here`` is opened, the runs are
     listed and scored again.
     """
-    view, chosen = panel.view, [panel.runs, panel.metrics, panel.sort_by, panel.baselines]
+    view, chosen = panel.view, [runs, panel.runs, panel.metrics, panel.sort_by, panel.baselines]
     listed = wire(
         here.select,
         partial(list_runs, batches),

@@ -69,8 +69,9 @@ def show(
     metrics: Any = METRICS,
     by: str = "F1",
     baselines: bool = False,
+    shown: str | None = "recorded",
 ) -> Any:
-    return boards.show_board(context, page, names, metrics, by, baselines)
+    return boards.show_board(context, page, shown, names, metrics, by, baselines)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,9 @@ def test_runs_with_fewer_finished_videos_are_not_preselected_and_are_named(
         said = show(context, page, "recorded", "few").said.value
         assert "5 videos are omitted: not finished in all runs. few lacks 5 of them." in said
         assert "none has no finished video of the split" in show(context, page, "recorded", "none").said.value
+        assert show(context, page, shown="few").said.value.startswith(
+            "few has finished 2 of 7 videos with a reference; choose runs of its split"
+        )
     finally:
         for name in ("few", "none"):
             shutil.rmtree(page.runs / name)
@@ -148,6 +152,9 @@ def test_refusals_are_sentences_and_leave_an_empty_table(context: AppContext, pa
         view = show(context, page, *names, metrics=metrics)
         assert words.lower() in view.said.value.lower()
         assert view.table["data"] == []
+    elsewhere = replace(page, splits={})
+    assert "the page lacks kettles.json, the split of recorded" in show(context, elsewhere).said.value
+    assert "there is no run yet" in show(context, replace(page, runs=page.runs / "none")).said.value.lower()
 
 
 def test_a_click_opens_the_run_and_a_run_that_is_gone_opens_nothing(page: BatchContext) -> None:

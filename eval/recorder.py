@@ -20,7 +20,7 @@ from typing import Any, Self, SupportsFloat
 
 from stepscope.engine.decisions.signals import SignalSpec, check_signals
 from stepscope.engine.dialogue import apply_update, initial_state
-from stepscope.engine.io.files import atomic_write, to_json
+from stepscope.engine.io.files import atomic_write, strip_text, to_json
 from stepscope.engine.records import FrameOutput, Step, frame_at, unknown_output
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Turn, make_own_sample
@@ -205,7 +205,7 @@ class VideoRecorder:
         Args:
             time_s: Time of the frame in seconds from the start of the video, larger than that of the frame before.
             signals: Values by name; one that is missing or nan is unknown. Numbers of numpy and torch are accepted.
-            response: The message to the user; None or an empty text for silence.
+            response: The message to the user; None or a text without words for silence.
             state: State of the assistant, such as silent, standby, respond or delegate.
             updates: Update texts, such as ``S3->complete``.
             speak_prob: Probability of speaking in [0, 1]; nan if unknown.
@@ -231,7 +231,7 @@ class VideoRecorder:
             time_s=float(time_s),
             speak_prob=_check_range("speak_prob", speak_prob, most=1),
             update_prob=_check_range("update_prob", update_prob, most=1),
-            response=_check_text("response", response) or None,
+            response=response if strip_text(_check_text("response", response) or "") else None,
             updates=tuple(updates),
             dst_state=state_after if self._has_states else {},
             cache_tokens=int(_check_known("cache_tokens", cache_tokens, most=2**53 - 1) or 0),

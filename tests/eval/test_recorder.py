@@ -111,6 +111,14 @@ def test_unknown_numbers_may_be_nan(tmp_path: Path) -> None:
     assert math.isnan(output.latency_ms + output.signals["p"])
 
 
+@pytest.mark.parametrize("text", ["", " \n", "\u200b\ufeff", "\x1a"])
+def test_a_response_without_words_is_silence(tmp_path: Path, text: str) -> None:
+    with open_run(tmp_path) as run, run.video("a", fps=1) as video:
+        video.frame(0, response=text)
+    (output,) = RunFolder(tmp_path).outputs(read_split(tmp_path / "split.json").samples[0])
+    assert output.response is None
+
+
 def test_a_refused_frame_changes_no_state(tmp_path: Path) -> None:
     with open_run(tmp_path, has_states=True) as run, run.video("a", fps=1, steps="S1: saw", turns=()) as video:
         with pytest.raises(ValueError, match="speak_prob"):

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from stepscope.engine.decisions.signals import SignalPolicy, SignalSpec
+from stepscope.engine.io.files import strip_text
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
@@ -55,8 +56,8 @@ class SystemOutput:
 
     def add_text(self, frame: int, text: str) -> None:
         """Add a message at a frame; several messages at one frame are joined with a space."""
-        if text.strip():
-            self.texts[frame] = f"{self.texts[frame]} {text.strip()}" if frame in self.texts else text.strip()
+        if text := strip_text(text):
+            self.texts[frame] = f"{self.texts[frame]} {text}" if frame in self.texts else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,7 @@ def test_a_reply_that_is_far_after_the_end_and_one_that_is_silent_are_no_replies
     late = [{"role": "assistant", "content": "It boils.", "time": time} for time in (1, 2, 12)]
     with pytest.raises(ValueError, match="holds 13 frames, but kettle has 10; give the results of this video"):
         read(tmp_path, {"question_id": "kettle", "model_response_list": late})
-    silent = [{"role": "assistant", "content": text, "time": 3} for text in ("NO REPLY", "No reply.", "")]
+    silent = [{"role": "assistant", "content": text, "time": 3} for text in ("NO REPLY", "No reply.", "", "\u200b")]
     assert messages(read(tmp_path, {"question_id": "kettle", "model_response_list": silent})) == {}
 
 

@@ -18,6 +18,8 @@ from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
 
+from stepscope.engine.errors import VideoError
+
 MP4: Final = "mov,mp4,m4a,3gp,3g2,mj2"
 MATROSKA: Final = "matroska,webm"
 """FFmpeg's name of the container, in which it gives no time to pictures of H.264 before time 0."""
@@ -169,10 +171,18 @@ class PacketReader:
         return packet
 
 
+MAX_PICTURES: Final = 2**21
+"""Maximum number of pictures of a file, as in a day at 24 per second; a listed one takes 0.2 kB of memory."""
+_MAX_FPS: Final = 1000
+_NUM_COUNTED: Final = 100_000
+"""Pictures after which a file with more than ``_MAX_FPS`` is refused: a picture may have 9 bytes."""
+
+
 def list_pictures(container: InputContainer, stream: VideoStream, *, is_first_only: bool = False) -> PacketList:
     """List the pictures of a stream from its packets, one per picture, without decoding.
 
-    A broken file is listed up to the damage. Raises PyAV's ``FFmpegError`` if not even the first packet can be read.
+    A broken file is listed up to the damage. Raises PyAV's ``FFmpegError`` if not even the first packet can be read,
+    and ``VideoError`` if there are too many pictures.
     """
     reader = PacketReader(container, stream, is_first_only=is_first_only)
     step_s = step_of(stream)
@@ -188,6 +198,10 @@ def list_pictures(container: InputContainer, stream: VideoStream, *, is_first_on
             time_s = end_s if packet.pts is None else seconds_of(packet.pts, stream)
             end_s = time_s + (seconds_of(packet.duration, stream) or step_s)
             found.append(ListedPicture(stored_s=stored_s, time_s=time_s, end_s=end_s))
+            is_fast = len(found) == _NUM_COUNTED and end_s - found[0].time_s < _NUM_COUNTED / _MAX_FPS
+            if is_fast or len(found) > MAX_PICTURES:
+                limit = f"{_MAX_FPS} pictures per second" if is_fast else f"{MAX_PICTURES} pictures"
+                raise VideoError(f"{container.name.removeprefix('file:')}: has more than {limit}; cut or convert it")
     except FFmpegError:
         if not found:
             raise

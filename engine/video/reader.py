@@ -173,7 +173,7 @@ def find_cut(path: str | Path) -> float | None:
     track = find_track(Path(path))
     try:
         next(sample_track(track, fps=1.0, size=None, on_damage=lambda _: None))
-    except VideoError as error:
+    except (VideoError, StopIteration) as error:  # the latter if it ends within the tolerance of times
         raise VideoError(f"{track.path}: no picture can be read; export or download the video again") from error
     end_s = measure_packets(track).end_s
     return end_s if track.lasts_beyond(end_s) else None

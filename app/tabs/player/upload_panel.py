@@ -8,7 +8,7 @@ import gradio as gr
 from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.controls.run_inputs import RuleBoxes, make_rule_boxes
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, wire
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.tabs.player import uploads
 from stepscope.app.tabs.player.uploads import ResultCheck
@@ -108,7 +108,7 @@ def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView,
     inputs = [live, panel.chosen, *view.thresholds]
     wire(panel.chosen.select, partial(opening.choose_bundled, context), inputs, view, **ends)
     checks = [panel.accepted, status, panel.upload, panel.problem]
-    panel.upload.upload(partial(uploads.check_upload, context), [live, clip, panel.upload], checks, **AT_ONCE)
+    panel.upload.upload(partial(uploads.check_upload, context), [live, clip, panel.upload], checks, **CHECK_QUEUE)
     wire(panel.accepted.change, partial(uploads.show_upload, context), [live, clip, panel.accepted], view, **ends)
     example = (view, panel.reference, panel.reference_panel, panel.problem)
     wire(panel.example.click, partial(uploads.show_example, context), live, example, **ends)

@@ -16,6 +16,7 @@ from av import Packet
 from av.video.frame import VideoFrame
 
 from stepscope.app.core.videos import read_upload
+from stepscope.engine.errors import VideoError
 from stepscope.engine.video.reader import probe, read_frames
 
 SIZE: Final = 64
@@ -171,3 +172,22 @@ def test_a_stored_duration_that_is_no_time_is_ignored(tmp_path: Path, stored: st
     path.write_bytes(content.replace(b"00:00:01.000000000", stored.encode().ljust(18, b"\0")))
     assert math.isclose(probe(path).duration_s, 1.0, abs_tol=0.05)
     assert read_upload(path, fps=2, max_duration_s=600).num_frames == 2
+
+
+@pytest.mark.parametrize(
+    ("fps", "number", "reason"),
+    [
+        (1_000_000, 50, "has more than 1000 pictures per second"),
+        (1, 200, "has more than 120 pictures"),
+        (1_000_000_000, 20, "no picture can be read"),  # it ends within the tolerance of times
+    ],
+)
+def test_many_tiny_pictures_and_short_files_are_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fps: int, number: int, reason: str
+) -> None:
+    monkeypatch.setattr("stepscope.engine.video.packets.MAX_PICTURES", 120)
+    monkeypatch.setattr("stepscope.engine.video.packets._NUM_COUNTED", 50)
+    path = tmp_path / "tiny.y4m"
+    path.write_bytes(b"YUV4MPEG2 W1 H1 F%d:1 C420jpeg\n" % fps + b"FRAME\n\0\0\0" * number)
+    with pytest.raises(VideoError, match=reason):
+        read_upload(path, fps=2, max_duration_s=600)

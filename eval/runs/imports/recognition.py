@@ -16,7 +16,6 @@ from stepscope.eval.runs.imports.system_output import Result, ResultForm
 
 FORMS: Final = (
     per_frame.PROASSIST,
-    timed_texts.OMNIPRO,
     per_frame.VIDEOLLM_ONLINE,
     per_frame.MMDUET,
     per_frame.PREDICTIONS,
@@ -31,6 +30,7 @@ FORMS: Final = (
     per_frame.EGOPROACTIVE,
     per_frame.EM_GARDE,
     per_second.DUPLEX,
+    timed_texts.OMNIPRO,
 )
 """In the order of recognition: the first that matches a record is its form."""
 

@@ -5,7 +5,7 @@ Qualcomm: ``video_id``, ``pred_texts`` and ``pred_timestamps``, an object per vi
 QEVD: ``mini_episode_id``, the exercise or the name of the video file, ``pred_feedbacks`` and
 ``pred_feedback_timestamps``. **Source**: varworkshop/ai_coach_fitness_2026 (b829971), ``qwen3_vl_baseline.py``.
 
-OmniPro: ``id``, ``video_id`` and ``predictions`` with ``t_sec`` and ``raw``. **Source**: OmniPro (16d0cc3),
+OmniPro: ``id`` or ``video_id``, and ``predictions`` with ``t_sec`` and ``raw``. **Source**: OmniPro (16d0cc3),
 ``evaluators/online_evaluator.py``.
 
 SPOT-Bench: an object with a list of events for each video; an event has ``time``, ``type`` (``question`` or
@@ -153,7 +153,7 @@ QEVD: Final = ResultForm(
 OMNIPRO: Final = ResultForm(
     name="OmniPro",
     missing=_MISSING,
-    matches=lambda fields: fields.has_list("predictions") and fields.has("task") and fields.has("id"),
+    matches=lambda fields: fields.has_list("predictions") and (fields.has("id") or fields.has("video_id")),
     find_sample=find_by("id", "video_id"),
     read=_read_omnipro,
 )

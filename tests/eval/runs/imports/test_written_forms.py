@@ -363,6 +363,17 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "named", [{"id": "kettle"}, {"video_id": "kettle"}, {"id": 7, "video_id": "kettle", "task": "x"}]
+)
+def test_a_result_of_omnipro_needs_no_more_than_its_video_and_predictions(
+    tmp_path: Path, named: dict[str, Any]
+) -> None:
+    said = {"predictions": [{"t_sec": 4.0, "raw": "It boils."}]}
+    assert messages(read(tmp_path, {**named, **said})) == {4: "It boils."}
+    assert messages(read(tmp_path, {**EM_GARDE, **named, **said})) == {4: "It boils."}, "the form of its other fields"
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ({"video_id": "kettle", "pred_texts": ["a"], "pred_timestamps": []}, "a time for each of pred_texts"),

@@ -38,7 +38,7 @@ PROTOCOLS: Final = (
     Protocol(
         name="qevd-tf",
         windows="less than max_distance_s from the start",
-        matching="recall: the nearest reply of each reference, each once; precision: the reverse",
+        matching="recall: in order, the nearest reply of each reference, each once; precision: the reverse",
         judge="none",
         aggregation="precision over replies, recall over references",
         source="QEVD (arXiv 2407.08101), evaluation of FitCoach",

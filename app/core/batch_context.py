@@ -1,6 +1,6 @@
 """The state of the batch tab that all windows share: the job queue, the splits and the run folders."""
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -20,6 +20,7 @@ from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.reports.compare_runs import Comparison, compare_runs
+from stepscope.eval.reports.entries import find_finished
 from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
 from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row, read_metrics
@@ -97,6 +98,17 @@ class BatchContext:
         with suppress(ValueError, OSError):
             return self.split_of(self.settings_of(name))
         return None
+
+    def list_finished(self, *names: str) -> Set[str]:
+        """Return the ids of the videos that all of these runs, of one split, have finished."""
+        split, known = self.find_split(names[0]), set(self.run_names())
+        if split is None or not known.issuperset(names):
+            return set()
+        return set.intersection(*(find_finished(RunFolder(self.folder(name)), split) for name in names))
+
+    def is_streaming(self, *names: str) -> bool:
+        """Whether the jobs of these runs have not all ended."""
+        return any(job is not None and not job.is_over for job in map(self.jobs.find, names))
 
     def need_split(self, name: str) -> Split:
         """Return the split of a run. Raises ``ValueError`` with the remedy if the page lacks it."""

@@ -1,6 +1,6 @@
 """The tab *Compare*: the shown run, A, against a second run of the same split, B."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -52,6 +52,8 @@ class ComparedRuns(NamedTuple):
     a: str
     b: str
     videos: Sequence[ComparedVideo]
+    finished: Set[str] = frozenset()
+    """The videos that both had finished."""
 
 
 class VideosView(NamedTuple):
@@ -73,10 +75,13 @@ class CompareView(NamedTuple):
     turns: Any
 
 
+UNCHANGED: Final = CompareView(*(gr.skip() for _ in CompareView._fields))
+
+
 def show_begun(name: str | None, other: str | None) -> CompareView:
     """Show that two runs are being compared, which takes seconds."""
     said = f"Comparing {name} with {other}." if name and other else gr.skip()
-    return CompareView(*(gr.skip() for _ in CompareView._fields))._replace(said=said)
+    return UNCHANGED._replace(said=said)
 
 
 def compare(
@@ -87,6 +92,7 @@ def compare(
         if not name or not other or name == other:
             is_alone = name is not None and batches.comparable_runs(name) == [name]
             raise ValueError(NO_SECOND_RUN if is_alone else "Choose two runs: A above, B here")
+        finished = batches.list_finished(name, other)
         found = batches.compare(name, other, encode=context.encode)
         a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
     except (ValueError, OSError) as error:
@@ -100,7 +106,7 @@ def compare(
     )
     if len(found.videos) < FEW_VIDEOS:
         said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p (permutation test) is valid."
-    compared = ComparedRuns(name, other, found.videos)
+    compared = ComparedRuns(name, other, found.videos, finished)
     notes = (thresholds_of(a), thresholds_of(b))
     scores = {metric: score for metric, score in found.differences.items() if metric not in FAILURE_SCORES}
     return CompareView(
@@ -124,7 +130,25 @@ def compare_again(
 ) -> CompareView:
     """Compare the chosen runs if others are shown: of two comparisons at once, the older one may end last."""
     if compared is None or not name or not other or name == other or compared[:2] == (name, other):
-        return CompareView(*(gr.skip() for _ in CompareView._fields))
+        return UNCHANGED
+    return compare(context, batches, name, other, wrong_in, metric)
+
+
+def compare_grown(
+    context: AppContext,
+    batches: BatchContext,
+    compared: ComparedRuns | None,
+    name: str | None,
+    other: str | None,
+    wrong_in: str,
+    metric: str,
+) -> CompareView:
+    """Compare the chosen runs again if they have finished other videos since, once neither is streaming."""
+    known: Set[str] = compared.finished if compared is not None else set()
+    if not name or not other or name == other or (compared is not None and compared[:2] != (name, other)):
+        return UNCHANGED
+    if batches.is_streaming(name, other) or known == batches.list_finished(name, other):
+        return UNCHANGED
     return compare(context, batches, name, other, wrong_in, metric)
 
 
@@ -325,12 +349,12 @@ def wire_compare_panel(
     *,
     runs: Any,
     here: Any,
-    status: Any,
+    batch: Any,
     in_player: InPlayer,
 ) -> None:
     """Compare the shown run with a second run; a click on a row opens both in the player.
 
-    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab``, ``status`` the status line of the batch tab.
+    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab``, ``batch`` the state ``ShownRun`` of the window.
     """
     view = panel.view
 
@@ -348,6 +372,8 @@ def wire_compare_panel(
         options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
         ended = wire(event, compare_chosen, chosen, view, **options)
         wire(ended.then, partial(compare_again, context, batches), [view.compared, *chosen], view, **LATEST)
+    grown = partial(compare_grown, context, batches)  # an opened tab, or a run that has ended
+    wire(partial(gr.on, [here.select, batch.change]), grown, [view.compared, *chosen], view, **LATEST)
     of_videos = VideosView(videos=view.videos, distribution=view.distribution)
     shown = [view.compared, panel.metric]
     wire(panel.metric.select, partial(sort_videos, batches), shown, of_videos, **LATEST)

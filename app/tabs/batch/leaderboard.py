@@ -23,7 +23,6 @@ from stepscope.app.web.views import status_line
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import Metric, find_metric
 from stepscope.eval.protocols import PROTOCOLS
-from stepscope.eval.reports.entries import find_finished
 from stepscope.eval.reports.leaderboard import (
     DEFAULT_METRICS,
     MIN_TESTED_VIDEOS,
@@ -37,7 +36,6 @@ from stepscope.eval.reports.leaderboard import (
 )
 from stepscope.eval.reports.run_list import describe_origin
 from stepscope.eval.reports.table_formats import TableFormat
-from stepscope.eval.runs.folder import RunFolder
 
 MAX_FIRST_RUNS: Final = 8
 """Maximum number of preselected runs, the newest ones of the split."""
@@ -81,13 +79,12 @@ def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], of
 
 def _first_runs(batches: BatchContext, name: str | None, names: Sequence[str]) -> list[str]:
     """Return the shown run and the newest runs that have finished as many videos of the split: at most eight."""
-    split = batches.find_split(name)
-    if split is None:
+    if batches.find_split(name) is None:
         return []
-    known, shown = split, [name] if name is not None and name in names else []
+    shown = [name] if name is not None and name in names else []
 
     def count_finished(one: str) -> int:
-        return len(find_finished(RunFolder(batches.folder(one)), known))
+        return len(batches.list_finished(one))
 
     wanted = max([1, *map(count_finished, shown)])
     enough = (one for one in dict.fromkeys([*shown, *names]) if count_finished(one) >= wanted)

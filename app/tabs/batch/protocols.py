@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -56,6 +56,8 @@ class ShownProtocols(NamedTuple):
     table: ProtocolTable
     turns: Mapping[str, Sequence[DifferingTurn]]
     """Turns that count differently, by run."""
+    finished: Set[str]
+    """The videos that the runs had finished."""
 
 
 class ProtocolsView(NamedTuple):
@@ -100,15 +102,27 @@ def show_again(
     context: AppContext,
     batches: BatchContext,
     is_opened: bool,
+    shown: ShownProtocols | None,
     name: str | None,
     other: str | None,
     protocols: Sequence[str],
 ) -> Iterator[ProtocolsView]:
-    """Score again for another shown run, if the tab has been opened; a link may open it before there is a run."""
-    if not is_opened or name is None:
+    """Score again for another shown run, or once it has ended, if the tab has been opened.
+
+    A link may open the tab before there is a run.
+    """
+    names = tuple(dict.fromkeys(filter(None, (name, other))))
+    if not is_opened or name is None or (shown is not None and _is_current(batches, shown, names)):
         yield UNCHANGED
     else:
         yield from show(context, batches, name, other, protocols)
+
+
+def _is_current(batches: BatchContext, shown: ShownProtocols, names: tuple[str, ...]) -> bool:
+    """Whether the shown table is of these runs, which are still streaming or have finished no other videos since."""
+    if shown.runs != names:
+        return False
+    return batches.is_streaming(*names) or shown.finished == batches.list_finished(*names)
 
 
 def _score(
@@ -119,7 +133,7 @@ def _score(
         raise ValueError("choose a run")
     if not protocols:
         raise ValueError("choose protocols")
-    rules = parse_rules(protocols)
+    rules, finished = parse_rules(protocols), batches.list_finished(*names)
     settings = [batches.settings_of(one) for one in names]
     split = batches.split_of(settings[0])
     if split is None or any(batches.split_of(one) is not split for one in settings):
@@ -127,7 +141,7 @@ def _score(
     runs, encoder = {one: batches.folder(one) for one in names}, batches.scoring_of(settings[0]).text_encoder
     table = build_protocol_table(runs, split, rules, encode=context.encode, text_encoder=encoder)
     turns = {run: list_differing_turns(path, split, rules, encode=context.encode) for run, path in runs.items()}
-    return ShownProtocols(runs=names, table=table, turns=turns)
+    return ShownProtocols(runs=names, table=table, turns=turns, finished=finished)
 
 
 def _describe(shown: ShownProtocols) -> str:
@@ -274,11 +288,12 @@ def wire_protocols_panel(
     *,
     runs: Any,
     here: Any,
+    batch: Any,
     in_player: InPlayer,
 ) -> None:
     """Score the shown run under the chosen protocols; a click on a turn opens it in the player.
 
-    ``runs`` is the dropdown of the shown run, and ``here`` the ``gr.Tab`` of this tab.
+    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab`` of this tab, ``batch`` the state ``ShownRun``.
     """
     view, chosen = panel.view, [runs, panel.other, panel.protocols]
     options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
@@ -287,6 +302,7 @@ def wire_protocols_panel(
     wire(partial(gr.on, changes), partial(show, context, batches), chosen, view, **options)
     opened = gr.State(False)
     here.select(lambda: True, None, opened, **AT_ONCE)
-    wire(runs.change, partial(show_again, context, batches), [opened, *chosen], view, **options)
+    again = [opened, view.shown, *chosen]
+    wire(partial(gr.on, [runs.change, batch.change]), partial(show_again, context, batches), again, view, **options)
     in_player.wire(view.turns.select, partial(open_turn, context, batches), view.shown)
     wire_table_row(panel.downloads, write_table, [view.shown])

@@ -107,10 +107,11 @@ def make_batch_tab(
         wire(button.click, step, filtered, in_player.view, **in_player.steps)
     in_player.wire(layout.charts.charts["videos"].pick, partial(open_picked, context, batches), run.runs)
     shown: dict[str, Any] = {"runs": run.runs, "in_player": in_player}
+    ending = {"batch": view.shown, **shown}  # shown again once the run has ended
     places = {"part": layout.selection.part, "views": layout.views, "here": layout.tabs["search"]}
     wire_search_panel(context, batches, layout.search, **places, **shown)
-    wire_compare_panel(context, batches, layout.compare, here=layout.tabs["compare"], status=view.status, **shown)
-    wire_protocols_panel(context, batches, layout.protocols, here=layout.tabs["protocols"], **shown)
+    wire_compare_panel(context, batches, layout.compare, here=layout.tabs["compare"], **ending)
+    wire_protocols_panel(context, batches, layout.protocols, here=layout.tabs["protocols"], **ending)
     wire_training_panel(
         context, batches, layout.training, here=layout.tabs["training"], batch_tab=here, elsewhere=elsewhere
     )

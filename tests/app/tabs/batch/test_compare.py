@@ -168,6 +168,12 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     stale = ComparedRuns("gone", "silent", ())
     again = comparing.compare_again(context, batches, stale, "a", "silent", "only B", "missing_rate")
     assert (again.said, again.turns) == (view.said, view.turns), "that comparison ended late"
+    chosen_runs = ("a", "silent", "only B", "missing_rate")
+    begun = view.compared._replace(videos=view.compared.videos[:1], finished={"v0"})
+    for earlier in (begun, None):  # the run streamed: one video, or none, was finished
+        assert comparing.compare_grown(context, batches, earlier, *chosen_runs).said == view.said
+    assert comparing.compare_grown(context, batches, view.compared, *chosen_runs) == comparing.UNCHANGED
+    assert comparing.compare_grown(context, batches, stale, *chosen_runs) == comparing.UNCHANGED, "it is under way"
     chosen = comparing.choose_turns(batches, view.compared, "both")
     assert chosen == comparing.compare(context, batches, "a", "silent", "both", "F1").turns
     assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])

@@ -92,7 +92,7 @@ def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchCon
     assert (
         "pauc is undefined: the split has no references for replies in spans." in show("late", "", ["pauc"]).said.value
     )
-    (skipped,) = tab.show_again(context, page, False, "late", "", CHOSEN)
+    (skipped,) = tab.show_again(context, page, False, None, "late", "", CHOSEN)
     assert skipped == tab.UNCHANGED, "a tab that was never opened costs nothing"
 
 
@@ -119,6 +119,10 @@ def test_the_table_is_saved_with_one_column_for_each_score_of_a_protocol(show: A
 
 
 def test_a_tab_that_a_link_opens_before_its_run_scores_the_run(context: AppContext, page: BatchContext) -> None:
-    *_, opened = tab.show_again(context, page, True, "late", "", CHOSEN)
+    *_, opened = tab.show_again(context, page, True, None, "late", "", CHOSEN)
     assert "6 videos" in opened.said.value
-    assert list(tab.show_again(context, page, False, "late", "", CHOSEN)) == [tab.UNCHANGED]
+    assert list(tab.show_again(context, page, True, opened.shown, "late", "", CHOSEN)) == [tab.UNCHANGED]
+    begun = opened.shown._replace(finished=set())
+    *_, ended = tab.show_again(context, page, True, begun, "late", "", CHOSEN)
+    assert ended.said.value == opened.said.value, "the run was streaming"
+    assert list(tab.show_again(context, page, False, None, "late", "", CHOSEN)) == [tab.UNCHANGED]

@@ -134,7 +134,7 @@ def _explain_no_choice(batches: BatchContext, shown: str | None) -> str:
     if shown is None or shown not in batches.run_names():
         return "there is no run yet; start one"
     split = batches.need_split(shown)
-    finished = len(find_finished(RunFolder(batches.folder(shown)), split))
+    finished = len(batches.list_finished(shown))
     if finished == len(split.samples):
         return "choose runs of one split"
     of_videos = f"{shown} has finished {finished} of {format_count(len(split.samples), 'video')} with a reference"

@@ -122,9 +122,9 @@ def open_url(url: str) -> NetworkStream:
         raise VideoError(
             f"{mask_password(url)}: cannot be opened ({reason_of(error)}); check address and camera"
         ) from None
-    if not container.streams.video:
+    if not container.streams.video or container.streams.video[0].codec_context is None:
         container.close()
-        raise VideoError(f"{mask_password(url)}: has no video stream; give the address of a video")
+        raise VideoError(f"{mask_password(url)}: has no video stream that can be decoded; give the address of a video")
     limit_pixels(container)
     duration_s = container.duration / av.time_base if container.duration and container.duration > 0 else None
     return NetworkStream(duration_s=duration_s, pictures=_decode(container, url))

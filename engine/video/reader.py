@@ -239,12 +239,11 @@ def decode_pictures(
     Raises ``VideoError`` if no picture could be read; calls ``on_damage`` at the end of a damaged file.
     """
     reached_s, damage, still, reasons = 0.0, "", "", list[str]()
-    first_s = track.start_s - track.zero_s
     for decode in decoders:
         end_s, is_sequential = 0.0, False
         try:
             for picture, until_s in _with_end_times(decode(track)):
-                is_first = picture.time_s <= first_s + EPSILON_S  # it is on display before its time, too
+                is_first = end_s == 0  # it is on display before its time, too
                 if picture.time_s >= stop_s and not is_first:
                     end_s = max(end_s, stop_s)
                     break

@@ -185,6 +185,8 @@ def find_track(path: Path) -> Track:
         stream = container.streams.best("video")
         if not isinstance(stream, VideoStream) or Disposition.attached_pic in stream.disposition:
             raise VideoError(f"{path}: has no video stream (its format is {name}); give a video file")
+        if stream.codec_context is None:
+            raise VideoError(f"{path}: its video is encrypted, or of an unknown codec; convert it to H.264")
         if stream.width * stream.height > MAX_PIXELS:
             raise VideoError(
                 f"{path}: its pictures have {stream.width} x {stream.height} pixels, more than the limit of "

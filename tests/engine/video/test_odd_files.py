@@ -164,6 +164,31 @@ def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path
     list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
 
 
+def test_an_excerpt_before_the_first_key_picture_of_a_cut_stream_shows_that_picture(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "a.ts", levels=range(20, 80))
+    with av.open(str(path)) as container:
+        starts = [packet.pos or 0 for packet in container.demux(video=0) if packet.size]
+    path.write_bytes(path.read_bytes()[starts[4] :])
+    for num_frames in (1, 3):
+        frames = list(read_frames(path, fps=2, excerpt=Excerpt(start_s=0, num_frames=num_frames)))
+        assert [frame.image.mean() for frame in frames] == pytest.approx([40] * num_frames, abs=1)
+    assert frames[0].time_s > 1
+
+
+@pytest.mark.parametrize("kind", [b"encv", b"what"])
+def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, address: str, kind: bytes) -> None:
+    path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
+    content = bytearray(path.read_bytes())
+    at = content.index(b"avc1", content.index(b"stsd"))
+    content[at : at + 4] = kind
+    path.write_bytes(content)
+    for read_file in (probe, partial(read_frames, fps=2)):
+        with pytest.raises(VideoError, match="its video is encrypted, or of an unknown codec; convert it"):
+            read_file(path)
+    with pytest.raises(VideoError, match="has no video stream that can be decoded"):
+        open_url(f"{address}/a.mp4")
+
+
 @pytest.mark.parametrize("place", [0, 3, 11, 17])
 def test_pictures_that_lack_data_of_a_transport_stream_are_left_out(tmp_path: Path, place: int) -> None:
     first = write_recording(tmp_path / "a.ts", levels=range(20, 80))

@@ -49,6 +49,8 @@ DEFAULT_METRICS: Final = (
     "duplicate_ratio",
     "false_alarms_per_quiet_hour",
 )
+FAILURES: Final = "failures"
+"""The counts of failures, which runs without states have of responses alone."""
 MAX_P_VALUE: Final = 0.05
 """Largest p-value of a difference that separates two runs."""
 MIN_TESTED_VIDEOS: Final = 6
@@ -121,10 +123,11 @@ def build_leaderboard(
     entries = open_entries(runs, split, baselines=baselines)
     rules = {name: parse_rule(name) for name in metrics if is_rule(name)}
     kind = _make_counts(metrics, rules)
-    counts = {
-        name: _count_entry(entry, name, runs, entries.samples, settings, kind=kind, rules=rules, encode=encode)
-        for name, entry in entries.rows.items()
-    }
+    stateless = [name for name, entry in entries.rows.items() if not entry.has_states]
+    has_failures = FAILURES in {part.name for part in fields(kind)}
+    of_responses = stateless[0] if has_failures and 0 < len(stateless) < len(entries.rows) else ""
+    count = partial(_count_entry, kind=kind, rules=rules, encode=encode, of_responses=bool(of_responses))
+    counts = {name: count(entry, name, runs, entries.samples, settings) for name, entry in entries.rows.items()}
     score = _make_score(metrics, rules)
     compared = {name: counts[name] for name in runs}
     columns = {name: make_metric(rules[name]) if name in rules else find_metric(name) for name in metrics}
@@ -145,7 +148,7 @@ def build_leaderboard(
         num_videos=len(entries.samples),
         left_out=entries.left_out,
         basis=describe_scoring(asdict(settings)),
-        notes=_list_notes(rules, entries),
+        notes=_list_notes(rules, entries, of_responses),
     )
 
 
@@ -166,9 +169,11 @@ def make_metric(rule: Rule) -> Metric:
     )
 
 
-def _list_notes(rules: Mapping[str, Rule], entries: Entries) -> tuple[str, ...]:
+def _list_notes(rules: Mapping[str, Rule], entries: Entries, of_responses: str) -> tuple[str, ...]:
     has_baselines = any(entry.is_baseline for entry in entries.rows.values())
     notes = [BASELINES] if has_baselines else []
+    if of_responses:
+        notes.append(f"Failures are those of responses, in all rows: {of_responses} has no updates and states.")
     for rule in rules.values():
         reasons = {entry.explain_undefined(rule, entries.samples) for entry in entries.rows.values()} - {""}
         notes.append(" ".join([rule.describe(), *(f"Undefined (-): {reason}." for reason in sorted(reasons))]))
@@ -185,20 +190,24 @@ def _count_entry(
     kind: type[Counts],
     rules: Mapping[str, Rule],
     encode: Encode,
+    of_responses: bool,
 ) -> list[Counts]:
-    """Return the counts of a row, one record for each video."""
+    """Return the counts of a row, one record for each video; with ``of_responses`` failures of responses alone."""
     counted = entry.count(list(rules.values()), samples, grade=CosineBands(encode))
     of_rules = {part: rows for (part, _), rows in zip(_name_fields(rules), counted, strict=True)}
     names = [part.name for part in fields(kind) if part.name not in of_rules]
     analyze: Callable[[Sample], VideoAnalysis]
     if entry.is_baseline:
-        analyze = partial(_analyze_baseline, entry=entry, settings=settings, encode=encode)
+        analyze = analyze_responses = partial(_analyze_baseline, entry=entry, settings=settings, encode=encode)
     else:
-        analyze = make_analyzer(RunFolder(runs[name]), settings, encode=encode)
+        make = partial(make_analyzer, RunFolder(runs[name]), settings, encode=encode)
+        analyze, analyze_responses = make(), make(counts_states=False)
     counts = []
     for number, sample in enumerate(samples):
         found = analyze(sample).counts if names else None
         parts = {part: getattr(found, part) for part in names}
+        if of_responses and entry.has_states:
+            parts[FAILURES] = getattr(analyze_responses(sample).counts, FAILURES)
         counts.append(kind(**parts, **{field: rows[number] for field, rows in of_rules.items()}))
     return counts
 

@@ -108,6 +108,39 @@ def test_a_delay_is_best_by_its_distance_from_0_and_its_test_is_of_the_distance(
     assert find_best("early", "late", "exact")[1] == ["exact"]
 
 
+def test_failures_of_updates_count_only_if_all_runs_can_have_them(tmp_path: Path) -> None:
+    steps, said = [{"id": "S1", "name": "saw"}], {"time_s": 1.0, "role": "assistant", "text": WORDS}
+    turns = [said, {"time_s": 2.0, "role": "update", "text": "S1->start"}]
+    video = {"video_id": "v", "fps": 2.0, "num_frames": 8, "goal": "", "steps": steps, "initial_state": {}}
+    (tmp_path / "split.json").write_text(json.dumps({"videos": [{**video, "turns": turns}]}))
+    for name, has_states in (("updates", True), ("no updates", True), ("speaks", False)):
+        with (
+            RunRecorder(tmp_path / name, model="m", split=tmp_path / "split.json", has_states=has_states) as run,
+            run.video("v") as recorder,
+        ):
+            recorder.frame(1.0, response=WORDS if has_states else "No.")
+            recorder.frame(2.0, updates=["S1->start"] if name == "updates" else [])
+            recorder.frame(3.5)
+
+    def count(*names: str) -> tuple[dict[str, float], str]:
+        found = build_leaderboard(
+            {name: tmp_path / name for name in names},
+            read_split(tmp_path / "split.json"),
+            SCORING,
+            metrics=["num_failures", "dst_f1"],
+            encode=count_letters,
+            num_resamples=1,
+        )
+        return {name: cells[0].value for name, cells in found.rows.items()}, " ".join(found.notes)
+
+    # without the update, it is missed, and the state is wrong from its frame on; "No." is a wrong text
+    assert count("updates", "no updates") == ({"updates": 0, "no updates": 2}, "")
+    assert count("speaks") == ({"speaks": 1}, "")
+    values, notes = count("updates", "no updates", "speaks")
+    assert values == {"updates": 0, "no updates": 0, "speaks": 1}
+    assert notes == "Failures are those of responses, in all rows: speaks has no updates and states."
+
+
 def test_a_run_with_questions_is_marked_in_each_format(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     asked, settings = "2 questions at 0:09.5, 0:31.0", tmp_path / "silent" / "run.json"

@@ -124,8 +124,8 @@ def filter_runs(runs: Iterable[ListedRun], query: str) -> list[ListedRun]:
     """Return the runs that all terms of a query match; an empty query matches every one.
 
     A term is a word or ``"a phrase"`` of the name, note, tags, group or settings, or ``tag:`` or ``group:`` with all
-    of its name, or a setting with its beginning, such as ``seed:3``; ``-`` before it excludes its matches. Raises
-    ``ValueError`` for more than ``MAX_TERMS`` terms.
+    of its name, or a setting with its number, such as ``seed:3``, or its beginning; ``-`` before it excludes its
+    matches. Raises ``ValueError`` for more than ``MAX_TERMS`` terms.
     """
     terms = TERM.findall(query)
     if len(terms) > MAX_TERMS:
@@ -140,7 +140,10 @@ def _matches(run: ListedRun, name: str, _: str, value: str, words: str) -> bool:
         return any(wanted in text.casefold() for text in texts)
     if name in ("tag", "group"):
         return wanted in map(str.casefold, run.notes.tags if name == "tag" else (run.notes.group,))
-    return run.settings.get(name, "").casefold().startswith(wanted)
+    found = run.settings.get(name, "").casefold()
+    with suppress(ValueError):
+        return float(found) == float(wanted)
+    return found.startswith(wanted)
 
 
 def tabulate_runs(runs: Sequence[ListedRun], metrics: Sequence[str]) -> list[dict[str, Cell]]:

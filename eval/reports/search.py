@@ -142,7 +142,9 @@ def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Mark
     if field == "failure" and wanted == "any":
         return cells != ""
     marked = _have_mark(moments, f"cause: {value}", marks or {}) if field == "cause" else False  # by a reviewer
-    named = [label for label in map(str, cells.cat.categories) if _is_named(field, label.casefold(), wanted)]
+    categories = list(map(str, cells.cat.categories))
+    is_whole = wanted in {*_KNOWN.get(field, ()), *map(str.casefold, categories)}
+    named = [label for label in categories if _is_named(field, label.casefold(), wanted, is_whole=is_whole)]
     return cells.isin(named) | marked
 
 
@@ -151,13 +153,16 @@ def _check_known(field: str, value: str, is_known: bool) -> None:
         raise ValueError(f"{field} has no value {short_repr(value)}; values are {', '.join(_KNOWN[field])}")
 
 
-def _is_named(field: str, label: str, wanted: str) -> bool:
-    """Return whether a label is the wanted one: a step of it, a part of a video's id, or the beginning of another."""
+def _is_named(field: str, label: str, wanted: str, *, is_whole: bool) -> bool:
+    """Return whether a label is the wanted one: a step of it, a part of a video's id, or else the beginning of it.
+
+    ``is_whole`` says that the wanted one is a label by itself: ``missed`` is no ``missed update``.
+    """
     if field == "step":
         return wanted in label.split()
     if field == "video":
         return wanted in label
-    return label.startswith(wanted) if wanted else not label
+    return label == wanted if is_whole or not wanted else label.startswith(wanted)
 
 
 def _number(field: str, value: str) -> float:

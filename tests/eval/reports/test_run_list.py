@@ -21,7 +21,7 @@ def runs(tmp_path: Path) -> Path:
     """Three runs of November: ``old`` (group lr), ``mid`` (archived) and ``new`` with another seed."""
     set_notes(write_run(tmp_path / "old"), group="lr", tags=("baseline",), note="the first one")
     set_notes(write_run(tmp_path / "mid", created="2026-11-08T10:00:00+00:00"), archived=True)
-    write_run(tmp_path / "new", created="2026-11-15T10:00:00+00:00", config={"seed": 3}, f1=None)
+    write_run(tmp_path / "new", created="2026-11-15T10:00:00+00:00", config={"seed": 31}, f1=None)
     (tmp_path / "no run").mkdir()
     return tmp_path
 
@@ -34,7 +34,7 @@ def test_runs_are_listed_by_date_with_the_settings_that_differ(runs: Path) -> No
     assert listed(runs) == ["new", "mid", "old"]
     new, _, old = tabulate_runs(list_runs(find_run_folders(runs)), ["F1"])
     assert (old["origin"], old["group"], old["tags"], old["note"]) == ("tiny", "lr", "baseline", "the first one")
-    assert (new["seed"], old["seed"]) == ("3", "0")
+    assert (new["seed"], old["seed"]) == ("31", "0")
     assert "split" not in new, "it is the same in all runs"
     assert "/models" not in str(list_runs(find_run_folders(runs))), "others need not see the folders of the server"
     assert old["F1"] == 0.5
@@ -56,7 +56,9 @@ def test_the_list_tells_of_how_many_videos_the_scores_are(tmp_path: Path) -> Non
         ("tag:base", []),
         ("group:lr", ["old"]),
         ("-group:lr", ["new", "mid"]),
-        ("seed:3", ["new"]),
+        ("seed:31.0", ["new"]),
+        ("seed:3", []),
+        ("split:val", ["new", "mid", "old"]),
         ('"first one"', ["old"]),
         ("FIRST tiny", ["old"]),
         ("nothing", []),
@@ -167,7 +169,7 @@ def test_the_command_prints_the_runs_and_writes_them(
     assert printed.err == "2 runs; 1 archived, shown with --archived\n"
     with (tmp_path / "runs.csv").open(newline="") as file:
         assert [(row["run"], row["F1"], row["seed"]) for row in csv.DictReader(file)] == [
-            ("new", "", "3"),
+            ("new", "", "31"),
             ("old", "0.5", "0"),
         ]
     assert main(["note", str(runs / "mid"), "--tag", "x,y", "--group", "lr", "--unarchive"]) == 0

@@ -79,18 +79,23 @@ ROWS = table(
     VideoMoment(video_id="b", time_s=3.0, what="update", failure="wrong update", text="S12->start", step="S12",
                 delay_s=2.5),
     VideoMoment(video_id="b", time_s=4.0, what="near message", probability=0.46, margin=-0.04),
+    VideoMoment(video_id="b", time_s=5.0, what="update", failure="missed update", reference="S13->start",
+                cause="decoys"),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("query", "times"),
     [
-        ("", [1, 2, 3, 4]),
+        ("", [1, 2, 3, 4, 5]),
         ("wheel", [1]),
         ('"put on"', [1]),
         ("put the", [1, 2]),
         ("put -wheel", [2]),
-        ("failure:any", [2, 3]),
+        ("failure:any", [2, 3, 5]),
+        ("failure:missed", [2]),
+        ("failure:miss", [2, 5]),
+        ("cause:decoy", [2]),
         ("failure:missed cause:decoy", [2]),
         ('failure:"wrong update"', [3]),
         ("-failure:any", [1, 4]),
@@ -99,7 +104,7 @@ ROWS = table(
         ("is:message", [1, 2]),
         ("is:near near:0.05", [4]),
         ("near:0.03", []),
-        ("video:B time>=4", [4]),
+        ("video:B time>=4", [4, 5]),
         ("delay>2", [3]),
         ("latency<100", [1]),
         ("cause:", [1, 3, 4]),

@@ -196,10 +196,11 @@ def _count_entry(
     counted = entry.count(list(rules.values()), samples, grade=CosineBands(encode))
     of_rules = {part: rows for (part, _), rows in zip(_name_fields(rules), counted, strict=True)}
     names = [part.name for part in fields(kind) if part.name not in of_rules]
-    analyze: Callable[[Sample], VideoAnalysis]
-    if entry.is_baseline:
-        analyze = analyze_responses = partial(_analyze_baseline, entry=entry, settings=settings, encode=encode)
-    else:
+    analyze: Callable[[Sample], VideoAnalysis] = partial(
+        _analyze_baseline, entry=entry, settings=settings, encode=encode
+    )
+    analyze_responses = analyze
+    if not entry.is_baseline:
         make = partial(make_analyzer, RunFolder(runs[name]), settings, encode=encode)
         analyze, analyze_responses = make(), make(counts_states=False)
     counts = []

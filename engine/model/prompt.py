@@ -8,11 +8,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
-from stepscope.engine.errors import CheckpointError, ContextError
+from stepscope.engine.errors import CheckpointError, ContextError, first_line
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import Step
 
@@ -60,6 +59,14 @@ def find_token(tokenizer: PreTrainedTokenizerBase, token: str) -> int | None:
     """Return the id of a token; None if the tokenizer lacks it."""
     token_id = tokenizer.convert_tokens_to_ids(token)
     return token_id if isinstance(token_id, int) and token_id != tokenizer.unk_token_id else None
+
+
+def render_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]) -> str:
+    """Return messages as the chat template of a tokenizer writes them. Raises ``CheckpointError``."""
+    try:
+        return str(tokenizer.apply_chat_template(messages, tokenize=False))
+    except Exception as error:  # a template is a program, which can fail with any error
+        raise CheckpointError(f"the chat template cannot be rendered: {first_line(error)}; correct it") from error
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, **options: bool) -> tuple[int, ...]:
@@ -207,10 +214,7 @@ class Prompt(StreamPrompt):
         messages: list[dict[str, Any]] = [
             {"role": role, "content": [{"type": "text", "text": texts[role]}]} for role in roles
         ]
-        try:
-            return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
-        except TemplateError as error:
-            raise CheckpointError(f"the chat template cannot be rendered: {error}; correct it") from error
+        return render_template(self.tokenizer, messages)
 
     def _wrap(self, before: str, text: str, after: str) -> tuple[int, ...]:
         return self.ids(before) + self.plain(text) + self.ids(after)

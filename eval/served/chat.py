@@ -309,8 +309,8 @@ async def _read_body(response: httpx.Response) -> bytes:
 
 
 def _only_retry_after(response: httpx.Response) -> dict[str, str]:
-    value = response.headers.get("retry-after")
-    return {} if value is None else {"retry-after": value}
+    value = response.headers.get("retry-after", "")
+    return {"retry-after": value} if value.isascii() else {}
 
 
 def _read_retry_after(response: httpx.Response, *, default_s: float) -> float:

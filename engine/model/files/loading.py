@@ -54,7 +54,7 @@ def load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneratio
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a folder."""
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # tokenizers raises no more specific type
         raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {first_line(error)}") from error
     return tokenizer

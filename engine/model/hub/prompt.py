@@ -7,12 +7,11 @@ reply, and replies: ``system | user # # # | assistant Good. | user # # ...``. Te
 from collections.abc import Sequence
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.hub.images import FrameFormat
-from stepscope.engine.model.prompt import StreamPrompt, find_answer_ids
+from stepscope.engine.model.prompt import StreamPrompt, find_answer_ids, render_template
 
 _SYSTEM, _ASKED, _REPLY = "\ue000", "\ue001", "\ue002"  # placeholders while the template is rendered
 
@@ -112,10 +111,7 @@ class HubPrompt(StreamPrompt):
         messages = [say("system", _SYSTEM), say("user", text, num_images)]
         if reply:
             messages += [say("assistant", _REPLY), say("user", "", 1)]
-        try:
-            return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
-        except (TemplateError, TypeError) as error:
-            raise CheckpointError(f"the chat template cannot be rendered: {error}; correct it") from error
+        return render_template(self.tokenizer, messages)
 
     def _cut(self, rendered: str, text: str) -> tuple[str, str]:
         """Return the parts before and after the first occurrence of a text."""

@@ -148,7 +148,7 @@ def test_a_stream_is_configured_and_gets_each_frame_before_its_query(tmp_path: P
 
 def test_passing_failures_are_retried_after_the_time_that_the_server_wants() -> None:
     waits: list[float] = []
-    failures: list[tuple[int, dict[str, str]]] = [(429, {"Retry-After": "7"}), (503, {})]
+    failures: list[tuple[int, dict[str, str]]] = [(429, {"Retry-After": "7"}), (503, {"Retry-After": "²"})]
     with (
         serve_chat(ModelServer(answers=["Yes."], failures=failures)) as server,
         ChatClient(Endpoint(url=server.url, model="m"), sleep=waits.append) as client,

@@ -1,6 +1,7 @@
 """Folders of image-text models of the hub: what is refused, and which signals count as trained."""
 
 import json
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,16 @@ def test_a_reply_ends_with_the_eos_of_the_tokenizer_if_the_template_writes_none(
     prompt = load_model(write_hub(tmp_path, "llava"), device="cpu").prompt
     assert prompt.eos_id == prompt.tokenizer.eos_token_id
     assert prompt.tokenizer.decode(prompt.stream_opening) == " USER: "
+
+
+@pytest.mark.parametrize("template", ["{{ 1 / 0 }}", "{{ messages['x'].y + 1 }}", "{{ 'a' * 10**15 }}"])
+def test_a_template_that_fails_with_any_error_is_refused_in_a_sentence(tmp_path: Path, template: str) -> None:
+    folders = write_hub(tmp_path / "hub", "llava"), tmp_path / "own"
+    shutil.copytree(ROOT / "assets" / "checkpoint", folders[1])
+    for folder in folders:
+        (folder / "chat_template.jinja").write_text(template)
+        with pytest.raises(CheckpointError, match=r"the chat template cannot be rendered: [^\n]+; correct it"):
+            load_model(folder, device="cpu")
 
 
 @pytest.mark.parametrize("image", ["Picture {{ loop.index }}: <image>", "<image>{{ '' if loop.last else '|' }}"])

@@ -207,7 +207,7 @@ def find_track(path: Path) -> Track:
         if segment_end is not None and end_s is not None:
             last_s = _find_last_end(container, stream)
             end_s = last_s if last_s and _is_complete(path, segment_end) else max(end_s, last_s)
-        zero_s = start_s
+        zero_s = 0.0 if name == MP4 else start_s  # an edit list of fragments hides the pictures before 0
         if start_s > 0 and name in _BROWSER_TIMED:
             zero_s = start_s if _is_clock_late(container, path, stream, start_s=start_s, end_s=end_s) else 0.0
         return Track(
@@ -370,7 +370,7 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
     if stream.duration:
         duration_s = seconds_of(stream.duration, stream)
         if container.format.name == MP4 and not stream.frames:
-            return duration_s  # of fragments FFmpeg gives the end of the last one, which includes the delay
+            return duration_s + min(0.0, start_s)  # of fragments FFmpeg's length includes the delay
         if container.format.name == MP4 and start_s > 0:
             num_shown = sum(not entry.is_discard for entry in stream.index_entries)
             if num_shown < stream.frames:  # an edit list delays and cuts the stream: FFmpeg's length includes the delay

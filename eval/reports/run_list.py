@@ -14,14 +14,14 @@ from typing import Any, Final
 from stepscope.engine.io.files import Cell, replace_surrogates, replace_surrogates_in, to_json
 from stepscope.eval.reports.search import TERM
 from stepscope.eval.reports.table_files import read_metrics
-from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.folder import RunFolder, has_states
 from stepscope.eval.runs.notes import RunNotes, read_notes
 from stepscope.eval.runs.provenance import hide_folders
 
 COLUMNS: Final = ("run", "date", "origin", "group", "tags", "note", "archived")
 """The columns before the settings that differ and the scores."""
 MAX_TERMS: Final = 100
-_NOT_LISTED: Final = ("created", "model_parts", "devices", "signals", "source", "missing")
+_NOT_LISTED: Final = ("created", "model_parts", "devices", "signals", "source", "missing", "has_states")
 """Entries of ``run.json`` that are no settings, or that another one implies; nor are those with names of columns."""
 
 
@@ -79,7 +79,7 @@ def _read_run(name: str, path: Path) -> ListedRun:
         name=name,
         date=_read_date(settings, path),
         origin=describe_origin(settings),
-        settings=read(lambda _: dict(_flatten(settings)), default={}) | scored,
+        settings=read(lambda _: _list_settings(settings), default={}) | scored,
         scores={key: value for key, value in metrics.get("scores", {}).items() if value is not None},
         intervals=intervals,
         notes=notes,
@@ -103,6 +103,11 @@ def describe_origin(settings: Mapping[str, Any]) -> str:
     if recorded := settings.get("recorded"):
         return f"recorded: {recorded.get('model', '')}"
     return PurePath(str(settings.get("checkpoint", ""))).name
+
+
+def _list_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of a run, and whether it has states: without them its failures are those of responses."""
+    return {**dict(_flatten(settings)), "states": "yes" if has_states(settings) else "no"}
 
 
 def _flatten(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

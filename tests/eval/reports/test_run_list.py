@@ -49,6 +49,16 @@ def test_the_list_tells_of_how_many_videos_the_scores_are(tmp_path: Path) -> Non
     assert [rows[name]["videos scored"] for name in ("whole", "part")] == ["2 of 2", "2 of 3"]
 
 
+def test_the_list_tells_runs_that_only_speak_whose_failures_are_of_responses_alone(tmp_path: Path) -> None:
+    write_run(tmp_path / "updates")
+    write_run(tmp_path / "imported", imported=["a.json"])
+    write_run(tmp_path / "recorded", has_states=False)
+    rows = {row["run"]: row for row in tabulate_runs(list_runs(find_run_folders(tmp_path)), ["num_failures"])}
+    assert {name: row["states"] for name, row in rows.items()} == {"updates": "yes", "imported": "no", "recorded": "no"}
+    assert all("has_states" not in row for row in rows.values())
+    assert listed(tmp_path, "states:no -imported") == ["recorded"]
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [

@@ -250,6 +250,7 @@ def test_at_1024_pixels_the_tour_covers_no_control_and_no_title_scrolls(visitor:
     page.set_viewport_size({"width": 1024, "height": 768})
     page.goto(address)
     page.locator(".ss-tour").wait_for()
+    assert "N takes the video to a failure" in page.locator(".ss-tour").inner_text(), "true without one, too"
     for title in STOPS:
         assert page.locator(".ss-tour h3").inner_text() == title
         tour, toolbar = (page.locator(name).bounding_box() for name in (".ss-tour", ".ss-bar"))

@@ -11,7 +11,7 @@ const SETTING = "tour",
 const STOPS = [
   [
     "The video and the model",
-    "The video stands at the failure that the line below names. Beside it: the model's decisions at this " +
+    "N takes the video to a failure, which the line below names. Beside it: the model's decisions at the " +
       "frame with their probabilities, its words, and the reference.",
     (player) =>
       [...document.querySelectorAll(`#${player.settings.video_id}`), player.find("now"), player.find("said")].map(

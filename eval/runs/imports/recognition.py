@@ -58,7 +58,12 @@ def read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, obj
         problems[str(path)] = f"{path} cannot be read as JSON: {error}"
         return
     if text.lstrip("\ufeff").startswith("WEBVTT"):
-        yield str(path), timed_texts.parse_webvtt(text)
+        try:
+            content = timed_texts.parse_webvtt(text)
+        except ValueError as error:
+            problems[str(path)] = f"{path} cannot be read as WebVTT: {error}"
+        else:
+            yield str(path), content
         return
     yield from _group_events(_parse_values(path, text, problems))
 

@@ -21,6 +21,7 @@ import re
 from typing import Any, Final
 
 from stepscope.engine.dialogue import MAX_SECONDS
+from stepscope.engine.io.json_records import short_repr
 from stepscope.eval.data.json_fields import Fields, parse_clock
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.imports.system_output import (
@@ -40,7 +41,9 @@ _QEVD_TIMES: Final = "pred_feedback_timestamps"
 _LAST_UNIX_S: Final = 1e11
 _SILENCE: Final = frozenset({"no", "none", "nothing", "no answer", "no response", "no reply"})
 _MISSING: Final = "probabilities, states of the steps, latencies, cache lengths, the last frame that was run"
-_CUE: Final = re.compile(r"^\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}\.\d{1,6})\s*-->\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}\.\d{1,6})")
+_CUE: Final = re.compile(
+    r"^\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,6})\s*-->\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,6})", re.ASCII
+)
 
 
 def is_segment(value: object) -> bool:
@@ -59,7 +62,7 @@ def is_events_by_video(content: object) -> bool:
 
 
 def parse_webvtt(text: str) -> dict[str, Any]:
-    """Return the record of a WebVTT file: its cues as segments."""
+    """Return the record of a WebVTT file: its cues as segments. Raises ``ValueError`` for a cue without a time."""
     segments: list[dict[str, Any]] = []
     for block in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n").replace("\r", "\n")):
         lines = block.strip("\n").split("\n")
@@ -68,7 +71,10 @@ def parse_webvtt(text: str) -> dict[str, Any]:
             found = _CUE.match(lines[place])
             assert found is not None
             words = " ".join(lines[place + 1 :])
-            segments.append({"start": parse_clock(found[1]), "end": parse_clock(found[2]), "text": words})
+            start_s, end_s = (parse_clock(time.replace(",", ".")) for time in found.groups())
+            segments.append({"start": start_s, "end": end_s, "text": words})
+        elif (wrong := next((line for line in lines if "-->" in line), None)) is not None:
+            raise ValueError(f"a cue has a time such as 00:00:01.000 --> 00:00:02.000; got {short_repr(wrong)}")
     return {SEGMENTS: segments}
 
 

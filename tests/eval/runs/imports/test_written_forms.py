@@ -350,7 +350,7 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
         "WEBVTT\n\nNOTE by StreamingVLM\n\n1\n00:00:00.000 --> 00:00:01.000\n...\n\n"
         "00:01.000 --> 00:02.000 align:start\nWater is\npoured.\n\n00:00:04.500 --> 00:00:05.000\nIt boils.\n"
     )
-    for text in (captions, captions.replace("\n", "\r\n"), f"\ufeff{captions}"):
+    for text in (captions, captions.replace("\n", "\r\n"), f"\ufeff{captions}", captions.replace("01.000", "01,000")):
         outputs = read(tmp_path, text, name="kettle.vtt")
         assert messages(outputs) == {1: "Water is poured.", 4: "It boils."}
         assert len(outputs) == 5
@@ -360,6 +360,8 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
     assert messages(read(tmp_path, to_lines(lines), name="kettle.jsonl")) == {0: "Go"}
     with pytest.raises(ValueError, match="holds no frames"):
         read(tmp_path, "WEBVTT\n", name="kettle.vtt")
+    with pytest.raises(ValueError, match=r"a cue has a time such as .*; got '4\.5 --> 5'"):
+        read(tmp_path, f"{captions}\n4.5 --> 5\nNow.\n", name="kettle.vtt")
 
 
 @pytest.mark.parametrize(

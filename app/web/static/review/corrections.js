@@ -1,7 +1,7 @@
 // Corrections of the reference as a layer over it: text, time, new and deleted turns.
 
 import { draftKey, fillInput, submitAction, submitInput } from "./actions.js";
-import { clockText, gridFrame, parseTime } from "../state/data.js";
+import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js";
 import { createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
 import { conflictText, describeAction, describeEvent } from "./event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
@@ -79,7 +79,7 @@ export function setSpan(player, turn, { time_s, end_s }) {
 // Gives a marked span to the turn inside it, or opens the form of a new turn.
 function finishSpan(player, span) {
   const turn = turnInside(player, span),
-    words = `${clockText(span.time_s)} to ${clockText(span.end_s)}`;
+    words = `${correctedText(span.time_s)} to ${correctedText(span.end_s)}`;
   if (turn) {
     setSpan(player, turn, span);
     return setStatus(player, `The reply span of “${turn.text.slice(0, 60)}” is ${words}. Z takes it back.`);

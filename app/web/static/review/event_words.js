@@ -1,6 +1,6 @@
 // Events and actions in words.
 
-import { clockText } from "../state/data.js";
+import { clockText, correctedText } from "../state/data.js";
 import { lastTurn } from "./layer.js";
 
 export const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
@@ -50,8 +50,9 @@ function describeCorrection(player, { kind, turn, text, time_s, end_s }, event) 
   if (kind === "delete") return `Deleted the ${named}. Z brings it back.`;
   if (kind === "add") return `Added the ${named}. Z takes it back.`;
   if (kind === "boundary")
-    return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
-  const spans = typeof end_s === "number" ? `lasts from ${clockText(time_s)} to ${clockText(end_s)}` : "is an instant",
-    says = time_s === undefined ? `says “${text}”` : `is at ${clockText(time_s)}`;
+    return `Moved all updates at ${correctedText(turn.time_s)} to ${correctedText(time_s)}. Z takes it back.`;
+  const spans =
+      typeof end_s === "number" ? `lasts from ${correctedText(time_s)} to ${correctedText(end_s)}` : "is an instant",
+    says = time_s === undefined ? `says “${text}”` : `is at ${correctedText(time_s)}`;
   return `Corrected the ${source}: it ${kind === "span" ? spans : says}. Z takes it back.`;
 }

@@ -359,6 +359,11 @@ export function clockText(time, digits = 1) {
   return `${minutes}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
 }
 
+// A corrected time, with milliseconds if tenths would round it.
+export function correctedText(time) {
+  return clockText(time, Math.abs(10 * time - Math.round(10 * time)) < 1e-6 ? 1 : 3);
+}
+
 // A threshold with all its digits, at least two; a probability with enough digits to compare with it.
 export function thresholdText(value) {
   return value.toFixed(decimalsOf(value));

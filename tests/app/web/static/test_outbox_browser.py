@@ -23,6 +23,16 @@ def test_a_typed_time_is_read(page: Page, text: str, time_s: float | None) -> No
     assert run(page, "data", "parseTime", body, text) == time_s
 
 
+def test_a_corrected_time_is_said_as_it_was_typed(page: Page) -> None:
+    body = """
+        const turn = { role: "assistant", text: "Stop", time_s: 7.12 }, said = (correction) =>
+            describeAction({}, { kind: "correction", correction: { turn, ...correction } }, null);
+        return [said({ kind: "time", time_s: 8.25 }), said({ kind: "span", time_s: 8.5, end_s: 61.007 })];"""
+    moved, lasting = run(page, "event_words", "describeAction", body)
+    assert moved == "Corrected the reference turn “Stop” at 0:07.1: it is at 0:08.250. Z takes it back."
+    assert "it lasts from 0:08.5 to 1:01.007." in lasting
+
+
 def test_the_outbox_keeps_actions_in_order_until_they_are_removed(page: Page) -> None:
     body = """
         localStorage.clear();

@@ -32,7 +32,7 @@ An event in it counts as waiting (``list_waiting``), so none enters it with noth
 work changes a state (``begin``), and the ``change`` of this state is the event.
 """
 CHECK_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "checks", "concurrency_limit": 4}
-"""Options of checks of uploads: one may take minutes, and as much memory as ``MAX_PICTURES`` need."""
+"""Options of checks of uploads: one may take minutes, and the memory of ``MAX_PICTURES`` or ``MAX_PARTS``."""
 CHAT_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "chat", "concurrency_limit": None, "api_visibility": "private"}
 """Options of questions, which pass this queue at once: they wait for a worker of the pool, with those of programs."""
 SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}

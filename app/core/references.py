@@ -24,18 +24,23 @@ MAX_BYTES = 20 * 2**20
 """Maximum size of a reference file."""
 MAX_RESULT_BYTES = 200 * 2**20
 """Maximum size of a result file."""
+MAX_PARTS = 2**22
+"""Maximum number of lists, objects and lines of a file, each of which takes 0.25 kB of memory, though 3 bytes of it."""
 MAX_MISSING_S = 1.0
 """If a video is shorter than its reference by more than this many seconds, the page warns of a mismatch."""
 
 
 def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
-    """Raise ``ValueError`` if a file has more bytes than ``limit``, by default that of a reference."""
-    size = path.stat().st_size
+    """Raise ``ValueError`` if a file has more bytes than ``limit``, or more than ``MAX_PARTS``."""
+    size, cure = path.stat().st_size, "remove the videos that are not needed"
     if size > limit:
-        raise ValueError(
-            f"{path}: has {size / 2**20:.0f} MiB, more than the limit of {limit / 2**20:.0f} MiB; "
-            "remove the videos that are not needed"
-        )
+        raise ValueError(f"{path}: has {size / 2**20:.0f} MiB, more than the limit of {limit / 2**20:.0f} MiB; {cure}")
+    content = path.read_bytes()
+    # a line that begins with a space is part of a value; a comma separates values, most of which are small
+    number = sum(map(content.count, (b"{", b"[", b"\n"))) - content.count(b"\n ") - content.count(b"\n\t")
+    number += content.count(b",") // 4
+    if number > MAX_PARTS:
+        raise ValueError(f"{path}: has {number} lists, objects and lines, more than the limit of {MAX_PARTS}; {cure}")
 
 
 def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:

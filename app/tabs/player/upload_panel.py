@@ -119,10 +119,10 @@ def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView,
     gr.on(opened[:2], lambda: (None, ""), None, [panel.reference, panel.problem], **AT_ONCE)
     changed = [panel.reference.upload, panel.reference.clear]
     checks = [panel.checked, status, panel.problem]
-    gr.on(changed, uploads.check_reference, [live, clip, panel.reference], checks, **LATEST)
+    gr.on(changed, uploads.check_reference, [live, clip, panel.reference], checks, **(LATEST | CHECK_QUEUE))
     checked = ResultCheck(panel.checked_result, status, panel.problem, panel.rule_panel, panel.rule.signal)
     files, of_result = [live, clip, panel.result], partial(gr.on, [panel.result.upload, panel.result.clear])
-    wire(of_result, uploads.check_result, files, checked, **LATEST)
+    wire(of_result, uploads.check_result, files, checked, **(LATEST | CHECK_QUEUE))
     of_result(lambda: None, None, panel.rule.threshold, **AT_ONCE)  # it was that of another file
     wire(panel.decide.click, uploads.check_result, [*files, *panel.rule], checked, **AT_ONCE)
     shown = partial(uploads.show_reference, context)

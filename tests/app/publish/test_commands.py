@@ -5,6 +5,7 @@ import json
 import os
 import re
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,14 @@ def test_a_published_folder_is_replaced_whole(tmp_path: Path) -> None:
         assert (out / "index.html").exists(), "until the end"
     assert sorted(path.name for path in out.iterdir()) == ["new.html", MARKER]
     assert [path.name for path in out.parent.iterdir()] == ["site"], "nothing is left beside it"
+
+
+def test_what_killed_programs_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    for name, inner, age_s in ((".publish.a", "new", 90_000), (".publish.b", "new", 0), (".publish.c", "old", 90_000)):
+        (tmp_path / name / inner).mkdir(parents=True)
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    write(tmp_path / "site", "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".publish.b", ".publish.c", "site"]
 
 
 def test_every_account_can_read_the_folder(tmp_path: Path) -> None:

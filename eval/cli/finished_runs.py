@@ -25,6 +25,7 @@ from stepscope.eval.reports.protocol_table import (
     tabulate_protocol_differences,
 )
 from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring, read_run_scoring, score_run, write_tables
+from stepscope.eval.reports.statistics import TESTS
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.reports.tables import format_differences, tabulate_differences
 from stepscope.eval.runs.folder import RunFolder, relative_split
@@ -174,7 +175,8 @@ def _print_comparison(found: Comparison, options: CompareOptions, scoring: Score
     print(f"A is {a}, B is {b}; {format_count(len(found.videos), 'video')}")
     print(f"both scored as A: {describe_scoring(asdict(scoring))}\n")
     print(format_differences(found.differences))
+    print(f"\n{TESTS}")
     if found.times_problem:
         print(f"\ntimes are not compared: {found.times_problem}")
     if len(found.videos) < FEW_VIDEOS:
-        print(f"\nfewer than {FEW_VIDEOS} videos: the intervals are too narrow; p (permutation test) is valid")
+        print(f"\nfewer than {FEW_VIDEOS} videos: the intervals are too narrow; p is valid")

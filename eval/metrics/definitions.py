@@ -48,6 +48,10 @@ class Metric:
     is_detail: bool = False
     """Whether only files list it, not the table in the terminal."""
 
+    def is_shown_zero(self, difference: float) -> bool:
+        """Return whether a difference of two values shows as 0: three decimal places, or none of a count."""
+        return round(abs(difference), 0 if self.is_count else 3) == 0
+
     @property
     def hint(self) -> str:
         """The definition with range, direction and caveat, as one line of text."""

@@ -20,7 +20,14 @@ from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
 from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
-from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns
+from stepscope.eval.reports.statistics import (
+    ComparedTurn,
+    Difference,
+    WrongIn,
+    compare_scores,
+    compare_turns,
+    correct_differences,
+)
 from stepscope.eval.runs.folder import RunFolder, explain_missing
 
 FEW_VIDEOS: Final = 20
@@ -89,12 +96,13 @@ def compare_runs(
     differences = compare_scores(of_a, of_b, kind=VideoCounts, score=score_counts, num_resamples=num_resamples)
     times_problem = _explain_time_difference(folders, list(analyzed))
     roles = {"assistant", "update"} if _have_states(folders) else {"assistant"}
+    compared = {
+        name: _drop_difference(found) if times_problem and name in _TIMES else found
+        for name in shown
+        if (found := differences.get(name)) is not None and not (math.isnan(found.a) or math.isnan(found.b))
+    }
     return Comparison(
-        differences={
-            name: _drop_difference(found) if times_problem and name in _TIMES else found
-            for name in shown
-            if (found := differences.get(name)) is not None and not (math.isnan(found.a) or math.isnan(found.b))
-        },
+        differences=correct_differences(compared),
         videos=tuple(
             _compare_video(sample, *analyzed[sample.video_id], roles=roles)
             for sample in split.samples

@@ -1,8 +1,8 @@
 """A leaderboard: runs of one split in rows, scores with intervals in columns, as Markdown, CSV or LaTeX.
 
 All runs are scored with the same settings, over the videos that are finished in all of them. A best score is marked
-only if a paired permutation test separates it from that of every other run. A column may be the main score of a
-protocol, such as ``spot-pnr:k=1``; a note below the table then states its rule.
+only if a paired permutation test, corrected over the columns, separates it from that of every other run. A column may
+be the main score of a protocol, such as ``spot-pnr:k=1``; a note below the table then states its rule.
 """
 
 import csv
@@ -28,7 +28,7 @@ from stepscope.eval.protocols.rules import Rule, RuleCounts, parse_rule
 from stepscope.eval.reports.entries import ABOUT as BASELINES
 from stepscope.eval.reports.entries import Entries, Entry, open_entries
 from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring, make_analyzer
-from stepscope.eval.reports.statistics import compare_scores
+from stepscope.eval.reports.statistics import compare_scores, correct_p_values
 from stepscope.eval.reports.table_formats import (
     TableFormat,
     escape_latex,
@@ -266,18 +266,23 @@ def _find_best(
     """Return, per metric with a separated best run, the name of that run."""
     values = {name: score(Pool(of_run, kind).total()) for name, of_run in counts.items()}
     leaders: dict[str, str] = {}
+    ties: set[str] = set()
     for metric, column in columns.items():
         losses = {name: compute_loss(column, found[metric]) for name, found in values.items()}
         if len(counts) > 1 and not any(map(math.isnan, losses.values())):
             leaders[metric] = min(losses, key=lambda name, losses=losses: losses[name])  # type: ignore[misc]
-    best = dict(leaders)
+            first, second, *_ = sorted(losses.values())
+            if column.is_shown_zero(second - first):
+                ties.add(metric)
+    p_values = dict.fromkeys(leaders, 0.0)  # of the run that is hardest to tell from the best
     for leader in set(leaders.values()):
         for other in counts.keys() - {leader}:
             found = compare_scores(counts[leader], counts[other], kind=kind, score=score, num_resamples=num_resamples)
             for metric, name in leaders.items():
-                if name == leader and not found[metric].better_p_value <= MAX_P_VALUE:
-                    best.pop(metric, None)
-    return best
+                if name == leader:
+                    p_values[metric] = max(p_values[metric], found[metric].better_p_value)
+    separated = {metric for metric, p in correct_p_values(p_values).items() if p <= MAX_P_VALUE}
+    return {metric: leaders[metric] for metric in separated - ties}
 
 
 def sort_leaderboard(board: Leaderboard, by: str) -> Leaderboard:
@@ -343,7 +348,8 @@ def _to_latex(board: Leaderboard) -> str:
 def _note(board: Leaderboard, mark: str) -> str:
     return (
         f"{format_count(board.num_videos, 'video')}, micro average, 95 % intervals by bootstrap over videos; {mark}: "
-        f"better than every other run, paired permutation test, p <= {MAX_P_VALUE:g}; {board.basis}."
+        f"better than every other run, paired permutation test, p <= {MAX_P_VALUE:g}, corrected over the columns "
+        f"(Benjamini-Hochberg); {board.basis}."
     )
 
 

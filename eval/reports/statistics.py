@@ -2,15 +2,16 @@
 
 The paired bootstrap draws both runs of a video together; the permutation test swaps the runs of random videos. It is
 exact if all swaps can be enumerated; otherwise the observed assignment is added to the drawn ones, so that no p-value
-is 0. **Source**: Efron 1979; Fisher's permutation test; Phipson and Smyth 2010.
+is 0. **Source**: Efron 1979; Fisher's permutation test; Phipson and Smyth 2010; Benjamini and Hochberg 1995.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeVar
 
 import numpy as np
+from scipy.stats import false_discovery_control
 
 from stepscope.eval.metrics.counts import NO_INTERVAL, NUM_RESAMPLES, C, Interval, Pool, draw_resamples, find_intervals
 from stepscope.eval.metrics.definitions import BEST_VALUES, compute_loss
@@ -20,7 +21,10 @@ from stepscope.eval.metrics.values import Numbers
 
 SIGNIFICANCE_LEVEL: Final = 0.05
 """Two runs are separated where a p-value is below it."""
+TESTS: Final = "p: paired permutation test; corrected: Benjamini-Hochberg over all compared scores"
+"""The two p-values of a comparison."""
 WrongIn = Literal["both", "only A", "only B", "neither"]
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,10 @@ class Difference:
     """Share of permutations with a difference at least as large, in (0, 1]; nan if the difference is undefined."""
     distance_p_value: float | None = None
     """As ``p_value``, of the difference of the distances from the best value; None for a score without one."""
+    corrected_p: float = math.nan
+    """``p_value`` corrected over the scores compared together; nan for a score by itself."""
+    corrected_better_p: float = math.nan
+    """``better_p_value`` corrected likewise."""
 
     @property
     def better_p_value(self) -> float:
@@ -46,6 +54,25 @@ class Difference:
         """Return the columns of a row for CSV and JSON."""
         values = {"a": self.a, "b": self.b, "difference": self.difference}
         return {**values, "low": self.interval.low, "high": self.interval.high, "p_value": self.p_value}
+
+
+def correct_p_values(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return p-values that bound the share of false findings among them (Benjamini-Hochberg); nan stays nan.
+
+    For 0.01, 0.02 and 0.9, they are 0.03, 0.03 and 0.9.
+    """
+    known = {key: value for key, value in p_values.items() if not math.isnan(value)}
+    corrected = map(float, false_discovery_control(list(known.values())) if known else ())
+    return {**p_values, **dict(zip(known, corrected, strict=True))}
+
+
+def correct_differences(found: Mapping[str, Difference]) -> dict[str, Difference]:
+    """Return differences that are shown together with their corrected p-values."""
+    either = correct_p_values({name: one.p_value for name, one in found.items()})
+    better = correct_p_values({name: one.better_p_value for name, one in found.items()})
+    return {
+        name: replace(one, corrected_p=either[name], corrected_better_p=better[name]) for name, one in found.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,21 +54,21 @@ def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]
 
 def tabulate_differences(differences: Mapping[str, Difference]) -> list[dict[str, str | float]]:
     """Return a row per score of two compared runs, for CSV and JSON."""
-    return [{"score": name, **found.columns()} for name, found in differences.items()]
+    return [{"score": name, **found.columns(), "corrected_p": found.corrected_p} for name, found in differences.items()]
 
 
 def format_differences(differences: Mapping[str, Difference]) -> str:
     """Return the scores of two compared runs and their differences, one line each."""
     width = max(map(len, differences), default=0)
-    lines = [f"{'':{width}} {'A':>9} {'B':>9} {'B - A':>9}  {'95 % interval':21} p"]
+    lines = [f"{'':{width}} {'A':>9} {'B':>9} {'B - A':>9}  {'95 % interval':21} {'p':5} corrected"]
     for name, found in differences.items():
         metric = find_metric(name)
         values = [_format_value(value, metric) for value in (found.a, found.b)]
         change = "" if math.isnan(found.difference) else f"{found.difference:+.{0 if metric.is_count else 3}f}"
         low, high = found.interval.low, found.interval.high
         interval = "" if math.isnan(low) else f"[{low:+.3f}, {high:+.3f}]"
-        p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
-        lines.append(f"{name:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {p_value}".rstrip())
+        tests = "" if math.isnan(found.p_value) else f"{found.p_value:.3f} {found.corrected_p:.3f}"
+        lines.append(f"{name:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {tests}".rstrip())
     return "\n".join(lines)
 
 

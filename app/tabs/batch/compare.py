@@ -38,6 +38,7 @@ from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from stepscope.eval.reports.scoring import describe_scoring
+from stepscope.eval.reports.statistics import TESTS
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import read_provenance
 
@@ -102,10 +103,10 @@ def compare(
     unfinished = f" {left_out} omitted: not finished in both." if found.left_out else ""
     said = (
         f"A is {name}, B is {other}; {format_count(len(found.videos), 'video')}. {describe_sides(a, b)}{unfinished}"
-        f"{_scoring_note(batches, name, other)} Click a row to open both runs."
+        f"{_scoring_note(batches, name, other)} {TESTS}. Click a row to open both runs."
     )
     if len(found.videos) < FEW_VIDEOS:
-        said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p (permutation test) is valid."
+        said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p is valid."
     compared = ComparedRuns(name, other, found.videos, finished)
     notes = (thresholds_of(a), thresholds_of(b))
     scores = {metric: score for metric, score in found.differences.items() if metric not in FAILURE_SCORES}

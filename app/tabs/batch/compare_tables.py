@@ -19,7 +19,7 @@ from stepscope.eval.runs.provenance import Provenance
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Reference turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 WRONG_IN: Final = ["only A", "only B", "both", "neither"]
-DIFFERING: Final = "Scores that differ, p < .05"
+DIFFERING: Final = "Scores that differ, corrected p < .05"
 
 
 def draw_differences(
@@ -49,7 +49,7 @@ def draw_differences(
 
 
 def _difference_row(metric: Metric, found: Difference) -> Mapping[str, Any]:
-    is_significant = found.p_value < SIGNIFICANCE_LEVEL
+    is_zero = metric.is_shown_zero(found.difference)
     is_compared = not math.isnan(found.difference)
     return {
         "metric": metric,
@@ -58,8 +58,9 @@ def _difference_row(metric: Metric, found: Difference) -> Mapping[str, Any]:
         "change": _format_change(found.difference, is_count=metric.is_count) if is_compared else "not compared",
         "interval": format_interval([found.interval.low, found.interval.high], is_count=metric.is_count),
         "p_value": "" if math.isnan(found.p_value) else f"{found.p_value:.3f}",
-        "is_significant": is_significant,
-        "better": _direction_words(metric.name, found),
+        "corrected": "" if math.isnan(found.corrected_p) else f"{found.corrected_p:.3f}",
+        "is_significant": found.corrected_p < SIGNIFICANCE_LEVEL and not is_zero,
+        "better": "" if is_zero else _direction_words(metric.name, found),
     }
 
 
@@ -71,14 +72,14 @@ def _format_change(change: float, *, is_count: bool) -> str:
 
 def _direction_words(name: str, found: Difference) -> str:
     """Return which run is better; empty unless a test of what makes a value better separates the two."""
-    if not has_direction(name) or not found.better_p_value < SIGNIFICANCE_LEVEL:
+    if not has_direction(name) or not found.corrected_better_p < SIGNIFICANCE_LEVEL:
         return ""
     loss_a, loss_b = compute_loss(name, found.a), compute_loss(name, found.b)
     words = "" if loss_a == loss_b else "B is better" if loss_b < loss_a else "B is worse"
     if not words or name not in BEST_VALUES:
         return words
     nearer = "nearer to" if loss_b < loss_a else "farther from"
-    return f"{words}: {nearer} {BEST_VALUES[name]:g}, p {found.better_p_value:.3f}"
+    return f"{words}: {nearer} {BEST_VALUES[name]:g}, p {found.corrected_better_p:.3f}"
 
 
 def metric_choices() -> list[tuple[str, str]]:

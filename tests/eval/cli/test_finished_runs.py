@@ -156,7 +156,7 @@ def test_the_table_of_differences_has_both_scores_interval_and_p_value(
     row = rows["missing_rate"]
     (line,) = (line.split() for line in shown.splitlines() if line.startswith("missing_rate "))
     assert line[1:4] == [f"{float(row['a']):.3f}", "1.000", f"{float(row['difference']):+.3f}"]
-    assert line[-1] == f"{float(row['p_value']):.3f}"
+    assert line[-2:] == [f"{float(row[name]):.3f}" for name in ("p_value", "corrected_p")]
     assert float(row["low"]) <= float(row["difference"]) <= float(row["high"])
 
     assert main(["compare", *names, "--json"]) == 0

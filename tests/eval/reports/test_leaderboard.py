@@ -75,6 +75,15 @@ def test_equal_runs_share_the_first_place_so_that_none_is_marked(folder: Path) -
     assert found.num_videos == 6
 
 
+@pytest.mark.parametrize(("metrics", "is_best"), [(["F1"], True), (["F1", "false_alarms_per_quiet_hour"], False)])
+def test_the_tests_of_all_columns_are_corrected_together(folder: Path, metrics: list[str], is_best: bool) -> None:
+    """Six videos give p = 2 / 2**6 = 0.031 for F1; beside a column with p = 1 it is 0.062."""
+    runs = {name: folder / name for name in ("twin", "silent")}
+    split = read_split(folder / "split.json")
+    found = build_leaderboard(runs, split, SCORING, metrics=metrics, encode=count_letters, num_resamples=127)
+    assert found.rows["twin"][0].is_best is is_best
+
+
 def test_a_delay_is_best_by_its_distance_from_0_and_its_test_is_of_the_distance(tmp_path: Path) -> None:
     """Early by 1 s and late by 1 s differ, but neither is better; exact is better than both."""
     turn = {"time_s": 4.0, "role": "update", "text": "S1->start"}

@@ -18,7 +18,7 @@ from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS, JudgedTurn, JudgedVideo, MatchOutcome
 from stepscope.eval.reports.compare_runs import compare_runs
 from stepscope.eval.reports.scoring import score_run
-from stepscope.eval.reports.statistics import Difference, compare_scores, compare_turns
+from stepscope.eval.reports.statistics import Difference, compare_scores, compare_turns, correct_differences
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.eval.runs.test_folder import outputs as silent_outputs
 from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_split
@@ -121,6 +121,18 @@ def test_a_score_that_is_best_at_0_is_better_only_if_its_distance_differs() -> N
     assert early_and_late.better_p_value == 1 - 70 / 2**8  # 0.062 apart, or 0 if 4 of 8 are exchanged
     late_and_later = compare_delays([1.0] * 8, [1.5] * 8)
     assert late_and_later.better_p_value == late_and_later.p_value == 2 / 2**8
+
+
+def test_p_values_of_scores_shown_together_are_corrected_by_benjamini_hochberg() -> None:
+    one = compare_delays([1.0] * 8, [1.5] * 8)
+    p_values = {"a": 0.02, "b": 0.9, "c": 0.01, "d": math.nan}  # of three: 0.02 * 3 / 2, 0.9 * 3 / 3, 0.01 * 3 / 1
+    found = correct_differences({name: replace(one, p_value=p, distance_p_value=None) for name, p in p_values.items()})
+    corrected = {name: row.corrected_p for name, row in found.items()}
+    assert corrected == pytest.approx({"a": 0.03, "b": 0.9, "c": 0.03, "d": math.nan}, nan_ok=True)
+    assert {name: row.p_value for name, row in found.items()} == pytest.approx(p_values, nan_ok=True)
+    apart = correct_differences({name: replace(one, distance_p_value=p) for name, p in p_values.items()})
+    assert [row.corrected_better_p for row in apart.values()] == pytest.approx(list(corrected.values()), nan_ok=True)
+    assert correct_differences({}) == {}
 
 
 @given(st.lists(st.tuples(*[st.sampled_from((-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0))] * 2), min_size=1, max_size=6))

@@ -28,7 +28,8 @@ from tests.support.reviews.played import keys_of_failures
 def difference(
     a: float, b: float, *, low: float = math.nan, high: float = math.nan, p_value: float = 1.0
 ) -> Difference:
-    return Difference(a=a, b=b, difference=b - a, interval=Interval(low=low, high=high), p_value=p_value)
+    found = Difference(a=a, b=b, difference=b - a, interval=Interval(low=low, high=high), p_value=p_value)
+    return replace(found, corrected_p=2 * p_value, corrected_better_p=2 * p_value)
 
 
 def cells(markup: str) -> list[list[str]]:
@@ -38,14 +39,27 @@ def cells(markup: str) -> list[list[str]]:
 
 def test_a_number_of_failures_is_written_as_a_whole_number_and_says_which_run_is_better() -> None:
     drawn = draw_differences({"num_failures": difference(12.0, 9.0, low=-5.0, high=-1.0, p_value=0.01)})
-    assert cells(drawn) == [["Failures", "12", "9", "-3", "-5 to -1", "0.010", "B is better"]]
+    assert cells(drawn) == [["Failures", "12", "9", "-3", "-5 to -1", "0.010", "0.020", "B is better"]]
+
+
+def test_a_difference_is_no_finding_if_it_shows_as_0_or_its_corrected_p_is_not_small() -> None:
+    zero, uncorrected = difference(0.004, 0.0042, p_value=0.016), difference(0.4, 0.5, p_value=0.03)
+    drawn = draw_differences({"F1": zero, "dst_f1": uncorrected}, is_folded=True)
+    assert [row[3:] for row in cells(drawn)] == [
+        ["0.000", "", "0.016", "0.032", ""],
+        ["+0.100", "", "0.030", "0.060", ""],
+    ]
+    assert "Scores that differ" not in drawn
 
 
 def test_a_delay_is_called_better_only_if_its_distance_from_0_is_tested_so() -> None:
-    apart = replace(difference(-1.0, 1.062, p_value=0.001), distance_p_value=1.0)
-    nearer = replace(difference(-1.0, 0.25, p_value=0.4), distance_p_value=0.012)
+    apart = replace(difference(-1.0, 1.062, p_value=0.001), corrected_better_p=1.0)
+    nearer = replace(difference(-1.0, 0.25, p_value=0.4), corrected_better_p=0.012)
     drawn = [cells(draw_differences({"dst_delay_s": found}))[0] for found in (apart, nearer)]
-    assert [row[5:] for row in drawn] == [["0.001", ""], ["0.400", "B is better: nearer to 0, p 0.012"]]
+    assert [row[5:] for row in drawn] == [
+        ["0.001", "0.002", ""],
+        ["0.400", "0.800", "B is better: nearer to 0, p 0.012"],
+    ]
 
 
 @pytest.mark.parametrize(("b", "change"), [(0.5, "0.000"), (0.4999, "0.000"), (0.51, "+0.010"), (0.49, "-0.010")])
@@ -59,7 +73,7 @@ def test_scores_that_differ_are_first_and_the_others_are_folded_by_group() -> No
     drawn = draw_differences({"F1": equal, "dst_f1": apart, "missing_rate": apart, "METEOR": equal}, is_folded=True)
     heads = re.findall(r"<details class=\"score-group\"( open)?><summary><b>(.*?)</b> <span>(\d+)", drawn)
     assert heads == [
-        (" open", "Scores that differ, p &lt; .05", "2"),
+        (" open", "Scores that differ, corrected p &lt; .05", "2"),
         ("", "Turn-taking, no clear difference", "1"),
         ("", "Text, no clear difference", "1"),
     ]

@@ -14,7 +14,6 @@ from stepscope.app.core.run import RUN_FILES, Run, file_name, write_run_file
 from stepscope.app.tabs.player.downloads import export_run
 from stepscope.app.web.component import STATIC
 from stepscope.engine.records import read_outputs
-from tests.support.paths import ROOT
 from tests.support.reviews.played import make_run
 
 
@@ -81,10 +80,3 @@ def test_each_key_has_one_command() -> None:
     keys = [key for row, _ in ROWS for key in row.split()]
     assert len(keys) >= 50
     assert len(keys) == len(set(keys)), f"bound twice: {sorted({key for key in keys if keys.count(key) > 1})}"
-
-
-@pytest.mark.parametrize("command", ["speech", "markSpan", "ask", "inspect"])
-def test_the_documents_name_the_key(command: str) -> None:
-    (key,) = [keys for keys, commands in ROWS if commands == command]
-    documents = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("player.md", "reviewing.md")]
-    assert any(f"| `{key}` |" in text for text in documents)

@@ -219,7 +219,7 @@ document.addEventListener('stepscope:unfold', ({detail}) => { if (detail === nam
 document.addEventListener('stepscope:studied', ({detail}) => {
     if (name in detail && !kept) show(detail[name]);
 });
-show(kept || 'open');
+show(kept || 'folded');
 """
 
 
@@ -230,7 +230,7 @@ def make_fold(name: str, label: str) -> gr.HTML:
     ``stepscope:unfold`` opens the part of its ``detail``; ``stepscope:studied`` sets the states of its ``detail`` as
     long as the user has chosen none.
     """
-    attributes = f'type="button" class="fold" aria-expanded="true" aria-controls="{name}"'
+    attributes = f'type="button" class="fold" aria-expanded="false" aria-controls="{name}"'
     return gr.HTML(
         html_template=f"<button {attributes}>{label}</button>",
         js_on_load=_FOLD_JS % name,

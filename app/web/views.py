@@ -161,6 +161,8 @@ def show_run(
     below = analyze_run(replace(other, scoring=run.scoring), encode) if other is not None else None
     judged, beside = (found.judged if found is not None else None for found in (analysis, below))
     events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
+    if run.is_finished and 0 < len(run.outputs) < run.clip.num_frames:
+        status += f" It has {len(run.outputs)} of {format_count(run.clip.num_frames, 'frame')}."
     opens_review = open_event is not None and (hit is None or hit["of"] == "settle")
     if open_at == "worst":
         worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
@@ -174,7 +176,7 @@ def show_run(
         open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)
     return RunView(
         status=status_line(status, is_problem=is_problem),
-        progress=_bar(len(run.outputs), run.clip.num_frames),
+        progress="",
         player=pack_run(
             run,
             judged,
@@ -215,9 +217,7 @@ def show_rerunning(run: Run, done: int, action: str) -> RunView:
 
 def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> RunView:
     """Return a view with the status line, and optionally a video that has no run yet."""
-    return RunView(
-        status=status_line(status, is_problem=is_problem), progress=_bar(0, 1), player=pack_nothing(clip), scores=""
-    )
+    return RunView(status=status_line(status, is_problem=is_problem), progress="", player=pack_nothing(clip), scores="")
 
 
 def _bar(done: int, total: int) -> str:

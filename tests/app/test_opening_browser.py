@@ -76,6 +76,9 @@ def test_a_run_is_studied_beside_questions_without_the_form(visitor: BrowserCont
     expect(fold).to_have_attribute("aria-expanded", "false")
     expect(page.locator("#goal")).to_be_hidden()
     expect(page.locator("#run")).to_be_in_viewport()
+    expect(page.locator("#question")).to_be_hidden()
+    page.keyboard.press("/")
+    expect(page.locator("#question textarea")).to_be_focused()
     stage, question = page.locator("#shown_run").bounding_box(), page.locator("#question").bounding_box()
     assert stage is not None
     assert question is not None
@@ -90,14 +93,13 @@ def test_a_run_is_studied_beside_questions_without_the_form(visitor: BrowserCont
     expect(page.locator("#goal")).to_be_visible()
     page.get_by_role("button", name="Ask", exact=True).first.click()
     expect(page.locator("#question")).to_be_hidden()
-    page.keyboard.press("/")
-    expect(page.locator("#question textarea")).to_be_focused()
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    below = [page.locator(part).bounding_box() for part in ("#video", ".ss-said", ".ss-next", ".ss-rows", ".ss-lanes")]
+    parts = ("#video", ".ss-said", ".ss-next", ".ss-now", ".ss-rows", ".ss-lanes")
+    below = [page.locator(part).bounding_box() for part in parts]
     tops = [box["y"] for box in below if box]
     assert tops == sorted(tops)
-    assert len(tops) == 5
+    assert len(tops) == len(parts)
 
 
 def test_the_first_failure_is_shown_without_a_click_and_named_in_one_line(page: Page) -> None:

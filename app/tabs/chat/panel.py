@@ -17,18 +17,8 @@ from stepscope.engine.dialogue import format_user_turn
 from stepscope.engine.io.files import replace_surrogates, to_json
 from stepscope.engine.records import UserTurn
 
-BUNDLED_NOTE: Final = (
-    "The bundled model was trained on the three questions below; to others it writes words without meaning."
-)
-IN_RUN_NOTE: Final = (
-    "**Ask** leaves the run as it is. **Ask in the run** adds the question to it, and the assistant continues from "
-    "there."
-)
-FOREIGN_NOTE: Final = (
-    "### Ask about this moment\nThis run was made by a different model, which the model of this page cannot continue. "
-    "To ask about the video, press **Run** first."
-)
-"""Replaces the panel while such a run is displayed."""
+BUNDLED_NOTE: Final = "The bundled model knows only the three questions below."
+IN_RUN_NOTE: Final = "**Ask in the run** adds the question to the run, which continues from there."
 PROPOSE_TURN_JS: Final = """(text) => {
     if (text) document.dispatchEvent(new CustomEvent('stepscope:propose', {detail: JSON.parse(text)}));
 }"""
@@ -51,13 +41,12 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
     window = gr.State(None)
     playhead = gr.Textbox(visible="hidden")
     with gr.Column(elem_id="ask"):
-        gr.Markdown(FOREIGN_NOTE, elem_id="ask_foreign")
         gr.Markdown(f"### Ask about this moment\n{BUNDLED_NOTE if context.model_warning else OTHER_NOTE} {IN_RUN_NOTE}")
         branch = make_branch_menu("ask_branch")
         chat = make_chat(
             "asked",
             height=200,
-            placeholder="Pause anywhere and ask. The answer continues from all that the model saw up to there.",
+            placeholder="The answer continues from all that the model saw up to the playhead.",
         )
         with gr.Row(equal_height=True):
             question = gr.Textbox(
@@ -66,13 +55,13 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
             ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask_button")
             in_run = gr.Button("Ask in the run", min_width=130, elem_id="ask_in_run")
             stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop_answer")
+        status = make_status_line("ask_status")
         with gr.Row(elem_id="ask_actions"):
             if context.model_warning:
                 make_examples(question, js=lambda text: f"() => {text!r}")
             regenerate = gr.Button("Answer again", size="sm", min_width=80, interactive=False, elem_id="answer_again")
             clear = gr.Button("New conversation", size="sm", min_width=80, elem_id="new_chat")
         promote, buttons, to_run = _make_promotion()
-        status = make_status_line("ask_status")
     view = AskView(window, chat, branch, question, status, stop, regenerate, promote)
     queue = [window, live, question, playhead]
     starts = [

@@ -209,7 +209,7 @@ function focusQuestion(player) {
   if (box?.offsetParent) {
     box.focus({ preventScroll: true });
     box.scrollIntoView({ block: "nearest" }); // no further than needed: the answer is about the video above
-  } else if (box) setStatus(player, "This run was made by a different model, which cannot be asked here.");
+  } else if (box) setStatus(player, "This run was made by a different model: press Run before you ask.");
   else setStatus(player, "This page answers no questions.");
 }
 

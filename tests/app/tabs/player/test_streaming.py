@@ -21,6 +21,7 @@ from stepscope.app.core.run import Run
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import handlers, streaming
+from stepscope.app.web.views import show_run
 from stepscope.engine.video.reader import Frame
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Split
@@ -46,7 +47,8 @@ def test_a_run_shows_each_frame_and_ends_with_scores(context: AppContext) -> Non
     assert seen[2].status.value.startswith("Running: 3 of 12 frames, ")
     assert seen[2].status.value.endswith(", at 0:01 of 0:06.")
     assert seen[-1].status.value.startswith("Done: 12 frames in ")
-    assert 'value="12" max="12"' in seen[-1].progress
+    assert 'value="3" max="12"' in seen[2].progress
+    assert seen[-1].progress == ""
     shown = json.loads(seen[-1].player)
     assert [step["id"] for step in shown["steps"]] == ["S1", "S2", "S3"]
     assert [band[-1][1] for band in shown["bands"]["reference"]] == [2, 1, 0]
@@ -81,10 +83,13 @@ def test_stop_keeps_what_was_reached(context: AppContext) -> None:
     assert list(going) == []
     status, progress, player, _ = handlers.show_stopped(context, live).run
     assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
-    assert 'value="4" max="12"' in progress
+    assert progress == ""
     shown = json.loads(player)
     assert shown["is_finished"] is False
     assert len(base64.b64decode(shown["times"])) == 4 * 8
+    assert live.run is not None
+    shorter = replace(live.run, is_finished=True)
+    assert show_run(shorter, "Read.", encode=context.encode).status.value == "Read. It has 4 of 12 frames."
 
 
 @pytest.mark.usefixtures("every_frame")

@@ -23,7 +23,7 @@ class Chart:
     build: Callable[..., go.Figure]
     """Takes the data, of a sweep also the name of a score, and the theme."""
     find_basis: Callable[[Any], str]
-    """Returns the basis of the scores of the data; empty without scores."""
+    """Returns the basis of the scores of the data; empty without scores that have one."""
 
     def draw(self, data: Any, *score_and_theme: str) -> go.Figure:
         """Return the chart; ``layout.meta`` has its numbers in words, and the basis. Raises as ``build``."""
@@ -32,9 +32,11 @@ class Chart:
         return add_basis(figure, basis) if basis else figure
 
 
-def _of_run(title: str, build: Callable[[Results, Theme], go.Figure]) -> Chart:
+def _of_run(title: str, build: Callable[[Results, Theme], go.Figure], *, is_judged: bool = False) -> Chart:
+    """Return a chart of a run; ``is_judged`` if its numbers depend on how the contents of responses are judged."""
+
     def find_basis(results: Results) -> str:
-        return describe_scoring(results.metrics) if results.metrics else ""
+        return describe_scoring(results.metrics) if is_judged and results.metrics else ""
 
     return Chart(title=title, build=build, find_basis=find_basis)
 
@@ -48,10 +50,10 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "roc": _of_run("ROC curve", decisions.roc),
     "reliability": _of_run("Reliability", timing.reliability),
     "leads": _of_run("Early and late decisions", timing.leads),
-    "failures": _of_run("Failures by kind", failures.failures),
+    "failures": _of_run("Failures by kind", failures.failures, is_judged=True),
     "states": _of_run("Wrong step states", failures.states),
     "latency": _of_run("Latency", timing.latency),
-    "videos": _of_run("Videos by two scores", videos.scatter),
+    "videos": _of_run("Videos by two scores", videos.scatter, is_judged=True),
 }
 """In the order of the page."""
 SWEEP_CHARTS: Final[Mapping[str, Chart]] = {

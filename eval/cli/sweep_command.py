@@ -27,6 +27,7 @@ from stepscope.eval.sweeps.best_point import (
     explain_best,
     find_best,
     find_present,
+    warn_of_edge,
 )
 from stepscope.eval.sweeps.exact import SweepProgress, read_swept_videos, run_sweep
 from stepscope.eval.sweeps.folder import SweepFolder, SweptVideo, read_sweep, write_sweep
@@ -86,7 +87,7 @@ def _describe(swept: _Swept, metric: str) -> str:
     """Return the best point by a score, with the gain over the present thresholds."""
     best = find_best(swept.scores, metric, present=swept.present)
     explained = explain_best(best, compute_gain(best, swept.videos) if swept.scores.is_exact else None)
-    return f"best {best}. {explained}" if explained else f"best {best}"
+    return ". ".join(filter(None, [f"best {best}", " ".join(filter(None, [explained, warn_of_edge(best)]))]))
 
 
 def _preview(run: Path, split: Split, options: SweepOptions) -> _Swept:

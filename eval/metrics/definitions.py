@@ -48,9 +48,14 @@ class Metric:
     is_detail: bool = False
     """Whether only files list it, not the table in the terminal."""
 
+    @property
+    def digits(self) -> int:
+        """Decimal places of a shown value."""
+        return 0 if self.is_count else 3
+
     def is_shown_zero(self, difference: float) -> bool:
-        """Return whether a difference of two values shows as 0: three decimal places, or none of a count."""
-        return round(abs(difference), 0 if self.is_count else 3) == 0
+        """Return whether a difference of two values shows as 0."""
+        return round(difference, self.digits) == 0
 
     @property
     def hint(self) -> str:

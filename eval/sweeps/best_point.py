@@ -17,8 +17,6 @@ from stepscope.eval.reports.statistics import compare_scores
 from stepscope.eval.sweeps.folder import SweptVideo
 from stepscope.eval.sweeps.grid import RECOMMENDED_METRICS, SWEEP_METRICS, Grid, GridScores, check_known
 
-_TOLERANCE = 1e-9
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentPoint:
@@ -87,7 +85,7 @@ class BestPoint:
 
     def format(self, value: float) -> str:
         """Return a value of the score as text, such as ``0.957``, or ``3`` of a count."""
-        digits = 0 if find_metric(self.metric).is_count else 3
+        digits = find_metric(self.metric).digits
         return "undefined" if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # -0.0 becomes 0.0
 
 
@@ -113,9 +111,9 @@ def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS)
 def find_best(scores: GridScores, metric: str, *, present: PresentPoint | None = None) -> BestPoint:
     """Return the point with the best value of a score, in the direction of its definition.
 
-    Points that tie form connected plateaus. The result is the point nearest to the middle of the largest plateau, in
-    steps of the grid, since there both thresholds tolerate small deviations on new videos. If no point is better than
-    the present one, that is the result: nothing is gained by a change.
+    Points tie whose difference shows as 0. They form connected plateaus. The result is the point nearest to the middle
+    of the largest plateau, in steps of the grid, since there both thresholds tolerate small deviations on new videos.
+    If no point is better than the present one, that is the result: nothing is gained by a change.
 
     Raises ``ValueError`` for an unknown score, and for one that is undefined at every point.
     """
@@ -126,7 +124,8 @@ def find_best(scores: GridScores, metric: str, *, present: PresentPoint | None =
         raise ValueError(f"{metric} is undefined at every point of the grid; choose a different score")
     lowest = float(np.nanmin(loss))
     own = math.nan if present is None else compute_loss(metric, present.scores[metric])
-    if present is not None and own <= lowest + _TOLERANCE:
+    digits = find_metric(metric).digits
+    if present is not None and np.round(own - lowest, digits) <= 0:
         is_off_grid = grid.find(present.thresholds) is None
         axes = zip(present.thresholds, (grid.speak, grid.update), strict=True)
         speak, update = (value if axis else math.nan for value, axis in axes)
@@ -135,14 +134,14 @@ def find_best(scores: GridScores, metric: str, *, present: PresentPoint | None =
             scores=present.scores,
             speak_threshold=speak,
             update_threshold=update,
-            num_tied=int((loss <= own + _TOLERANCE).sum()) + is_off_grid,
+            num_tied=int((np.round(loss - own, digits) <= 0).sum()) + is_off_grid,
             num_plateau=1,
             split=scores.split,
             grid=grid,
             present=present,
             is_present=True,
         )
-    is_best = loss <= lowest + _TOLERANCE
+    is_best = np.round(loss - lowest, digits) <= 0
     row, column, num_plateau = _find_middle(is_best)
     return BestPoint(
         metric=metric,
@@ -219,8 +218,8 @@ def _list_counts(
 
 
 def explain_best(best: BestPoint, gain: Interval | None = None) -> str:
-    """Return the present value, the gain over it and cautions, as sentences; ``gain`` is None for a preview."""
-    return " ".join([*_explain_gain(best, gain), *_warn_of_edge(best)])
+    """Return the present value, the gain over it and its price, as sentences; ``gain`` is None for a preview."""
+    return " ".join(_explain_gain(best, gain))
 
 
 def _explain_gain(best: BestPoint, gain: Interval | None) -> Iterable[str]:
@@ -249,11 +248,12 @@ def _describe_interval(best: BestPoint, gain: Interval | None) -> str:
     return ends if gain.low > 0 else f"{ends}: it may be chance"
 
 
-def _warn_of_edge(best: BestPoint) -> Iterable[str]:
-    """Yield a warning if the point is at the edge of the grid."""
+def warn_of_edge(best: BestPoint) -> str:
+    """Return a warning if a point that is better than the present one is at the edge of the grid; else no text."""
+    if best.is_present:
+        return ""
     sides = {"speak": (best.grid.speak, best.speak_threshold), "update": (best.grid.update, best.update_threshold)}
     names = [
         title for name, title in best.grid.titles.items() if sides[name][1] in (sides[name][0][0], sides[name][0][-1])
     ]
-    if names:
-        yield f"At the edge of the grid of {' and '.join(names)}: a better point may lie outside."
+    return f"At the edge of the grid of {' and '.join(names)}: a better point may lie outside." if names else ""

@@ -56,6 +56,10 @@ def test_the_present_point_is_kept_where_no_other_is_better_also_off_the_grid() 
     off_grid = PresentPoint(thresholds=(0.4, 0.4), scores={"F1": 0.957})
     tied = find_best(scores, "F1", present=off_grid)
     assert (tied.thresholds, tied.num_tied, compute_gain(tied, [])) == ((0.4, 0.4), 3, None)
+    nearly = make_scores({"F1": 0.9574}, {"F1": 0.957})
+    stays = find_best(nearly, "F1", present=find_present(nearly, (0.5, 0.5)))
+    assert (stays.is_present, stays.ties) == (True, "2 points have this value"), "0.0004 shows as a gain of 0.000"
+    assert find_best(nearly, "F1").num_tied == 2
     alone = find_best(scores, "F1", present=replace(off_grid, scores={"F1": 0.96}))
     assert (alone.value, alone.ties) == (0.96, "")
 

@@ -34,7 +34,7 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
-from stepscope.eval.sweeps.best_point import BestPoint, explain_best, find_best, recommend_metric
+from stepscope.eval.sweeps.best_point import BestPoint, explain_best, find_best, recommend_metric, warn_of_edge
 from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
 from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
 
@@ -59,19 +59,24 @@ def choices(scores: GridScores | None) -> list[tuple[str, str]]:
     ]
 
 
-def describe_best(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
-    """Return the description of the best point: score, ties, how it was computed, cautions, and the reason."""
-    metric = find_metric(best.metric)
-    reason = f" Recommended: {_REASONS[best.metric]}." if is_recommended else ""
-    tied = f" {best.ties}." if best.ties else ""
+def describe_best(found: FoundSweep, best: BestPoint) -> str:
+    """Return the best point and the gain over the present one in one line."""
+    value = format_score(best.value, is_count=find_metric(best.metric).is_count)
     explained = explain_best(best, find_gain(found, best))
+    return f"Best: {best.place}; {find_metric(best.metric).label} {value}. {explained}".rstrip()
+
+
+def describe_search(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
+    """Return how the best point was found: ties, points, cautions and the reason for the score, as folded HTML."""
     name = Path(found.scores.split).name
-    warning = f" Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else ""
-    return (
-        f"Best: {best.place}; "
-        f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{explained and f' {explained}'} "
-        f"{describe_points(found)}{warning}{reason}"
-    )
+    parts = [
+        f"{best.ties}." if best.ties else "",
+        warn_of_edge(best),
+        describe_points(found),
+        f"Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else "",
+        f"Recommended: {_REASONS[best.metric]}." if is_recommended else "",
+    ]
+    return render("search_note", text=" ".join(filter(None, parts)))
 
 
 def describe_points(found: FoundSweep) -> str:
@@ -101,6 +106,7 @@ class SweepView(NamedTuple):
     """The outputs of the sweep; ``best`` is the point that the button ``apply`` uses."""
 
     said: Any
+    search: Any
     heat: Any
     curves: Any
     best: Any
@@ -149,10 +155,11 @@ class AppliedPoint(NamedTuple):
 
 NO_SWEEP = SweepView(
     said="",
+    search="",
     heat="",
     curves="",
     best=None,
-    apply=gr.Button("Use the best point", interactive=False),
+    apply=gr.Button("Use the best point", interactive=False, visible=True),
     metric=gr.Dropdown(choices=choices(None)),
     csv=gr.DownloadButton(interactive=False),
     json=gr.DownloadButton(interactive=False),
@@ -211,13 +218,12 @@ def show_sweep(
         return view._replace(said=f"{describe_points(found)} {as_sentence(error)}")
     revision = f"{name} {chosen} {size} {found.signals}"
     return view._replace(
-        said=describe_best(found, best, is_recommended=metric == RECOMMENDED),
+        said=describe_best(found, best),
+        search=describe_search(found, best, is_recommended=metric == RECOMMENDED),
         heat=pack_chart(partial(SWEEP_CHARTS["heat_map"].draw, found.data, chosen), revision=revision),
         curves=pack_chart(partial(SWEEP_CHARTS["curves"].draw, found.data, chosen), revision=revision),
         best=best,
-        apply=gr.Button(
-            "Nothing to gain" if best.is_present else f"Use {_button_words(best)}", interactive=not best.is_present
-        ),
+        apply=gr.Button(f"Use {_button_words(best)}", interactive=True, visible=not best.is_present),
     )
 
 

@@ -74,11 +74,13 @@ def make_sweep_panel() -> SweepPanel:
                     whole = gr.DownloadButton("sweep.json", size="sm", min_width=80, interactive=False)
     progress = gr.HTML(elem_id="sweep_progress", padding=False)
     swept = make_status_line("swept")
+    search = gr.HTML(elem_id="swept_search", padding=False)
     with gr.Row(elem_classes=["charts", "two-charts"]):
         heat, through = (make_chart(name, hint="Click a point to use its thresholds") for name in ("heat", "through"))
     figures = make_figure_row({name: chart.title for name, chart in SWEEP_CHARTS.items()}, elem_id="sweep")
     view = SweepView(
         said=swept,
+        search=search,
         heat=heat,
         curves=through,
         best=gr.State(None),

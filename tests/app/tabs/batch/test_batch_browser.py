@@ -176,7 +176,7 @@ def begin_sweep(window: Page) -> None:
     window.get_by_role("tab", name="Thresholds").click()
     window.wait_for_selector("#heat .main-svg[role=img]")
     choose(window, "size", "19")
-    wait_for_status(window, "Preview from the traces of first", status="#swept .status-line")
+    wait_for_status(window, "(Best: |present thresholds)", status="#swept .status-line")
     window.click("#exact")
     window.wait_for_function("/[1-9]\\d* of \\d+ runs/.test(document.querySelector('#sweep_progress').textContent)")
 

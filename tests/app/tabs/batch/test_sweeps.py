@@ -51,8 +51,8 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert star["customdata"] == [[shown.best.speak_threshold, shown.best.update_threshold]]
     assert run["customdata"] == [[0.0, 0.5]], "the thresholds of the run"
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Decisions F1 ±1 s [\d.]+", shown.said)
-    assert "Preview from the traces of a, 1 video: " in shown.said
-    assert "Recommended: a preview has no texts" in shown.said
+    assert "Preview from the traces of a, 1 video: " in shown.search
+    assert "Recommended: a preview has no texts" in shown.search
     path, text = read_now(sweeps.download_sweep(batches, "sweep.csv", "a", 5))
     assert (path.name, text.count("\n")) == ("a-preview-5-sweep.csv", 26)
     unknown = sweeping.show_sweep(batches, "a", "num_failures", 5)  # never another score in its place
@@ -69,10 +69,10 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Failures \d+\.", exact.said)
     assert exact.metric.choices[0] == shown.metric.choices[0]  # a focused box keeps the label of its choice
     is_at_edge = not {0.05, 0.95}.isdisjoint((exact.best.speak_threshold, exact.best.update_threshold))
-    assert ("At the edge of the grid of " in exact.said) == is_at_edge
+    assert ("At the edge of the grid of " in exact.search) == is_at_edge
     assert (
         "Exact: each of 25 points was run, 1 video. Recommended: it counts all failures that N steps through"
-        in exact.said
+        in exact.search
     )
     path, text = read_now(sweeps.download_sweep(batches, "sweep.json", "a", 5))
     assert path.name == "a-exact-5-sweep.json"
@@ -153,15 +153,15 @@ def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_we
     list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:1"))
     for metric in ("F1", "dst_f1", "dst_joint_goal_accuracy", "failures_missed_update", "speaking_event_f1_1s"):
         view = sweeping.show_sweep(batches, "a", metric, 5)
-        assert "Exact: each of 25 points was run" in view.said, metric
+        assert "Exact: each of 25 points was run" in view.search, metric
         assert ("Updating F1 ±1 s", "dst_update_event_f1_1s") in view.metric.choices
     assert sweeping.enter_sweep(batches, "a", RECOMMENDED, 9)[-1] == 5  # whose points were run
     other = sweeping.show_sweep(batches, "a", "speaking_event_f1_1s", 9)
-    assert "Preview from the traces of a" in other.said
-    assert "Exact points are available for 5 thresholds per axis." in other.said
+    assert "Preview from the traces of a" in other.search
+    assert "Exact points are available for 5 thresholds per axis." in other.search
     start(batches, name="b", speak=0.9)  # another threshold, the same sweep
     wait_for(batches, "b", "done")
-    assert "Exact: " in sweeping.show_sweep(batches, "b", "F1", 5).said
+    assert "Exact: " in sweeping.show_sweep(batches, "b", "F1", 5).search
     settings = json.loads((batches.runs / "b" / "run.json").read_text(encoding="utf-8"))
     (batches.runs / "b" / "run.json").write_text(json.dumps({**settings, "dataset": "wtag"}), encoding="utf-8")
-    assert "Preview " in sweeping.show_sweep(batches, "b", "dst_update_event_f1_1s", 5).said
+    assert "Preview " in sweeping.show_sweep(batches, "b", "dst_update_event_f1_1s", 5).search

@@ -175,7 +175,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "is_judged": judged is not None,
         "judge": run.scoring_settings["judge"],
         "expected_frames": run.clip.num_frames,
-        "expected": _expected(sample, len(outputs)) if sample else None,
+        "expected": _expected(sample, len(outputs), is_finished=run.is_finished) if sample else None,
         "tolerance_s": LATE_S,
         "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
         "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
@@ -250,7 +250,9 @@ def _encode(values: NDArray[np.float64]) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 
-def _expected(sample: Sample, num_frames: int) -> Packed:
+def _expected(sample: Sample, num_frames: int, *, is_finished: bool) -> Packed:
+    """Return the reference's events up to the last frame; those after the last output are due if none follows."""
+    num_frames = max(num_frames, sample.num_frames) if is_finished else num_frames
     return {name: frames[: bisect_left(frames, num_frames)] for name, frames in expected_frames(sample).items()}
 
 

@@ -207,18 +207,29 @@ def reference_frames(sample: Sample, role: str) -> list[int]:
 
 def _count_speaking(video: MatchedVideo) -> DecisionCounts:
     probs = [output.speak_prob for output in video.outputs]
-    return _count(video, "assistant", probs, [output.response is not None for output in video.outputs])
+    return count_role(video.sample, "assistant", probs, [output.response is not None for output in video.outputs])
 
 
 def _count_updating(video: MatchedVideo) -> DecisionCounts:
     probs = [output.update_prob for output in video.outputs]
     decided = [bool(output.updates) for output in video.outputs]
-    return _count(video, "update", probs, decided) if video.has_states else DecisionCounts()
+    return count_role(video.sample, "update", probs, decided) if video.has_states else DecisionCounts()
 
 
-def _count(video: MatchedVideo, role: str, probs: Sequence[float], decided: Sequence[bool]) -> DecisionCounts:
-    frames = [frame for frame in reference_frames(video.sample, role) if frame < len(decided)]
-    return count_decisions(probs, decided, expected_frames=frames, fps=video.sample.fps)
+def count_role(sample: Sample, role: str, probs: Sequence[float], decided: Sequence[bool]) -> DecisionCounts:
+    """Count the decisions of one video against the reference's turns of a role.
+
+    Frames without an output are silent, as in ``match_responses``: an early decision finds a reference after the last
+    output.
+    """
+    num_silent = max(0, sample.num_frames - len(decided))
+    frames = [frame for frame in reference_frames(sample, role) if frame < len(decided) + num_silent]
+    return count_decisions(
+        [*probs, *[math.nan] * num_silent],
+        [*decided, *[False] * num_silent],
+        expected_frames=frames,
+        fps=sample.fps,
+    )
 
 
 def _summarize(prefix: str, counts: DecisionCounts) -> dict[str, float]:

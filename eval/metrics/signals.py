@@ -14,7 +14,7 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.counts import Pool
-from stepscope.eval.metrics.decisions import DecisionCounts, count_decisions, reference_frames, summarize_decisions
+from stepscope.eval.metrics.decisions import DecisionCounts, count_role, summarize_decisions
 
 ROLES: Final = {"speak": "assistant", "update": "update"}
 PREFIXES: Final = {"speak": "speaking_", "update": "dst_update_"}
@@ -39,8 +39,7 @@ def _count_signal(spec: SignalSpec, sample: Sample, outputs: Sequence[FrameOutpu
         decided = [bool(output.updates) for output in outputs]
     low, high = spec.rule.kind.range(spec.low, spec.high)
     probs = np.clip((spec.rule.levels(values, fps=sample.fps) - low) / (high - low), 0, 1).tolist()
-    frames = [frame for frame in reference_frames(sample, ROLES[spec.decides]) if frame < len(outputs)]
-    return count_decisions(probs, decided, expected_frames=frames, fps=sample.fps)
+    return count_role(sample, ROLES[spec.decides], probs, decided)
 
 
 def is_probability(spec: SignalSpec) -> bool:

@@ -200,6 +200,8 @@ def _read_video(run: RunFolder, entry: Sample | InvalidSample, specs: Sequence[S
 
 
 def _trace(sample: Sample, decides: Decision, values: Sequence[float]) -> Trace:
+    silent = [math.nan] * (sample.num_frames - len(values))  # as in ``count_role``
+    values = [*values, *silent]
     frames = sorted({frame for frame in reference_frames(sample, ROLES[decides]) if frame < len(values)})
     return Trace(values=np.array(values, float), expected_frames=np.array(frames, dtype=np.intp), fps=sample.fps)
 

@@ -3,17 +3,20 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.io.files import escape_formula, unescape_formula, write_csv, write_json
 from stepscope.engine.records import FrameOutput, Step, frame_at, read_outputs
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.samples import Turn
-from stepscope.eval.metrics.decisions import reference_frames
+from stepscope.eval.metrics.decisions import reference_frames, summarize_decisions
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
+from stepscope.eval.metrics.signals import count_signals
 from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters
 
@@ -57,6 +60,18 @@ def test_the_reference_against_itself_is_perfect() -> None:
     perfect = ("F1", "jaccard_index", "speaking_f1", "dst_update_f1", "dst_exact_match", "dst_joint_goal_accuracy")
     assert {name: scores[name] for name in perfect} == dict.fromkeys(perfect, pytest.approx(1.0))
     assert scores["in_time_share"] == pytest.approx(5 / 6)  # one of six frames took 600 ms of 500
+
+
+def test_a_decision_finds_the_reference_after_the_last_output_as_its_message_does() -> None:
+    says, updates = {0: "Go.", 3: "Good."}, {2: "S1->start", 3: "S1->complete"}
+    spec = SignalSpec(name="gate", decides="speak")
+    cut = [replace(output, signals={"gate": output.speak_prob}) for output in outputs(says, updates)[:4]]
+    analysis = analyze_video(SAMPLE, cut, encode=count_letters)  # without frame 4, at which the reference has two turns
+    scores = score_counts(analysis.counts)
+    both = ("F1", "speaking_event_f1_1s", "dst_update_event_f1_1s", "dst_f1")
+    assert {name: scores[name] for name in both} == dict.fromkeys(both, pytest.approx(1.0))
+    signal = summarize_decisions(count_signals([replace(spec, threshold=0.5)], SAMPLE, cut)["gate"])
+    assert signal["event_f1_1s"] == scores["speaking_event_f1_1s"]
 
 
 def test_a_split_pools_counts_instead_of_averaging_scores() -> None:

@@ -23,7 +23,7 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import atomic_write, digest_file, find_real_path
-from stepscope.engine.video.reader import probe
+from stepscope.engine.video.reader import find_copy_reason
 from stepscope.engine.video.sound import measure_peaks
 from stepscope.engine.video.writer import convert_for_browser
 
@@ -135,7 +135,7 @@ class DisplayCopies:
             raise VideoError(f"{path}: not a regular file; give the path of one video")
         if start_s is not None:
             identity = hashlib.sha256(f"{identity} {start_s!r} {duration_s!r}".encode()).hexdigest()
-        is_playable = start_s is None and not probe(path).copy_reason
+        is_playable = start_s is None and not find_copy_reason(path)
         is_served = self._served is not None and path.resolve().is_relative_to(self._served.resolve())
         if is_playable and is_served and path.suffix in (".mp4", ".webm"):
             return path

@@ -18,7 +18,7 @@ from stepscope.engine.errors import EngineError, VideoError
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.records import Excerpt
-from stepscope.engine.video.reader import find_cut, find_damage, find_still, probe, read_frames
+from stepscope.engine.video.reader import find_copy_reason, find_cut, find_damage, find_still, probe, read_frames
 from stepscope.engine.video.track import EPSILON_S
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Sample, Split
@@ -79,7 +79,7 @@ class Clip:
     @property
     def copy_reason(self) -> str:
         """Why the page shows a converted copy; empty if browsers can show the file itself."""
-        return _probe(self.path).copy_reason
+        return _find_copy_reason(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,3 +215,4 @@ def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = ""
 
 
 _probe = lru_cache(maxsize=256)(probe)
+_find_copy_reason = lru_cache(maxsize=256)(find_copy_reason)

@@ -87,7 +87,7 @@ class VideoInfo:
     is_browser_playable: bool
     """Whether Chromium plays the file."""
     copy_reason: str
-    """Why a browser needs a converted copy to show what ``read_frames`` reads; empty if it can show the file itself."""
+    """Why a browser needs a converted copy even of a whole file to show what ``read_frames`` reads; empty if not."""
 
 
 OnDamage = Callable[[str], None]
@@ -207,6 +207,15 @@ def find_damage(path: str | Path) -> float | None:
                 return None
             return max(0.0, time_s)
     return None
+
+
+def find_copy_reason(path: str | Path) -> str:
+    """Return why a browser needs a converted copy to show what ``read_frames`` reads; empty if it can show the file.
+
+    Raises ``VideoError`` as ``probe`` does.
+    """
+    reason = probe(path).copy_reason
+    return reason or ("browsers show no pictures from its damage on" if find_damage(path) is not None else "")
 
 
 def find_still(path: str | Path) -> str:

@@ -20,7 +20,7 @@ from stepscope.app.tabs.player import handlers
 from stepscope.app.tabs.player import uploads as page_uploads
 from stepscope.app.web.views import UNCHANGED, show_clip
 from stepscope.engine.records import Step
-from stepscope.engine.video.reader import probe
+from stepscope.engine.video.reader import VideoWarning, probe
 from stepscope.eval.data.samples import Turn, build_task
 from tests.conftest import Uploads
 from tests.support.pages.benches import open_upload, run_views, views
@@ -187,8 +187,12 @@ def test_damage_is_named_at_the_upload(context: AppContext) -> None:
     path = REAL_VIDEOS / "corrupted.mp4"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    _, status = upload(context, path)
-    assert "The file is damaged at 0:03.0: pictures near it and after it may be missing." in status
+    with pytest.warns(VideoWarning, match="damaged"):
+        _, status = upload(context, path)
+    assert "converted copy, because browsers show no pictures from its damage on. The file is damaged at 0:03" in status
+    assert "pictures near it and after it may be missing." in status
+    copy = context.copies.find_or_convert(path)  # Chromium stops for good at the damage
+    assert probe(copy).duration_s == pytest.approx(2.8, abs=0.01)
 
 
 def test_a_video_that_browsers_do_not_play_is_converted_once(

@@ -147,16 +147,16 @@ def test_charts_meet_wcag_aa_and_no_text_is_tiny(browser: Browser, address: str,
 
 def test_a_chart_is_saved_as_svg_and_png_for_a_light_page(page: Page, tmp_path: Path) -> None:
     page.evaluate("document.body.classList.add('dark')")
-    page.locator("#roc").scroll_into_view_if_needed()
+    page.locator("#failures").scroll_into_view_if_needed()
     for kind in ("SVG", "PNG"):
-        page.hover("#roc .ss-chart")
+        page.hover("#failures .ss-chart")
         with page.expect_download() as download:
-            page.locator("#roc").get_by_role("button", name=f"Download as {kind}").click()
-        assert download.value.suggested_filename == f"roc-curve.{kind.lower()}"
+            page.locator("#failures").get_by_role("button", name=f"Download as {kind}").click()
+        assert download.value.suggested_filename == f"failures-by-kind.{kind.lower()}"
         download.value.save_as(tmp_path / kind)
     drawn = ET.parse(tmp_path / "SVG").getroot()
     words = "".join(drawn.itertext())
-    assert "speak, AUROC 0.750" in words
+    assert "Failures by kind" in words
     assert "contents judged by cosine bands" in words
     assert "fill: rgb(255, 255, 255)" in (drawn[0].get("style") or ""), "the background"
     assert (tmp_path / "PNG").read_bytes().startswith(b"\x89PNG")

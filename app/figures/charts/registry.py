@@ -52,7 +52,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "leads": _of_run("Early and late decisions", timing.leads),
     "failures": _of_run("Failures by kind", failures.failures, is_judged=True),
     "states": _of_run("Wrong step states", failures.states),
-    "latency": _of_run("Latency", timing.latency),
+    "latency": _of_run("Model time per frame", timing.latency),
     "videos": _of_run("Videos by two scores", videos.scatter, is_judged=True),
 }
 """In the order of the page."""

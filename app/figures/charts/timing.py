@@ -1,4 +1,4 @@
-"""Charts of the probabilities and times of decisions: calibration, leads and latency."""
+"""Charts of the probabilities and times of decisions: calibration, leads and model time."""
 
 import math
 from typing import Final
@@ -123,10 +123,10 @@ def leads(results: Results, theme: Theme) -> go.Figure:
 
 
 def latency(results: Results, theme: Theme) -> go.Figure:
-    """Return the share of frames with at most a latency, with the median and the 95th percentile."""
+    """Return the share of frames with at most a model time, with the median and the 95th percentile."""
     levels = {point["share"]: point["latency_ms"] for point in results.charts.get("latency_ms", [])}
     if not levels or max(levels.values()) <= 0:
-        return make_empty_chart(theme, "No data: latencies were not measured.")
+        return make_empty_chart(theme, "No data: times were not measured.")
     colour = colours(theme)["latency"]
     marked = {share: levels[share] for share in (MEDIAN, TAIL) if share in levels}
     words = [f"{share:.0%} of the frames take at most {time_ms:,.1f} ms" for share, time_ms in marked.items()]
@@ -155,8 +155,8 @@ def latency(results: Results, theme: Theme) -> go.Figure:
             ),
         ],
         theme,
-        x={"title": {"text": "Latency of a frame (ms, log scale)"}, "type": "log", "tickvals": _TIMES_MS},
+        x={"title": {"text": "Model time of a frame (ms, log scale)"}, "type": "log", "tickvals": _TIMES_MS},
         y={**unit_axis("Share of frames"), "tickformat": "~%"},
-        note="Frames with at most this latency",
+        note="Frames with at most this share of the time of their passes",
         summary=". ".join(words),
     )

@@ -14,15 +14,15 @@ export const cache = defineLane({
   ],
   appliesTo: (run, isSecond) =>
     !isSecond && !run.isReferenceAlone && (!run.times.length || hasCache(run) || hasLatency(run)),
-  rows: () => [{ label: "cache, latency" }],
-  // The latency has the axis of the visible range, as in figures.
+  rows: () => [{ label: "cache, model time" }],
+  // The model time has the axis of the visible range, as in figures.
   paintLabel: (timeline, { run, top, height }) => {
     const { pen, colours } = timeline,
       most = highestInView(timeline, run, "latency");
     if (!run.times.length || hasCache(run)) pen.fillText("cache", 4, top + height / 4);
     pen.fillStyle = colours.latency;
     const to = most ? ` to ${most < 10 ? most.toPrecision(2) : most.toFixed(0)} ms` : "";
-    if (!run.times.length || hasLatency(run)) pen.fillText(`latency${to}`, 4, top + (3 * height) / 4);
+    if (!run.times.length || hasLatency(run)) pen.fillText(`model time${to}`, 4, top + (3 * height) / 4);
   },
   paint: (timeline, { run, top, height }) => {
     const { pen, colours } = timeline,

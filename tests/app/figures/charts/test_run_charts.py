@@ -13,6 +13,7 @@ from stepscope.app.figures.charts.sweeps import heat_map
 from stepscope.app.figures.charts.videos import VIDEO_SCORES, scatter, score_distributions
 from stepscope.engine.chat.timings import AnswerTiming, FirstToken, ReusePoint
 from stepscope.engine.decisions.policies import POLICIES
+from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.reports.table_files import Results
 from stepscope.eval.sweeps.best_point import PresentPoint
 from stepscope.eval.sweeps.grid import Grid, GridScores
@@ -60,9 +61,13 @@ def test_step_states_are_shares_of_frames(results: Results) -> None:
     assert behind.marker.pattern.shape != ahead.marker.pattern.shape
 
 
-def test_latencies_have_their_median_and_tail(results: Results) -> None:
-    """Latencies are 10, 20, 30 and 40 ms."""
-    curve, marks = CHARTS["latency"].draw(results, "light").data
+def test_model_times_have_their_median_and_tail_and_are_not_called_latencies(results: Results) -> None:
+    """The times are 10, 20, 30 and 40 ms."""
+    figure = CHARTS["latency"].draw(results, "light")
+    curve, marks = figure.data
+    words = [figure.layout.title.text, figure.layout.title.subtitle.text, *(metric.label for metric in METRICS)]
+    assert "share of the time of their passes" in words[1]
+    assert not any("latency" in text.lower() for text in words), "passes are shared by frames and videos"
     assert (min(curve.x), max(curve.x)) == (10, 40)
     assert (marks.x, marks.y, marks.text) == ((20, 40), (0.5, 0.95), ("50%: 20.0 ms", "95%: 40.0 ms"))
 

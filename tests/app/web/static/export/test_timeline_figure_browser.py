@@ -137,7 +137,7 @@ def test_a_run_without_probabilities_and_cache_has_marks_alone(page: Page, run: 
     bare = replace(run, outputs=tuple(replace(one, refreshed=False, cache_tokens=0, **unknown) for one in run.outputs))
     words = texts(draw(page, pack(bare)))
     assert {"decision in time", "no decision", "decisions only"} <= set(words)
-    assert {"cache", "latency", "threshold"}.isdisjoint(words)
+    assert {"cache", "model time", "threshold"}.isdisjoint(words)
     assert {"cache", "latency"}.isdisjoint(row["lane"] for row in rows(page, pack(bare)))
 
 

@@ -35,6 +35,7 @@ from stepscope.app.page import build_page
 from stepscope.app.reviews.store import check_store_location, open_store
 from stepscope.app.security.gradio_patches import (
     MAX_SESSIONS,
+    bound_choices,
     keep_no_values,
     load_first,
     refuse_downloads,
@@ -154,6 +155,7 @@ def serve(options: PageOptions) -> None:
         refuse_downloads()
         keep_no_values()
         refuse_long_sessions()
+        bound_choices()
         remove_failed_uploads()
         show_turns_in_components()
         load_first(f"{LIVE_MODULES.address}/leaving.js")

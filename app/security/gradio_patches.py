@@ -25,6 +25,9 @@ MAX_SESSIONS: Final = 1000
 MAX_SESSION_CHARS: Final = 100
 """Longest name of a session; Gradio's has 11 characters."""
 
+MAX_CHOSEN: Final = 100
+"""Most values of a list of choices; runs and protocols are scored one by one, also if they are sent twice."""
+
 
 def refuse_downloads() -> None:
     """Stop Gradio from fetching a file whose path is a URL: a download has no size limit."""
@@ -70,6 +73,22 @@ def refuse_long_sessions() -> None:
 
     setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
     setattr(Queue, "push", push_short)  # noqa: B010
+
+
+def bound_choices() -> None:
+    """Refuse more than ``MAX_CHOSEN`` values of a list of choices; log no unknown value, which is kept for ever."""
+    read = gr.Dropdown.preprocess
+
+    def read_short(dropdown: gr.Dropdown, value: Any) -> Any:
+        if isinstance(value, list) and len(value) > MAX_CHOSEN:
+            raise gr.Error(f"Choose at most {MAX_CHOSEN} values of a list.", print_exception=False)
+        return read(dropdown, value)
+
+    def ignore(*_: object) -> None:
+        """Log nothing."""
+
+    setattr(gr.Dropdown, "preprocess", read_short)  # noqa: B010 - mypy refuses the assignments
+    setattr(gr.Dropdown, "_warn_if_invalid_choice", ignore)  # noqa: B010
 
 
 def show_turns_in_components() -> None:

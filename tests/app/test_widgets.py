@@ -11,7 +11,7 @@ from gradio.state_holder import SessionState
 
 from stepscope.app.controls.gradio_private import drop_hidden_progress
 from stepscope.app.controls.widgets import by_component, list_components, wire
-from stepscope.app.security.gradio_patches import show_turns_in_components
+from stepscope.app.security.gradio_patches import MAX_CHOSEN, bound_choices, show_turns_in_components
 from stepscope.app.style.colours import COLOURS, NON_TEXT_COLOURS
 
 
@@ -137,3 +137,13 @@ def test_choices_and_cells_show_marks_that_turn_a_text_and_keep_their_values() -
     assert (listed["choices"], listed["value"]) == ([[shown, name], ["b", "b"]], name)
     assert rows["data"] == [[name, None], ["b", 1.0]]
     assert rows["metadata"] == {"display_value": [[shown, ""], []]}
+
+
+def test_a_list_takes_a_bounded_number_of_values_and_logs_no_unknown_one(recwarn: pytest.WarningsRecorder) -> None:
+    bound_choices()
+    names = gr.Dropdown(["a"], multiselect=True)
+    assert names.preprocess(["a"] * MAX_CHOSEN) == ["a"] * MAX_CHOSEN
+    with pytest.raises(gr.Error, match=f"at most {MAX_CHOSEN} values"):
+        names.preprocess(["a"] * (MAX_CHOSEN + 1))
+    gr.Dropdown(["a"], value="x" * 1000)
+    assert not recwarn.list

@@ -5,6 +5,7 @@ its run folder at once, so a killed server loses nothing: starting the same run 
 """
 
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -60,6 +61,8 @@ class Job:
     """Scores of the finished videos, by video. Text scores follow at the end, since they need all videos."""
     analyses: dict[str, VideoAnalysis] = field(default_factory=dict)
     """Analyses of the finished videos, by video, until all videos are scored."""
+    elapsed_s: float = 0.0
+    """Seconds from its start, without the queue, to its end; 0 before."""
     problem: str = ""
     """Error of a failed job, or missing text scores of a finished one; empty without problems."""
     cancelled: bool = False
@@ -158,8 +161,9 @@ class JobQueue:
                     self._changed.wait()
                 job = waiting[0]
                 job.state = "running"
+            began_s = time.monotonic()
             try:
-                self._run(job)
+                self._run(job, began_s)
             except FolderRefusedError as error:
                 job.problem = str(error)
                 job.state = "refused"
@@ -172,7 +176,7 @@ class JobQueue:
                 job.state = "failed"
             job.analyses.clear()
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: Job, began_s: float) -> None:
         problems: Mapping[str, str] = {}
         if job.is_recorded:
             job.state = "scoring"
@@ -194,6 +198,7 @@ class JobQueue:
             write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
         job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
         texts = [f"text scores are missing: {scored.text_problem}"] if scored.text_problem else []
+        job.elapsed_s = time.monotonic() - began_s
         job.problem = name_files("; ".join([*problems.values(), *texts]), [*job.results, job.split.path])
         job.state = "done"
 

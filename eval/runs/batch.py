@@ -189,6 +189,7 @@ class _ProgressCounter:
         self._num_frames = sum(self._pending.values())
         self._num_videos = num_videos
         self._started_s: float | None = None
+        self._num_done, self._paced_s = 0, 0.0
 
     def finish(self, video_id: str) -> None:
         del self._pending[video_id]
@@ -200,11 +201,15 @@ class _ProgressCounter:
         now_s = time.perf_counter()
         if num_done and self._started_s is None:
             self._started_s = now_s
+        elapsed_s = 0.0 if self._started_s is None else now_s - self._started_s
+        if num_done != self._num_done:
+            self._num_done, self._paced_s = num_done, elapsed_s
         return Progress(
             num_videos=self._num_videos,
             num_finished=self._num_videos - len(self._pending),
             num_frames=self._num_frames,
             num_done=num_done,
-            elapsed_s=0.0 if self._started_s is None else now_s - self._started_s,
+            elapsed_s=elapsed_s,
             workers=workers,
+            paced_s=self._paced_s,
         )

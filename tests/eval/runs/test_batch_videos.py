@@ -183,6 +183,9 @@ def test_rate_and_remaining_time_follow_from_frames() -> None:
     )
     assert (moment.frames_per_s, moment.remaining_s) == (5.0, 2.0)  # 20 / 4 s; 10 left at 5 per second
     assert replace(moment, num_done=0).remaining_s is None
+    # the last of the 20 frames ended at 4 s, so 2 s were left then, and 1 s at 5 s
+    assert [replace(moment, elapsed_s=now_s, paced_s=4.0).remaining_s for now_s in (5.0, 9.0)] == [1.0, 0.0]
+    assert replace(moment, paced_s=0.0).remaining_s is None, "one burst has no rate"
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 Jobs live in the server (``app.core.job_queue``), run folders on the disk. A window shows one run, by its name.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -21,6 +22,7 @@ from stepscope.app.templates import render
 from stepscope.app.web.views import PlayerView, status_line
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import InvalidSample, Sample
+from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.table_files import Results, read_results
 from stepscope.eval.runs.folder import UNSCORED
 from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
@@ -66,7 +68,7 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
             return f"{name} is queued: {num_ahead} ahead{eta}." if num_ahead else f"{name} is starting.", False
         case "running" if job.work is None:
             return f"{name}: reading the files.", False
-        case "running" if job.progress is None or not job.progress.elapsed_s:
+        case "running" if job.progress is None or not job.progress.num_done:
             return f"{name}: loading the checkpoint.", False
         case "running":
             num_behind = len(batches.jobs.active_jobs()) - 1
@@ -78,7 +80,9 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
         case "done":
             counted, is_problem = _count_videos(errors, len(job.rows))
             problem = f"; {job.problem}" if job.problem else ""
-            words = [f"{name}: {counted}{problem}", *list_missing(batches.settings_of(name))]
+            num = sum(int(row[NUM_FAILURES]) for row in job.rows.values() if not math.isnan(float(row[NUM_FAILURES])))
+            cost = f", {format_count(num, 'failure')}, {job.elapsed_s:.0f} s"
+            words = [f"Done: {name}, {counted}{cost}{problem}", *list_missing(batches.settings_of(name))]
             return " ".join(map(as_sentence, words)), bool(is_problem or job.problem)
         case "cancelled":
             kept = format_count(len(job.rows), "finished video is", "finished videos are")
@@ -256,6 +260,9 @@ def tick(
     job = batches.jobs.find(name)
     now = _shown_run(name, job, order)
     is_rendered = (rendered or "").startswith(draw_mark(name, job))
+    if is_rendered and shown.name not in (None, name):
+        # The page sent this before the reply to Start or to a choice arrived: that shows the other run
+        return UNCHANGED._replace(shown=ShownRun(name=name))
     if job is None or job.is_over:
         is_same = now == shown
     else:  # a few rows more are not worth a new table

@@ -106,7 +106,7 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     wait_for(page, "^(⚠ )?first: ")
     page.close()
     page = open_batch(browser, address)
-    assert "1 of them failed" in wait_for(page, "first: 4 videos")
+    assert "1 of them failed" in wait_for(page, "Done: first, 4 videos")
     assert {"v0", "v3", "<img src=x…"} <= set(cells(page))  # the hostile name, shortened
     with page.expect_download() as download:
         page.get_by_role("button", name="videos.csv").click()
@@ -146,7 +146,7 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
 def test_videos_are_filtered_kept_as_a_slice_and_scored_alone(page: Page) -> None:
     page.set_default_timeout(120_000)
     start(page, "first")
-    wait_for(page, "^(⚠ )?first: 4 videos")
+    wait_for(page, "^(⚠ )?Done: first, 4 videos")
     page.wait_for_function("document.querySelector('#videos').textContent.includes('v3')")
     page.wait_for_function(
         """() => {

@@ -71,7 +71,7 @@ def test_a_recorded_run_is_scored_by_its_button(batches: BatchContext) -> None:
     score(batches, "toy")
     assert read_metrics(folder)["scores"]["num_failures"] == 0
     shown = handlers.show(batches, "toy", ORDER)
-    assert "toy: 1 video;" in shown.status.value, "without Java there are no text scores"
+    assert "Done: toy, 1 video, " in shown.status.value, "without Java there are no text scores"
     assert shown.score.interactive, "it may be scored again"
 
 

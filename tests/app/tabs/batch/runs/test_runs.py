@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -16,7 +17,7 @@ from stepscope.app.core.job_queue import Job
 from stepscope.app.core.results import HEADERS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.runs import handlers
-from stepscope.app.tabs.batch.runs.handlers import ShownRun
+from stepscope.app.tabs.batch.runs.handlers import ShownRun, draw_job
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.handlers import RECOMMENDED
 from stepscope.app.web.views import status_line
@@ -34,7 +35,7 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batche
     assert wait_for(batches, "a", "done").problem.startswith("text scores are missing: ")
     folder = batches.runs / "a"
     view = handlers.show(batches, "a", "as in the split")
-    assert view.status.value.startswith("⚠ a: 3 videos; text scores are missing: ")
+    assert re.match(r"⚠ Done: a, 3 videos, \d+ failures, \d+ s; text scores are missing: ", view.status.value)
     assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
     assert len(view.videos[0]) == len(HEADERS)
     assert view.videos_csv.interactive
@@ -110,6 +111,8 @@ def test_a_reply_that_is_rendered_after_a_later_one_is_put_right(
     cancelled = tick(batches, queued, "b")
     assert "b was cancelled" in cancelled.status.value
     assert "value" not in cancelled.runs.constructor_args  # a may have been chosen since
+    early = tick(batches, cancelled._replace(progress=draw_job("a", batches.jobs.find("a"))), "a")
+    assert early == handlers.UNCHANGED._replace(shown=ShownRun(name="a")), "sent before the page showed b"
     late = tick(batches, cancelled, "a")
     assert (late.shown.name, late.status.value[:3]) == ("a", "a: ")
     assert tick(batches, late, "a", "most missed").shown.order == "most missed"
@@ -132,7 +135,7 @@ def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: BatchContex
     start(batches)
     wait_for(batches, "a", "done")
     view = handlers.show(batches, "a", "only failed")
-    assert view.status.value.startswith("⚠ a: 3 videos, 1 of them failed; ")
+    assert view.status.value.startswith("⚠ Done: a, 3 videos, 1 of them failed, ")
     assert [row[0] for row in view.videos] == ["v1"]
     assert str(view.videos[0][-1]).startswith("failed: ")
     assert set(view.videos[0][1:-1]) == {None}  # neither 0 failures nor another score

@@ -167,11 +167,11 @@ class BatchContext:
         return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
 
     def comparable_runs(self, name: str) -> list[str]:
-        """Return the names of the runs of a run's split, as ``run_names``; all while its split is unknown.
+        """Return the names of the other runs of a run's split, as ``run_names``; all while its split is unknown.
 
-        The run itself is among them, and runs whose ``run.json`` is invalid: the comparison names their problem.
+        Runs whose ``run.json`` is invalid are among them: the comparison names their problem.
         """
-        names, split = self.listed_runs(name), self.find_split(name)
+        names, split = [other for other in self.listed_runs() if other != name], self.find_split(name)
         return names if split is None else [other for other in names if self._has_split(other, split)]
 
     def _has_split(self, name: str, split: Split) -> bool:

@@ -143,6 +143,8 @@ _MOMENT_COLUMNS = ("run", "video_id", "time_s", "what", "failure", "text", "refe
 
 def search_runs(options: SearchOptions) -> int:
     """Print the moments; return 1 if there is none; raise ``ValueError`` without a run."""
+    if (Path(options.query) / "run.json").is_file():
+        raise ValueError(f"{options.query} is a run folder; name the query first: stepscope search QUERY RUN")
     if not options.runs:
         raise ValueError("name at least one run folder after the query")
     found = search_folders(name_runs(options.runs), options.query)

@@ -91,7 +91,7 @@ def compare(
     """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
     try:
         if not name or not other or name == other:
-            is_alone = name is not None and batches.comparable_runs(name) == [name]
+            is_alone = name is not None and not batches.comparable_runs(name)
             raise ValueError(NO_SECOND_RUN if is_alone else "Choose two runs: A above, B here")
         finished = batches.list_finished(name, other)
         found = batches.compare(name, other, encode=context.encode)
@@ -198,10 +198,7 @@ def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure
 
 
 def list_other_runs(batches: BatchContext, name: str | None, other: str | None, linked: str | None) -> Any:
-    """Return the dropdown of the runs with which the shown run can be compared: those of its split.
-
-    The shown run is among them. For Gradio a choice is a place in the list: while the list of another shown run is on
-    its way, its places must not change.
+    """Return the dropdown of the runs with which the shown run can be compared: the others of its split.
 
     It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open.
 

@@ -57,7 +57,7 @@ def show_list(
     batches: BatchContext, query: str | None, only: Sequence[str], metrics: Sequence[str], archived: bool, metric: str
 ) -> RunListView:
     """Show the runs that a search finds, with the scores ``metrics``, and a chart of ``metric`` over time."""
-    folders = {name: batches.runs / name for name in batches.run_names()}  # without the bundled run
+    folders = {name: batches.folder(name) for name in batches.run_names()}
     runs = list_runs({name: path for name, path in folders.items() if (path / "run.json").is_file()})
     labels = [f'group:"{run.notes.group}"' for run in runs if run.notes.group]
     labels += [f'tag:"{tag}"' for run in runs for tag in run.notes.tags]
@@ -75,13 +75,14 @@ def show_list(
     if not runs:
         said = (
             f"Runs in {batches.runs.name} are listed here, with the settings that differ, scores and notes. Press "
-            "Start, or write one there with stepscope eval. The bundled run is not listed."
+            "Start, or write one there with stepscope eval."
         )
+    has_history = sum(metric in run.scores for run in shown) > 1
     return RunListView(
         said=status_line(said, is_problem=bool(problems)),
         only=gr.Dropdown(choices=choices, value=chosen, multiselect=True),
         table=_table(shown, metrics),
-        chart=pack_chart(partial(draw_history, shown, metric), revision=metric),
+        chart=pack_chart(partial(draw_history, shown, metric), revision=metric) if has_history else "",
     )
 
 

@@ -127,7 +127,7 @@ def _find(batches: BatchContext, name: str | None, scope: str, query: str) -> pd
         raise ValueError("choose a run above; its moments are searched")
     names = [name]
     if scope == ALL_RUNS:
-        others = [other for other in batches.comparable_runs(name) if other != name]
+        others = batches.comparable_runs(name)
         names += [other for other in others if (batches.folder(other) / "moments.csv").is_file()]  # the scored ones
     return search_folders({one: batches.folder(one) for one in names}, query, marks=batches.marks())
 

@@ -172,6 +172,9 @@ def test_a_published_assistant_streams_live_with_its_own_policy(
     assert (settings["frame_pixels"], settings["is_untrained"]) == (9408, True)
 
 
-def test_search_without_a_run_is_one_sentence() -> None:
+def test_a_search_without_a_run_or_with_the_run_first_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="name at least one run folder after the query"):
         search_runs(SearchOptions(query="missed", runs=()))
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(ValueError, match="is a run folder; name the query first: stepscope search QUERY RUN"):
+        search_runs(SearchOptions(query=str(tmp_path), runs=(Path("missed"),)))

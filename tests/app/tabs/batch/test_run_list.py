@@ -52,6 +52,7 @@ def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContex
     assert names(show(batches, "seed:3")) == ["new"]
     assert names(show(batches, "", 'group:"lr"', 'tag:"gone"')) == ["old"]
     assert names(show(batches, "nothing")) == []
+    assert show(batches, "seed:3").chart == "", "one point is no history"
 
 
 def test_an_empty_folder_says_how_to_get_a_run(batches: BatchContext, tmp_path: Path) -> None:
@@ -137,6 +138,7 @@ def test_the_bundled_run_and_no_run_take_no_notes(batches: BatchContext, tmp_pat
         work=batches.work,
         takes_paths=True,
     )
+    assert "bundled" in names(show(page))
     for name, words in (("bundled", "takes no notes"), (None, "Choose a run"), ("../demo", "Choose a run")):
         view = load(page, name)
         assert words in view.said.value

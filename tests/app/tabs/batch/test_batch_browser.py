@@ -103,7 +103,7 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     page: Page, browser: Browser, address: str, runs: Path
 ) -> None:
     start(page, "first")
-    wait_for(page, "^(⚠ )?first: ")
+    wait_for(page, "^(⚠ )?(Done: )?first[:,] ")
     page.close()
     page = open_batch(browser, address)
     assert "1 of them failed" in wait_for(page, "Done: first, 4 videos")
@@ -187,7 +187,7 @@ def test_a_sweep_ends_with_cancel_or_its_window_and_keeps_nobody_waiting(
 ) -> None:
     page.set_default_timeout(120_000)
     start(page, "first")
-    wait_for(page, "^(⚠ )?first: ")
+    wait_for(page, "^(⚠ )?(Done: )?first[:,] ")
     begin_sweep(page)
     other = open_batch(browser, address)
     other.set_default_timeout(120_000)

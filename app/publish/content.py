@@ -12,7 +12,7 @@ from stepscope.app.figures.charts.layout import draw_themes
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.formatting import as_sentence, shorten_ids
 from stepscope.app.reviews.events import name_events
-from stepscope.app.web.failures import find_worst_moment
+from stepscope.app.web.failures import find_low_texts, find_worst_moment
 from stepscope.app.web.payload import Packed, pack_run
 from stepscope.app.web.score_tiles import make_tiles
 from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_json
@@ -48,10 +48,11 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
     events = name_events(video_id, outputs=run.outputs, references=names, judged=judged)
     worst = find_worst_moment(run, judged, events)
     scores = score_counts(analysis.counts) if analysis is not None else {}
+    num_low = len(find_low_texts(judged)) if judged is not None else 0
     of_page = {
         "place": {"video": video_id},  # the parameters of the published page's own address
         "link": {"video": video_id} if moment is None else {"video": video_id, "moment": str(moment)},
-        "tiles": [asdict(tile) for tile in make_tiles(scores)] if scores else [],
+        "tiles": [asdict(tile) for tile in make_tiles(scores, num_low=num_low)] if scores else [],
     }
     kinds = [failure.kind for failure in judged.failures] if judged is not None else []
     row = {
@@ -59,6 +60,7 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
         "duration_s": run.clip.duration_s,
         "failures": [kinds.count(kind) for kind in FAILURE_KINDS] if judged is not None else None,
         "scores": [round_score(scores[name]) if scores else None for name in SCORE_COLUMNS],
+        "num_low": num_low,
         "t": worst.time_s,
         "event": worst.event,
     }
@@ -79,6 +81,7 @@ def _row(video_id: str) -> Packed:
         "id": video_id,
         "duration_s": None,
         "failures": None,
+        "num_low": 0,
         "scores": [None] * len(SCORE_COLUMNS),
         "t": None,
         "event": None,
@@ -110,6 +113,7 @@ def pack_index(
     ``results`` are empty for a run that was not scored; then the scores are those of the rows, without text scores.
     """
     metrics = results.metrics
+    num_low = sum(row["num_low"] for row in rows)
     known = metrics or {"scores": replace_nan(score_counts(Pool(counts, VideoCounts).total()))}
     labels = shorten_ids(str(row["id"]) for row in rows)
     content = {
@@ -120,7 +124,7 @@ def pack_index(
         "has_charts": bool(results.charts),
         "kinds": FAILURE_KINDS,
         "columns": [asdict(find_metric(name)) | {"hint": find_metric(name).hint} for name in SCORE_COLUMNS],
-        "tiles": [asdict(tile) for tile in make_tiles(known["scores"])],
+        "tiles": [asdict(tile) for tile in make_tiles(known["scores"], num_low=num_low)],
         "groups": [
             {
                 "name": group.name,

@@ -22,6 +22,7 @@ COLOURS: Final = {
     "update": Colour("#b0520a", "#f0934a"),
     "matched": Colour("#0b785c", "#35bd94"),
     "mismatched": Colour("#c2331f", "#f47f6c"),
+    "low": Colour("#8a5d00", "#e0ad2f"),
     "redundant": Colour("#92489a", "#cf8fd2"),
     "missed": Colour("#c2331f", "#f47f6c"),
     "reference": Colour("#646b75", "#a6adb7"),

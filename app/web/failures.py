@@ -1,16 +1,20 @@
 """The failures of a run, described for the player's script, and the moment at which the player opens a run."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from stepscope.app.core.run import Run
 from stepscope.app.reviews.events import VideoEvents, failure_keys
 from stepscope.engine.control.task import Task
+from stepscope.engine.plurals import format_count
 from stepscope.engine.records import UserTurn
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.failures import LATE_S, WORST_S, worst_frame
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
+
+LOW_SIMILARITY: Final = 0.8
+"""A matched text with a lower one is marked ≈: "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90."""
 
 
 def pack_failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Task) -> dict[str, Any]:
@@ -76,18 +80,13 @@ def _format_similarity(score: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A moment of a run; without a time, the run has no failures."""
+    """The moment at which the player opens a run; without a time, it has neither failures nor texts to check."""
 
     time_s: float | None = None
     event: str | None = None
     """Key of the event to select; None for the event at the playhead."""
-
-    @property
-    def words(self) -> str:
-        """A sentence about the moment."""
-        if self.time_s is None:
-            return "It has no failures."
-        return "This is its worst moment; press N for the next failure."
+    words: str = "It has no failures."
+    """A sentence about the moment."""
 
 
 def find_worst_moment(
@@ -99,24 +98,38 @@ def find_worst_moment(
 ) -> Moment:
     """Return the start of the window with the most failures, and its first failure of ``run``.
 
-    ``judged`` are the failures of ``run`` and ``events`` its events. With ``other``, a second run of the video, the
-    failures of both are counted.
+    Without failures it is the first text of low similarity. ``judged`` are the failures of ``run``, ``events`` its
+    events. With ``other``, a second run of the video, the failures of both are counted.
     """
     beside, verdicts = other if other is not None else (None, None)
     worst = worst_frame([found for found in (judged, verdicts) if found], fps=run.config.fps)
     if worst is None:
-        return Moment()
+        return find_first_stop(run, judged, events)
     longest = max(run.outputs, beside.outputs if beside is not None else (), key=len)
     event = None if judged is None else _first_failure(judged, events, worst, run.config.fps)
-    return Moment(time_s=longest[worst].time_s, event=event)
+    words = "This is its worst moment; press N for the next failure."
+    return Moment(time_s=longest[worst].time_s, event=event, words=words)
 
 
-def find_first_failure(run: Run, judged: JudgedVideo | None, events: VideoEvents) -> Moment:
-    """Return the first failure of ``run``; ``judged`` are its failures and ``events`` its events."""
-    if judged is None or not judged.failures:
+def find_first_stop(run: Run, judged: JudgedVideo | None, events: VideoEvents) -> Moment:
+    """Return the first failure of ``run``, or else its first text of low similarity."""
+    if judged is None:
         return Moment()
-    time_s = run.outputs[judged.failures[0].frame_index].time_s
-    return Moment(time_s=time_s, event=failure_keys(judged, events)[0])
+    if judged.failures:
+        time_s = run.outputs[judged.failures[0].frame_index].time_s
+        return Moment(time_s=time_s, event=failure_keys(judged, events)[0], words="")
+    low = find_low_texts(judged)
+    if not low:
+        return Moment()
+    time_s = run.outputs[judged.turns[low[0]].frame_index].time_s
+    words = f"It has 0 failures, {format_count(len(low), 'text')} of low similarity."
+    return Moment(time_s=time_s, event=events.written[low[0]].key, words=words)
+
+
+def find_low_texts(judged: JudgedVideo) -> list[int]:
+    """Return the positions of the matched texts of low similarity among the turns of the model."""
+    matched = {number: turn.semantic_score for number, turn in enumerate(judged.turns) if turn.outcome == "matched"}
+    return [n for n, score in matched.items() if score is not None and round(score, 2) < LOW_SIMILARITY]  # as shown
 
 
 def find_turn_event(judged: JudgedVideo | None, events: VideoEvents, reference: str) -> str:

@@ -21,7 +21,7 @@ from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import STATE_WORDS
 from stepscope.app.reviews.events import VideoEvents
-from stepscope.app.web.failures import pack_failure
+from stepscope.app.web.failures import find_low_texts, pack_failure
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import to_json
@@ -259,6 +259,7 @@ def _expected(sample: Sample, num_frames: int, *, is_finished: bool) -> Packed:
 def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
     if judged is None:
         return _link_copies(pack_turns(run.outputs), run)
+    low = find_low_texts(judged)
     unused = {output.frame_index: iter(output.legality or ()) for output in run.outputs if output.updates}
     return [
         _turn(
@@ -267,6 +268,7 @@ def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) ->
             verdict=turn.outcome,
             failure=failures.get(number),
         )
+        | ({"is_low": True} if number in low else {})
         for number, turn in enumerate(judged.turns)
     ]
 

@@ -10,6 +10,8 @@ from typing import Final
 
 from stepscope.app.core.run import Run, analyze_run
 from stepscope.app.templates import render
+from stepscope.app.web.failures import LOW_SIMILARITY, find_low_texts
+from stepscope.engine.plurals import format_count
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.definitions import Metric, find_metric
 from stepscope.eval.metrics.matched_video import LIVE_SCORES
@@ -50,7 +52,8 @@ def render_scores(analysis: VideoAnalysis | None, basis: str) -> str:
     """Return the scores of a run as HTML, with their basis; an empty string without a reference."""
     if analysis is None:
         return ""
-    return render("score_tiles", tiles=make_tiles(score_counts(analysis.counts)), basis=basis)
+    tiles = make_tiles(score_counts(analysis.counts), num_low=len(find_low_texts(analysis.judged)))
+    return render("score_tiles", tiles=tiles, basis=basis)
 
 
 def render_baselines(run: Run, encode: Encode) -> str:
@@ -77,13 +80,19 @@ def render_baselines(run: Run, encode: Encode) -> str:
     )
 
 
-def make_tiles(scores: Mapping[str, float | None]) -> list[Tile]:
-    """Return the tiles of scores by name; a score that is None or nan is undefined."""
+def make_tiles(scores: Mapping[str, float | None], *, num_low: int = 0) -> list[Tile]:
+    """Return the tiles of scores by name; a score that is None or nan is undefined.
+
+    The first one names the texts of low similarity, ``num_low``: they are no failures of the scores.
+    """
     known = {name: math.nan if value is None else value for name, value in scores.items()}
     is_known = {name: not math.isnan(value) for name, value in known.items()}
     states = STATES if any(is_known.get(name) for name in STATES) else ()
     others = [name for name in (*SPANS, *TEACHER_FORCED) if is_known.get(name)]
-    return [_make_tile(find_metric(name), known.get(name, math.nan)) for name in (*HEADLINES, *states, *others)]
+    names = (*HEADLINES, *states, *others)
+    first, *rest = [_make_tile(find_metric(name), known.get(name, math.nan)) for name in names]
+    low = f", {format_count(num_low, 'text')} below similarity {LOW_SIMILARITY:.2f} (≈)" if num_low else ""
+    return [replace(first, label=first.label + low), *rest]
 
 
 def _make_tile(metric: Metric, value: float) -> Tile:

@@ -15,7 +15,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock, format_rate
 from stepscope.app.reviews.events import name_events, reference_event
 from stepscope.app.templates import render
-from stepscope.app.web.failures import find_first_failure, find_turn_event, find_worst_moment
+from stepscope.app.web.failures import find_first_stop, find_turn_event, find_worst_moment
 from stepscope.app.web.increments import StreamIncrements
 from stepscope.app.web.payload import pack_nothing, pack_run
 from stepscope.app.web.score_tiles import render_baselines, render_scores
@@ -169,8 +169,8 @@ def show_run(
         status += f" {worst.words if judged is not None else NO_REFERENCE}"
         open_at, open_event = worst.time_s, worst.event
     elif open_at == "first":
-        first = find_first_failure(run, judged, events)
-        status += "" if first.event else f" {first.words if judged is not None else NO_REFERENCE}"
+        first = find_first_stop(run, judged, events)
+        status = f"{status} {first.words if judged is not None else NO_REFERENCE}".rstrip()
         open_at, open_event = first.time_s or 0.0, first.event
     elif open_turn is not None:
         open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)

@@ -13,7 +13,7 @@ from tests.support.paths import ASSETS
 
 pytestmark = NEEDS_CHROMIUM
 LINE = (
-    "Failure 1 of 4: ◇ wrong update: S2->start, with no reference near, at 0:09.5. "
+    "Failure 1 of 4 · ◇ wrong update: S2->start, with no reference near · 0:09.5 · "
     "N: next failure · Space: play · ?: all keys"
 )
 IS_PAINTED = """() => {
@@ -120,9 +120,9 @@ def test_the_first_failure_is_shown_without_a_click_and_named_in_one_line(page: 
 def test_the_player_goes_on_from_the_failure_and_a_reload_returns_to_it(page: Page) -> None:
     end_tour(page)
     page.keyboard.press("n")
-    wait_for_line(page, "✕ missed (2 of 4)")
+    wait_for_line(page, "Failure 2 of 4 · ✕ missed")
     page.keyboard.press("p")
-    wait_for_line(page, "◇ wrong update (1 of 4)")
+    wait_for_line(page, "Failure 1 of 4 · ◇ wrong update")
     selected = inspect(page)["event"]["key"]
     page.wait_for_function("(key) => new URLSearchParams(location.search).get('event') === key", arg=selected)
     link = page.url
@@ -131,7 +131,7 @@ def test_the_player_goes_on_from_the_failure_and_a_reload_returns_to_it(page: Pa
     page.wait_for_function("document.querySelector('.ss').inspect().event && document.querySelector('.ss-failure')")
     assert inspect(page)["time"] == pytest.approx(9.5, abs=0.01)
     assert page.url == link
-    assert "Failure 1 of 4: ◇ wrong update" in inspect(page)["said"]
+    assert "Failure 1 of 4 · ◇ wrong update" in inspect(page)["said"]
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_the_videos_are_listed_with_their_failures_and_open_at_once(page: Page) 
     assert labels[-1] == "tower-permuted · saved run: no failures"
     assert len(labels) == 16
     page.get_by_role("option", name=re.compile("^(✓ )?toy-truck-hard-permuted")).click()
-    wait_for_line(page, "Failure 1 of 3: ✕ missed: silent where the reference speaks, at 0:22.0.")
+    wait_for_line(page, "Failure 1 of 3 · ✕ missed: silent where the reference speaks · 0:22.0")
     page.click("#chosen input")
     page.get_by_role("option", name=re.compile("^(✓ )?boat · ")).click()
     wait_for_status(page, "^boat, 0:43, with its saved run. Press Run to stream it again. It has no failures.$")
@@ -167,7 +167,7 @@ def test_the_tour_has_five_stops_and_the_page_works_under_it(page: Page) -> None
     assert tour.locator("h3").inner_text() == STOPS[-2]
     assert inspect(page)["frame"] == 19, "the arrows belong to the tour"
     page.keyboard.press("n")
-    wait_for_line(page, "✕ missed (2 of 4)")
+    wait_for_line(page, "Failure 2 of 4 · ✕ missed")
     tour.get_by_role("button", name="next").click()
     tour.get_by_role("button", name="done").click()
     tour.wait_for(state="detached")

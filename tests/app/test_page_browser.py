@@ -48,7 +48,7 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     page.locator(".ss-row", has_text="0:01.0").first.click()
     page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 1.0) < 0.05")
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 11 of 12')")
+    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 12 of 12')")
     states = " ".join(page.locator(".ss-states").inner_text().split())
     assert "≠ ref. ● S2 put on the roof" in states
     assert "≠ ref. ◐ S3 load the block" in states

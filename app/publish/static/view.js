@@ -3,6 +3,7 @@
 
 import { createButton, createNode } from "../player/dom/dom.js";
 import { mount } from "../player/main.js";
+import { calmText } from "../player/playback/stops.js";
 import { clockText, countText } from "../player/state/data.js";
 import { convertTheta, hasTheta } from "../player/state/policy.js";
 import { DECISIONS } from "../player/state/signals.js";
@@ -144,7 +145,7 @@ function describe(row, packed, link, isMoment) {
   if (link.get("run") && link.get("run") !== packed.run)
     return `${length} The link was made from another run of this video.`;
   if (row.failures === null) return `${length} It has no reference.`;
-  if (row.t === null) return `${length} It has no failures.`;
+  if (!row.failures.some(Boolean)) return `${length} ${calmText(row.num_low)}.`;
   const isWorst = !isMoment || link.get("event") === row.event;
   return `${length} ${isWorst ? "This is its worst moment; press N" : "Press N"} for the next failure.`;
 }

@@ -6,7 +6,6 @@ import { layout, paint, requestPaint, reveal, setView, updateCounts } from "./ti
 import { mountCommands } from "./commands.js";
 import { mountCorrections } from "./review/corrections.js";
 import { frameAt } from "./state/data.js";
-import { mountFailureStops } from "./playback/failure_stops.js";
 import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
 import { mountInspection } from "./panels/inspection.js";
@@ -43,7 +42,6 @@ const PARTS = [
   mountProvenance,
   mountInspection,
   mountReview,
-  mountFailureStops,
   mountCorrections,
   mountCommands,
   mountPointer,

@@ -1,6 +1,6 @@
 // Shows a run, the increments of a streaming run, or no run.
 
-import { drawHit, drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
+import { drawHit, drawKinds, drawOnlyKind, HIT_WORDS } from "./playback/failure_stops.js";
 import { updateSound } from "./lanes/sound.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
@@ -13,7 +13,7 @@ import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview 
 import { drawProvenance } from "./panels/provenance.js";
 import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
 import { redrawPlayhead } from "./playback/playhead.js";
-import { canFail, collectStops, openingText } from "./playback/stops.js";
+import { calmText, canFail, findStops, stopText } from "./playback/stops.js";
 import { sendWaiting } from "./review/sync.js";
 import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
@@ -43,7 +43,7 @@ export function showRun(player, next) {
   announceStudied(player);
   drawAnswer(player);
   if (!player.data) return clearRun(player);
-  player.data.stops = collectStops(player, player.data);
+  player.data.stops = findStops(player.data);
   for (const name of ["previousFailure", "nextFailure"])
     player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(player.data);
   if (!isSame) {
@@ -83,10 +83,10 @@ export function showRun(player, next) {
     goToEvent(player, opened);
   } else if (linked) goToLinked(player, linked);
   else if (isKept && player.stopIndex !== null && !player.find("said").textContent)
-    setStatus(player, openingText(player, player.stopIndex));
+    setStatus(player, openingText(player));
   else if (player.data.events.length && player.data.is_opening) goToFirstFailure(player);
   if (!(opened ?? linked) || player.data.opens_review || player.stopIndex === null) return;
-  setStatus(player, openingText(player, player.stopIndex), true);
+  setStatus(player, openingText(player), true);
   if (opened && !isLinkAtStart(player)) offerTour(player);
 }
 
@@ -106,9 +106,17 @@ function announceStudied(player) {
 function goToFirstFailure(player) {
   const isMoved = player.selectedTime !== null || !player.video.isPaused || player.video.time > 0.05;
   if (isMoved || player.find("said").textContent || !canFail(player.data)) return;
-  const hasStops = player.data.stops.length > 0;
-  if (hasStops) goToFailure(player, 0);
-  setStatus(player, hasStops ? openingText(player, 0) : "No failures. Space: play · ?: all keys", true);
+  const number = player.data.stops.findIndex(({ kind }) => player.kinds.has(kind));
+  if (number >= 0) goToFailure(player, number);
+  setStatus(player, openingText(player), true);
+}
+
+// The line of a run that opens at a failure, or has none, and the keys for the next steps.
+function openingText(player) {
+  const { hit, stops } = player.data,
+    place = player.stopIndex === null ? calmText(stops.length) : stopText(player, stops[player.stopIndex]),
+    next = stops.length || hit ? `N: next ${HIT_WORDS[hit?.of] ?? "failure"} · ` : "";
+  return `${place} · ${next}Space: play · ?: all keys`;
 }
 
 // Selects the event again that was selected before the video streamed again, if it is there and the playhead at it.
@@ -171,7 +179,6 @@ function clearRun(player) {
   player.find("clock").textContent = clockText(0);
   player.head.style.visibility = "hidden";
   for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) player.find(name).replaceChildren();
-  drawSimilarityInput(player);
   drawOnlyKind(player, null);
   player.timeline.clear();
   player.signals.clear();

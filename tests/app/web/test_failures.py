@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.app.web.failures import pack_failure
+from stepscope.app.reviews.events import name_events
+from stepscope.app.web.failures import find_first_stop, find_low_texts, find_worst_moment, pack_failure
+from stepscope.app.web.score_tiles import make_tiles
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 from tests.support.reviews.played import judge, make_run
@@ -36,3 +38,20 @@ def test_a_wrong_text_has_its_similarity_and_the_limit(tmp_path: Path, score: fl
     failure = Failure(kind="wrong text", frame_index=4, end_frame=5, turn=0, reference=0)
     packed = pack_failure(failure, JudgedVideo(turns=(turn,), failures=(failure,)), run.clip.sample, run.task)
     assert packed["words"] == f"similarity {written}; a match needs more than 0.50"
+
+
+def test_matched_texts_below_the_limit_are_named_where_there_are_no_failures(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    scores = (0.5, 0.796, 0.794, 1.0)  # as shown: 0.80 is not below it
+    turns = tuple(
+        JudgedTurn(role="assistant", frame_index=2 * n, text="Boat", outcome="matched", semantic_score=score)
+        for n, score in enumerate(scores)
+    )
+    low, calm = JudgedVideo(turns=turns, failures=()), JudgedVideo(turns=turns[3:], failures=())
+    events = name_events("a", outputs=run.outputs, references=(), judged=low)
+    for moment in (find_first_stop(run, low, events), find_worst_moment(run, low, events)):
+        assert (moment.time_s, moment.event) == (0.0, events.written[0].key)
+        assert moment.words == "It has 0 failures, 2 texts of low similarity."
+    assert find_first_stop(run, calm, events).words == "It has no failures."
+    (failures, *_) = make_tiles({"num_failures": 0.0}, num_low=len(find_low_texts(low)))
+    assert (failures.figure, failures.label) == ("0", "Failures, 2 texts below similarity 0.80 (≈)")

@@ -111,7 +111,7 @@ def test_previews_count_as_the_scores_do(page: Page, folder: Path) -> None:
 def test_what_is_at_the_playhead_is_told_in_full(page: Page) -> None:
     page.locator(".ss-row", has_text="0:05.5").click()
     wait_for_time(page, 5.5)
-    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 11 of 20')")
+    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 12 of 20')")
     now = page.locator(".ss-now").inner_text()
     assert "spoke" in now
     assert "Now the roof." in now
@@ -119,7 +119,7 @@ def test_what_is_at_the_playhead_is_told_in_full(page: Page) -> None:
     assert "1.5 s late" in now
     assert re.search(r"133 tokens in the context, \d\.\d ms of model time", now)
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 19 of 20')")
+    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 20 of 20')")
     assert "S2 put on the roof ○ not started ≠ ref. ◐" in " ".join(page.locator(".ss-states").inner_text().split())
     assert page.locator(".ss-row.ss-current").count() == 1
 

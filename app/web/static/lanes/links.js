@@ -1,5 +1,6 @@
 // The lane between the reference and the assistant: a line joins each matched pair.
 
+import { drawnVerdict } from "../state/data.js";
 import { line } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
@@ -14,7 +15,7 @@ export const links = defineLane({
       if (turn.link === null || turn.link === undefined) continue;
       const wanted = row.run.references[turn.link];
       if (Math.max(turn.time, wanted.time) < view.start || Math.min(turn.time, wanted.time) > view.end) continue;
-      const colour = colours[turn.verdict] ?? colours.ink;
+      const colour = colours[drawnVerdict(turn)] ?? colours.ink;
       const [from, to] = [timeline.x(wanted.time) + 1, timeline.x(turn.time) + 1],
         place = `${Math.round(from)} ${Math.round(to)}${colour}`;
       if (place === before) continue; // the difference is below one pixel

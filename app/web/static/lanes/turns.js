@@ -1,6 +1,6 @@
 // The lanes of the dialogue: user turns, reference turns, the assistant's messages.
 
-import { clockText, countUpTo, signOfTurn } from "../state/data.js";
+import { clockText, countUpTo, drawnVerdict, LOW_SIMILARITY, signOfTurn } from "../state/data.js";
 import { MARGIN } from "../timeline/axis.js";
 import { paintLines, wrapText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
@@ -34,8 +34,8 @@ export const assistant = defineTurns({
   label: (run) => (run.letter ? `${run.letter} assistant` : "assistant"),
   turns: (run) => (run.progress ? [...run.responses, run.progress] : run.responses),
   look: (turn, colours) => {
-    const word = turn.failure ?? (turn.verdict && "matched");
-    return [colours[turn.verdict] ?? colours.speak, signOfTurn(turn) || "●", false, word];
+    const word = turn.failure ?? (turn.is_low ? LOW_SIMILARITY : turn.verdict && "matched");
+    return [colours[drawnVerdict(turn)] ?? colours.speak, signOfTurn(turn) || "●", false, word];
   },
 });
 

@@ -1,13 +1,13 @@
 // The failures that another run of the video, or another judgement of the run, has fixed, broken or changed in kind.
 
 import { eventByKey } from "../review/opinions.js";
-import { clockText, countText, thresholdWords } from "../state/data.js";
+import { clockText, countText, STOP_SIGNS, thresholdWords } from "../state/data.js";
 import { createButton, createNode } from "../dom/dom.js";
 import { goToEvent, goToFailure } from "../playback/selection.js";
 import { hasSignal } from "../state/policy.js";
 import { DECISIONS } from "../state/signals.js";
 import { seek } from "../playback/playhead.js";
-import { canFail, signOfKind } from "../playback/stops.js";
+import { canFail } from "../playback/stops.js";
 
 const WORDS = { fixed: "fixed", broken: "broken", changed: "changed kind", same: "unchanged" };
 
@@ -107,7 +107,7 @@ function drawChanges(player, words, records) {
 function drawChange(player, { verb, before, after }) {
   const found = after ?? before,
     kinds = verb === "changed" ? [before, after] : [found];
-  const kind = kinds.map((failure) => `${signOfKind(failure.kind)} ${failure.kind}`).join(" → ");
+  const kind = kinds.map((failure) => `${STOP_SIGNS[failure.kind]} ${failure.kind}`).join(" → ");
   const words = ` ${clockText(found.time)} ${kind}${found.words ? `: ${found.words}` : ""}`;
   return createButton(`ss-change ss-${verb}`, [createNode("b", "", WORDS[verb]), words], () =>
     goToChange(player, before, after),

@@ -96,7 +96,7 @@ function quotedToken(text) {
 
 function drawInspection(player, frame) {
   const { found } = player.inspection,
-    title = `What the model read at ${clockText(player.data.times[frame])}, frame ${frame}`,
+    title = `What the model read at ${clockText(player.data.times[frame])}, frame ${frame + 1}`,
     close = createButton("", "close (Esc)", () => player.find("inspection").close());
   const body = !found
     ? [createNode("p", "ss-dim", "Following the stream up to this frame…")]
@@ -107,7 +107,7 @@ function drawInspection(player, frame) {
 }
 
 function drawPrompt({ first_frame, frame, forgotten, prompt, prompt_tokens }) {
-  const begun = first_frame === frame ? "this frame" : `frame ${first_frame}`;
+  const begun = first_frame === frame ? "this frame" : `frame ${first_frame + 1}`;
   const parts = [
     createNode("h4", "", `Prompt, ${prompt_tokens} tokens`),
     createNode("p", "ss-dim", `The context begins with it, before ${begun}.`),

@@ -7,26 +7,28 @@ import {
   clockText,
   countText,
   countUpTo,
+  drawnVerdict,
   forgottenText,
   gapText,
   gridFrame,
+  LOW_SIMILARITY,
   modelTimeText,
   probText,
   signOfTurn,
   stateAt,
+  STOP_SIGNS,
   thresholdText,
   thresholdWords,
   timeOf,
 } from "../state/data.js";
 import { createNode, createQuote, showTurns } from "../dom/dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
-import { LOW_SIMILARITY, momentText, signOfKind } from "../playback/stops.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
 import { hasDecided } from "../state/thresholds.js";
 import { hasValues, visibleSignals } from "../state/signals.js";
 import { gradeText, legalityTag } from "./transcript.js";
 
-const WRONG_TEXT = "wrong text";
+const OTHER_WORDS = ["wrong text", LOW_SIMILARITY]; // the card of such a stop compares the two texts
 
 export function drawNowPanel(player, panel, data, frame, time, failure) {
   const hasRun = data.times.length > 0;
@@ -40,7 +42,7 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
     failure && failureCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps),
     createNode("p", "ss-line", [
       createNode("b", "", clockText(time)),
-      ` frame ${frame + data.num_dropped}${isUnknown ? "" : ` of ${total}`}`,
+      ` frame ${frame + data.num_dropped + 1}${isUnknown ? "" : ` of ${total}`}`,
       inspectionButton(player),
       data.isReferenceAlone && createNode("span", "ss-tag", "reference alone, no run"),
       isRefreshed && createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"),
@@ -73,20 +75,19 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
 
 // `isHere`: whether the playhead is at the failure. A turn that was moved is selected at its new time.
 function failureCard(player, data, failure, isHere) {
-  const moment = momentText(player, failure) || (isHere ? "" : `at ${clockText(failure.time)}`),
-    highest = highestNear(data, failure);
+  const highest = highestNear(data, failure);
   return createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure", [
-    createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`),
-    moment && createNode("span", "ss-tag ss-moment", moment),
+    createNode("b", "", `${STOP_SIGNS[failure.kind]} ${failure.kind}`),
+    !isHere && createNode("span", "ss-tag", `at ${clockText(failure.time)}`),
     failure.words && ` ${failure.words}`,
-    ...(failure.kind === WRONG_TEXT ? wrongTextLines(data, data.turns[failure.turn]) : []),
+    ...(OTHER_WORDS.includes(failure.kind) ? otherWordsLines(data, data.turns[failure.turn]) : []),
     failure.cause && causeLine(player, failure.cause),
     highest && createNode("span", "ss-highest", highestText(highest, data, isHere)),
   ]);
 }
 
 // The response and its reference, with the words marked in which they differ.
-function wrongTextLines(data, turn) {
+function otherWordsLines(data, turn) {
   const texts = drawDifference(["said", turn.text], ["reference", data.references[turn.link].text]);
   return [...texts, createNode("p", "ss-dim", `matching cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`)];
 }
@@ -150,7 +151,7 @@ function responseLines(data, frame, time, failure) {
     asked = data.userTurns.find((other) => other.frame === frame),
     wanted = data.referenceTurns.find((other) => other.is_missed && other.frame === frame);
   const lines = asked ? [createQuote("user", asked.text)] : [];
-  const inCard = failure?.kind === WRONG_TEXT && turn === data.turns[failure.turn]; // it has both texts
+  const inCard = OTHER_WORDS.includes(failure?.kind) && turn === data.turns[failure.turn]; // it has both texts
   if (turn && !inCard && turn.frame === frame) {
     lines.push(createNode("p", "ss-text", turn.text));
     if (turn.verdict) lines.push(...matchLines(data, turn));
@@ -164,12 +165,12 @@ function responseLines(data, frame, time, failure) {
 
 function matchLines(data, turn) {
   const words = {
-    matched: "matched",
+    matched: turn.is_low ? LOW_SIMILARITY : "matched",
     mismatched: "other words",
     redundant: `${turn.failure ?? "redundant"}: no reference near`,
   }[turn.verdict];
   return [
-    createNode("p", `ss-judged ss-${turn.verdict}`, [
+    createNode("p", `ss-judged ss-${drawnVerdict(turn)}`, [
       createNode("b", "", `${signOfTurn(turn)} ${words}`),
       turn.score !== null &&
         ` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`,

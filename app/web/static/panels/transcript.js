@@ -1,6 +1,6 @@
 // The transcript beside the video: a row per turn, of which only those in view are in the page.
 
-import { clockText, countUpTo, KINDS } from "../state/data.js";
+import { clockText, countUpTo, drawnVerdict, KINDS, LOW_SIMILARITY, signOfTurn } from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
@@ -79,13 +79,13 @@ export class Transcript {
     const score = turn?.verdict === "matched" && turn.score !== null ? turn.score.toFixed(2) : "";
     const mark = createNode(
       "span",
-      `ss-mark ss-${kind ? "mismatched" : "matched"}`,
+      `ss-mark ss-${kind ? "mismatched" : turn && drawnVerdict(turn)}`,
       [
-        kind ? KINDS[kind] : turn?.verdict && "✓",
+        turn ? signOfTurn(turn) : KINDS[kind],
         score && createNode("small", "ss-score", score),
         turn?.grade !== undefined && gradeTag(data, turn),
       ],
-      { title: [kind, score && `similarity ${score}`].filter(Boolean).join(", ") },
+      { title: [kind ?? (turn?.is_low && LOW_SIMILARITY), score && `similarity ${score}`].filter(Boolean).join(", ") },
     );
     const isGiven = role === "user" && reference.is_given,
       isQuoted = !isGiven && reference && (!turn || reference.text !== turn.text);

@@ -1,27 +1,12 @@
 // Stepping through the stops, or through the moments of a search or to settle, and the chips that choose stops.
 
 import { requestPaint } from "../timeline/chart.js";
-import { clockText, KINDS } from "../state/data.js";
-import { createButton, createNode, keepSetting, setStatus } from "../dom/dom.js";
+import { clockText, KINDS, STOP_SIGNS } from "../state/data.js";
+import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { currentEvent } from "../review/opinions.js";
 import { redrawPlayhead } from "./playhead.js";
-import { goToFailure, stopIndexOf } from "./selection.js";
-import { readSetting } from "../state/settings.js";
-import {
-  canFail,
-  collectStops,
-  LOW_SIMILARITY,
-  lowSimilarityStops,
-  momentText,
-  signOfKind,
-  stopText,
-} from "./stops.js";
-
-// Parses a similarity such as 0.8 or 0,8 to hundredths; null for other text.
-function parseSimilarity(text) {
-  const value = text.trim() ? Number(text.trim().replace(",", ".")) : NaN;
-  return value >= 0 && value <= 1 ? Number(value.toFixed(2)) : null;
-}
+import { goToFailure } from "./selection.js";
+import { canFail, stopText } from "./stops.js";
 
 function whyNoFailures(player) {
   const { has_reference, is_copied, isReferenceAlone } = player.data,
@@ -32,14 +17,22 @@ function whyNoFailures(player) {
     : "The run still streams: its failures are known once it ends.";
 }
 
-function chipText(player, kind) {
-  return kind === LOW_SIMILARITY ? `${LOW_SIMILARITY} (below ${player.lowSimilarity.toFixed(2)})` : kind;
-}
+// What N and P step through while a list is open, by its name.
+export const HIT_WORDS = { search: "moment", settle: "one to settle" };
 
-// Shows the place of the moment in its list above the failure keys; hides it for a run that no list opened.
+// Shows the place of the moment in its list above the line of failures, and names the buttons of N and P for it; hides
+// the place for a run that no list opened.
 export function drawHit(player) {
   const { hit } = player.data,
+    word = HIT_WORDS[hit?.of] ?? "failure",
     line = player.find("hit");
+  for (const [name, label, title] of [
+    ["previousFailure", `◂ ${word}`, `Previous ${word} (P)`],
+    ["nextFailure", `${word} ▸`, `Next ${word} (N)`],
+  ]) {
+    const button = player.find("bar").querySelector(`[data-do=${name}]`);
+    Object.assign(button, { textContent: label, title, ariaLabel: title.slice(0, -4) });
+  }
   line.hidden = !hit;
   if (!hit) return;
   const isSearch = hit.of === "search",
@@ -52,7 +45,7 @@ export function drawHit(player) {
   line.replaceChildren(
     createNode("span", "", place),
     createNode("b", "", isSearch && `“${hit.query}”`),
-    createNode("span", "", " · N next · P previous "),
+    " ",
     createButton("", isSearch ? "leave the search" : "leave the list", leave, { title }),
   );
 }
@@ -81,21 +74,6 @@ export function goOnSettling(player) {
   if (hit?.of !== "settle") return;
   if (hit.number < hit.total) stepStop(player, 1);
   else setStatus(player, `Settled. This was the last of ${hit.total} to settle.`);
-}
-
-// Updates the stops after a change of the setting; keeps the current stop if it is still one.
-function updateStops(player) {
-  const shownStop = player.stopIndex === null ? null : player.data.stops[player.stopIndex];
-  player.data.stops = collectStops(player, player.data);
-  const isSame = (stop) =>
-    stop === shownStop ||
-    (stop.kind === LOW_SIMILARITY && shownStop?.kind === LOW_SIMILARITY && stop.turn === shownStop.turn);
-  const number = player.data.stops.findIndex(isSame);
-  player.stopIndex =
-    number >= 0 ? number : player.selectedTime === null ? null : stopIndexOf(player, currentEvent(player));
-  redrawPlayhead(player);
-  player.drawReview();
-  requestPaint(player);
 }
 
 // Whether a stop lies beyond the current place, after it (`by` 1) or before it (-1). The place is the selected stop,
@@ -135,9 +113,7 @@ function stepFailure(player, by) {
     return setStatus(player, none, true);
   }
   goToFailure(player, next.number);
-  const moment = momentText(player, next.failure),
-    where = moment ? `; ${moment}` : ` at ${clockText(next.failure.time)}`;
-  setStatus(player, `${stopText(player, next.number)}${where}`, true);
+  setStatus(player, stopText(player, next.failure), true);
 }
 
 // Shows the button for the kind of the failure that is shown; null for none.
@@ -156,12 +132,13 @@ export function toggleOnlyKind(player) {
   const kind = player.stopIndex === null ? null : player.data.stops[player.stopIndex].kind;
   const isBack = player.kinds.size === 1 && (kind === null || player.kinds.has(kind));
   if (kind === null && !isBack) return setStatus(player, "No failure is selected: N goes to the next one.");
-  const chosen = isBack ? (player.kindsBefore ?? Object.keys(KINDS)) : [kind];
+  const chosen = isBack ? (player.kindsBefore ?? Object.keys(STOP_SIGNS)) : [kind];
   player.kindsBefore = isBack ? null : (player.kindsBefore ?? [...player.kinds]);
   player.kinds.clear();
   for (const name of chosen) player.kinds.add(name);
-  updateStops(player);
+  redrawPlayhead(player);
   drawKinds(player);
+  requestPaint(player);
   const only = `N and P stop only at “${kind}”. 8 chooses the other kinds again.`;
   setStatus(player, isBack ? "N and P stop at all chosen kinds." : only);
 }
@@ -173,11 +150,9 @@ export function findKind(player) {
 }
 
 export function drawKinds(player) {
-  const counts = { [LOW_SIMILARITY]: lowSimilarityStops(player, player.data).length };
-  for (const failure of player.data.failures) counts[failure.kind] = (counts[failure.kind] ?? 0) + 1;
-  const kinds = canFail(player.data) ? [...Object.keys(KINDS), LOW_SIMILARITY] : [];
-  player.find("kinds").replaceChildren(...kinds.map((kind) => drawChip(player, kind, counts[kind] ?? 0)));
-  drawSimilarityInput(player);
+  const kinds = canFail(player.data) ? Object.keys(STOP_SIGNS) : [],
+    count = (kind) => player.data.stops.filter((stop) => stop.kind === kind).length;
+  player.find("kinds").replaceChildren(...kinds.map((kind) => drawChip(player, kind, count(kind))));
 }
 
 function drawChip(player, kind, count) {
@@ -186,44 +161,14 @@ function drawChip(player, kind, count) {
     player.kindsBefore = null;
     redrawPlayhead(player);
     chip.ariaPressed = player.kinds.has(kind);
-    if (kind === LOW_SIMILARITY) {
-      updateStops(player);
-      drawSimilarityInput(player);
-    }
     requestPaint(player);
   };
-  const words = chipText(player, kind);
-  const chip = createButton("ss-kind", [`${signOfKind(kind)} ${count}`, createNode("small", "", words)], toggle, {
-    disabled: !count && kind !== LOW_SIMILARITY, // another similarity may have some
-    title: `${words}: stop there or not`,
-    ariaLabel: `${words}: ${count}`,
+  const chip = createButton("ss-kind", [`${STOP_SIGNS[kind]} ${count}`, createNode("small", "", kind)], toggle, {
+    disabled: !count,
+    title: `${kind}: stop there or not`,
+    ariaLabel: `${kind}: ${count}`,
     ariaPressed: player.kinds.has(kind),
     dataset: { kind },
   });
   return chip;
-}
-
-// Shows the input of the similarity limit beside the ≈ chip while the chip is on.
-export function drawSimilarityInput(player) {
-  player.find("below").hidden = !player.data || !canFail(player.data) || !player.kinds.has(LOW_SIMILARITY);
-  if (document.activeElement !== player.find("similarity"))
-    player.find("similarity").value = player.lowSimilarity.toFixed(2);
-}
-
-export function mountFailureStops(player) {
-  player.lowSimilarity = parseSimilarity(readSetting("low_similarity")) ?? player.lowSimilarity;
-  player.listen("similarity", "change", ({ target }) => {
-    const typed = parseSimilarity(target.value),
-      kept = (typed ?? player.lowSimilarity).toFixed(2),
-      refusal = `“${target.value.slice(0, 20)}” is not a similarity: a number from 0 to 1 is. It stays ${kept}.`;
-    setStatus(player, typed === null ? refusal : "");
-    target.value = kept;
-    if (typed === null) return;
-    player.lowSimilarity = typed;
-    if (!player.data) return;
-    keepSetting(player, "low_similarity", kept);
-    drawKinds(player);
-    updateStops(player);
-  });
-  player.listen("similarity", "keydown", ({ key }) => key === "Enter" && player.focus());
 }

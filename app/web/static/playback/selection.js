@@ -113,7 +113,7 @@ export function goToUnreviewed(player, given = "") {
   if (!next) return setStatus(player, `${given}Every event has your verdict.`, !given);
   goToEvent(player, next.event);
   player.isAfterVerdict = given !== "";
-  const stop = player.stopIndex === null ? "" : `: ${stopText(player, player.stopIndex)}`;
+  const stop = player.stopIndex === null ? "" : `: ${stopText(player, player.data.stops[player.stopIndex])}`;
   if (given) setStatus(player, `${given}The next one is selected${stop}.`);
 }
 

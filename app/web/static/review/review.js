@@ -3,7 +3,7 @@
 import { isDraft, dropUnnamed, fillInput, submitForEvent, submitInput, ownAssignment, sendUnnamed } from "./actions.js";
 import { layout } from "../timeline/chart.js";
 import { drawCorrection, resetEdited } from "./corrections.js";
-import { clockText } from "../state/data.js";
+import { clockText, STOP_SIGNS } from "../state/data.js";
 import { createButton, createNode, createQuote, EVENT_INPUTS, keepSetting, setStatus } from "../dom/dom.js";
 import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
@@ -25,7 +25,6 @@ import { goOnSettling } from "../playback/failure_stops.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
 import { readSetting } from "../state/settings.js";
-import { signOfKind } from "../playback/stops.js";
 import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
 
@@ -166,7 +165,7 @@ function drawEvent(player, box, event) {
     createNode("span", "", correctedTurn(player, event)?.text ?? event.text),
     event.pair && tag("and its reference"),
     event.other && tag(event.kind === "reference" ? "without the model's event" : "without its reference"),
-    stop && tag(`${signOfKind(stop.kind)} ${stop.kind}`),
+    stop && tag(`${STOP_SIGNS[stop.kind]} ${stop.kind}`),
     verdict && tag(`your verdict: ${verdict}`, "ss-mine"),
     reference && reference.text !== event.text && createQuote("reference", reference.text),
   ];

@@ -14,18 +14,29 @@ export const KINDS = {
   "repeats itself": "↺",
 };
 
-// The sign of a judged turn: that of its failure, else ✓; "" for a turn that is not judged.
-export function signOfTurn({ failure, verdict }) {
-  return KINDS[failure] ?? (verdict ? "✓" : "");
+export const LOW_SIMILARITY = "low similarity";
+
+// The signs of what N and P stop at: failures, and matched texts of low similarity.
+export const STOP_SIGNS = { ...KINDS, [LOW_SIMILARITY]: "≈" };
+
+// The verdict on a turn as it is drawn: that of the scores, or "low" for a matched text of low similarity.
+export function drawnVerdict({ is_low, verdict }) {
+  return is_low ? "low" : verdict;
 }
+
+// The sign of a judged turn: that of its failure, else ≈ or ✓; "" for a turn that is not judged.
+export function signOfTurn({ failure, verdict, is_low }) {
+  return KINDS[failure] ?? (is_low ? STOP_SIGNS[LOW_SIMILARITY] : verdict ? "✓" : "");
+}
+
 export const SIGNS = {
   // lanes add signs of their own
   "✓":
     "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of " +
     "texts, above 0.5, is shown beside it",
   "≈":
-    "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at first. " +
-    "If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
+    "low similarity: a matched text whose similarity is below 0.80, so with other words. N and P stop there too. " +
+    "The scores count it as matched",
   "✕": "missed: the assistant was silent where the reference speaks",
   "+": "redundant: the assistant spoke with no reference near",
   "≠": "wrong text: it spoke in time and said something else",
@@ -54,7 +65,7 @@ export function causeMeanings(player) {
 // The frames that a cut of the context dropped, in words; `cut` has tokens, first_frame and last_frame.
 export function forgottenText({ tokens, first_frame: first, last_frame: last }) {
   if (first === null) return `${countText(tokens, "token")} forgotten`;
-  return `${first === last ? `frame ${first}` : `frames ${first} to ${last}`} forgotten, ${countText(tokens, "token")}`;
+  return `${first === last ? `frame ${first + 1}` : `frames ${first + 1} to ${last + 1}`} forgotten, ${countText(tokens, "token")}`;
 }
 
 // Why an instant of a live session has no decision, by the state that its output has.

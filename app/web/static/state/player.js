@@ -2,7 +2,7 @@
 // other modules get it as their first argument; two players share nothing but the storage of the browser.
 
 import { Outbox } from "./outbox.js";
-import { KINDS } from "./data.js";
+import { STOP_SIGNS } from "./data.js";
 import { Thresholds } from "./thresholds.js";
 
 export class Player {
@@ -35,9 +35,8 @@ export class Player {
     this.stopIndex = null; // index of the stop that is shown, in `data.stops`
     this.isAfterVerdict = false; // whether a verdict selected the event, so that N has not stopped at it
     this.selectedTime = null; // of an explicit selection, in seconds; null while the selection follows the playhead
-    this.kinds = new Set(Object.keys(KINDS)); // of the failures at which N and P stop
+    this.kinds = new Set(Object.keys(STOP_SIGNS)); // at which N and P stop
     this.kindsBefore = null; // the kinds that were chosen before one of them alone
-    this.lowSimilarity = 0.8; // a lower one is low; "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90
 
     // drawing
     this.tab = "rows";

@@ -3,12 +3,12 @@
 import { GUTTER, MARGIN } from "./axis.js";
 import { resizeCanvas } from "./canvas.js";
 import { drawCurves } from "../panels/curves.js";
-import { countText, EventCounts } from "../state/data.js";
+import { countText, EventCounts, LOW_SIMILARITY } from "../state/data.js";
 import { runWords } from "../state/thresholds.js";
 import { countedNames } from "../state/signals.js";
 import { layerTurns } from "../review/layer.js";
 import { movePlayhead, redrawPlayhead } from "../playback/playhead.js";
-import { canFail, LOW_SIMILARITY } from "../playback/stops.js";
+import { canFail } from "../playback/stops.js";
 
 export function layout(player) {
   if (!player.data) return;
@@ -81,7 +81,7 @@ function paintOverview(player) {
   pen.fillStyle = colours.ink;
   if (canFail(data)) pen.fillText(countText(data.failures.length, "failure"), 4, 9);
   for (const { kind, time } of data.stops) {
-    const colour = kind === LOW_SIMILARITY ? "matched" : "mismatched";
+    const colour = kind === LOW_SIMILARITY ? "low" : "mismatched";
     pen.fillStyle = colours[player.kinds.has(kind) ? colour : "grid"];
     pen.fillRect(at(time) - 1, 2, 2, 14);
   }

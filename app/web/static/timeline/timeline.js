@@ -11,7 +11,9 @@ const TOP = 4,
   REACH_PX = 8, // free space above; marks at the start reach into the labels
   FIGURE_GAP = 8; // most free space above a lane of a figure: Plotly's legend is not in it
 const COLOURS =
-  "speak update matched mismatched redundant missed reference user active done ink faint grid shade latency".split(" ");
+  "speak update matched low mismatched redundant missed reference user active done ink faint grid shade latency".split(
+    " ",
+  );
 const SECONDS_PER_TICK = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600];
 const axis = defineLane({ kind: "axis", height: 18 });
 

@@ -128,8 +128,8 @@ def run_video(
     run = replace(run, outputs=tuple(outputs), is_finished=True)
     context.recent.keep_clip(clip)
     context.recent.keep_run(run)
-    if clip.content_digest and context.model_warning:
-        warnings.append(context.model_warning)
+    if warning := context.warn_of_model(clip):
+        warnings.append(warning)
     yield _describe_run(context, run, warnings)
 
 

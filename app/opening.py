@@ -71,13 +71,8 @@ class InPlayer:
         return wire(event, handler, [self.live, *inputs], self.view, **self.ends)
 
 
-def choose_bundled(
-    context: AppContext, live: LiveRun | None, name: str | None, speak: object = None, update: object = None
-) -> PlayerView:
-    """Show a bundled video and its task, with its saved run if that has the thresholds of the sliders.
-
-    Without ``speak`` and ``update`` the sliders have their values of the start.
-    """
+def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:
+    """Show a bundled video and its task, with its saved run if there is one, whose thresholds the sliders get."""
     if name is None:
         return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
     try:
@@ -86,20 +81,12 @@ def choose_bundled(
     except (EngineError, ValueError) as error:
         return _without_clip(live, as_sentence(error), is_problem=True, task="")
     saved = context.find_saved(clip)
-    sliders = SliderThresholds(speak=speak, update=update)
-    if saved is not None and _has_thresholds(saved, sliders):
+    if saved is not None:
         return _show_saved(context, live, saved, video, chosen=gr.skip(), open_at="first")._replace(strategy=gr.skip())
-    kept = f" Its saved run has {saved.config.thresholds_text}." if saved is not None else ""
-    status = f"{clip.name}, {format_clock(clip.duration_s)}.{kept} Press Run. {context.bundled_videos.notice}".strip()
+    status = f"{clip.name}, {format_clock(clip.duration_s)}. Press Run. {context.bundled_videos.notice}".strip()
     return PlayerView(
         clip=show_clip(clip, video, chosen=gr.skip()), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
     )
-
-
-def _has_thresholds(run: Run, sliders: SliderThresholds) -> bool:
-    """Return whether a run has the thresholds of the sliders; None is the threshold of the run."""
-    own = (run.thresholds.speak, run.thresholds.update)
-    return all(slider in (None, threshold) for slider, threshold in zip(sliders, own, strict=True))
 
 
 def _show_saved(
@@ -126,7 +113,8 @@ def open_page(
 
     A link (see ``linkedMoment`` in the player, and ``app.core.places``) has a bundled video or an upload,
     thresholds, a context strategy, a time to which the player seeks, and a run. The run is restored if this server has
-    kept it or if it is the saved one, and run again otherwise. ``other`` is the run to show below it.
+    kept it or if it is the saved one, and run again otherwise, as other thresholds of a video with a saved run are.
+    ``other`` is the run to show below it.
     """
     if not {"video", "upload"} & set(link):
         return choose_bundled(context, live, chosen)
@@ -144,7 +132,8 @@ def open_page(
     is_saved = saved is not None and (
         saved.digest == link["run"]
         if "run" in link
-        else _has_thresholds(saved, thresholds) and saved.config.context_strategy == strategy
+        else tuple(thresholds) == (saved.thresholds.speak, saved.thresholds.update)
+        and saved.config.context_strategy == strategy
     )
     if saved is not None and is_saved:
         open_at: Literal["first"] | None = None if "run" in link or "t" in link else "first"
@@ -167,12 +156,12 @@ def open_page(
         run_view = show_run(run, status, encode=context.encode, other=other)
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
-    if "run" not in link or clip.content_digest:
+    if clip.content_digest or ("run" not in link and saved is None):
         notice = " Its run is no longer available." if "run" in link else ""
         status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
         buttons = cancel_run(live)
     else:
-        waiting = LiveRun(linked_digest=link["run"], other=other)
+        waiting = LiveRun(linked_digest=link.get("run"), other=other)
         status, buttons = "Waiting to start.", show_running_buttons(waiting)
     run_view = show_nothing(status, clip=clip)
     return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, strategy=strategy)

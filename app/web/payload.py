@@ -116,7 +116,7 @@ def pack_run(
 
 def pack_nothing(clip: Clip | None) -> str:
     """Return a video without a run as JSON for the player; an empty string without a video."""
-    return to_json({"nothing": True, "place": url_params(clip)}) if clip is not None else ""
+    return to_json({"nothing": True, "name": clip.name, "place": url_params(clip)}) if clip is not None else ""
 
 
 def _events(events: VideoEvents) -> list[Packed]:

@@ -145,8 +145,6 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     messages = [done, *problems]
     if is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")
-    if run.clip.content_digest and context.model_warning:
-        messages.append(context.model_warning)
     yield show_run(
         run,
         " ".join(messages),

@@ -13,7 +13,6 @@ from stepscope.app.formatting import shorten_ids
 from stepscope.app.tabs.player import uploads
 from stepscope.app.tabs.player.uploads import ResultCheck
 from stepscope.app.web.views import PlayerView
-from stepscope.engine.plurals import format_count
 
 
 class UploadPanel(NamedTuple):
@@ -73,17 +72,13 @@ def make_upload_panel(chosen: Any) -> UploadPanel:
 
 
 def make_chooser(context: AppContext) -> gr.Dropdown:
-    """Return the choice of a bundled video."""
+    """Return the choice of a bundled video; those of most failures in the saved run come first."""
     counts = context.bundled_run.num_failures if context.bundled_run is not None else {}
     short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
     names = sorted(short, key=lambda name: -counts.get(name, -1))  # stable: without counts, as in the manifest
-    choices = [
-        (f"{short[name]} · saved run: {_count_failures(counts[name])}" if name in counts else short[name], name)
-        for name in names
-    ]
     first = context.opening_clip
     return gr.Dropdown(
-        choices,
+        [(short[name], name) for name in names],
         value=first.name if first else None,
         label="Bundled video",
         container=False,
@@ -94,10 +89,6 @@ def make_chooser(context: AppContext) -> gr.Dropdown:
     )
 
 
-def _count_failures(count: int) -> str:
-    return format_count(count, "failure") if count else "no failures"
-
-
 def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView, ends: dict[str, Any]) -> None:
     """Wire the choice and the upload of videos, references and uploads.
 
@@ -105,8 +96,7 @@ def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView,
     """
     live, clip, status = view.buttons.live, view.clip.clip, view.run.status
     boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
-    inputs = [live, panel.chosen, *view.thresholds]
-    wire(panel.chosen.select, partial(opening.choose_bundled, context), inputs, view, **ends)
+    wire(panel.chosen.select, partial(opening.choose_bundled, context), [live, panel.chosen], view, **ends)
     checks = [panel.accepted, status, panel.upload, panel.problem]
     panel.upload.upload(partial(uploads.check_upload, context), [live, clip, panel.upload], checks, **CHECK_QUEUE)
     wire(panel.accepted.change, partial(uploads.show_upload, context), [live, clip, panel.accepted], view, **ends)

@@ -118,7 +118,7 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
         converted += f" The file is damaged at {damaged}: pictures near it and after it may be missing."
     status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     context.recent.keep_clip(clip)
-    run_view = show_nothing(f"{status} {context.model_warning}".strip(), clip=clip)
+    run_view = show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
     return PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
 
 

@@ -7,7 +7,7 @@ import { runWords } from "./state/thresholds.js";
 import { eventByKey } from "./review/opinions.js";
 import { selectedEvent } from "./playback/selection.js";
 import { seek } from "./playback/playhead.js";
-import { setStatus } from "./dom/dom.js";
+import { setStatus, showTurns } from "./dom/dom.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
 const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
@@ -25,8 +25,11 @@ const isInFrame = window.parent !== window; // the address of an embedding page 
 // Receives from the server the address of a video without a run, or a run.
 export function receive(player, text) {
   const isNothing = Boolean(text?.startsWith(NO_RUN));
-  if (isNothing) player.address.chosen = JSON.parse(text).place;
+  const nothing = isNothing ? JSON.parse(text) : null;
+  if (nothing) player.address.chosen = nothing.place;
   player.receiver.receive(isNothing ? "" : text);
+  const box = !player.settings.hint && document.querySelector("#chosen input");
+  if (box) box.placeholder = showTurns(nothing?.name ?? player.data?.name ?? ""); // an upload is none of its choices
   updateAddress(player, true);
 }
 

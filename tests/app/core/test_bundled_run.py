@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from stepscope.app.web.views import task_boxes
 from stepscope.engine.cli.options import BUNDLED_RUN
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
-from tests.support.pages.benches import make_context, run_views, views
+from tests.support.pages.benches import make_context, run_views
 from tests.support.paths import ASSETS
 
 MANIFEST = ASSETS / "demo" / "test.json"
@@ -28,12 +27,6 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> AppContext:
     plain = make_context(ASSETS / "checkpoint", MANIFEST, tmp_path_factory.mktemp("copies"))
     found = BundledRun.find(BUNDLED_RUN, videos=MANIFEST, model_digest=plain.checkpoint.digest, config=plain.config)
     return replace(plain, bundled_run=found)
-
-
-def opened(context: AppContext, name: str, thresholds: Sequence[float] = ()) -> tuple[str, bool]:
-    """Choose a video; return the status, and whether its saved run is the window's run."""
-    _, run_view, buttons = views(opening.choose_bundled(context, None, name, *thresholds))
-    return run_view.status.value, isinstance(buttons.live, LiveRun)
 
 
 def test_the_page_opens_on_the_first_failure_of_the_opening_video(context: AppContext) -> None:
@@ -59,14 +52,11 @@ def test_a_saved_run_is_the_run_that_the_page_would_make(context: AppContext) ->
     assert [output.response for output in live.run.outputs] == [output.response for output in saved.outputs]
 
 
-def test_it_is_shown_with_its_own_thresholds_alone(context: AppContext) -> None:
-    shown = "boat, 0:43, with its saved run. Press Run to stream it again. It has no failures."
-    assert opened(context, "boat") == (shown, True)
-    assert opened(context, "boat", (0.5, 0.5)) == (shown, True)
-    assert opened(context, "boat", (0.5, 0.25)) == (
-        "boat, 0:43. Its saved run has speak 0.5, update 0.5. Press Run.",
-        False,
-    )
+def test_a_chosen_video_opens_with_its_saved_run_to_which_the_sliders_are_set(context: AppContext) -> None:
+    page = opening.choose_bundled(context, None, "boat")
+    assert page.run.status.value == "boat, 0:43, with its saved run. Press Run to stream it again. It has no failures."
+    assert page.buttons.live.run == context.find_saved(context.bundled_videos.find("boat"))
+    assert list(page.thresholds) == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +64,7 @@ def test_it_is_shown_with_its_own_thresholds_alone(context: AppContext) -> None:
     [
         ({}, "boat, 0:43, with its saved run."),
         ({"t": "3"}, "boat, 0:43, with its saved run."),
-        ({"speak": "0.3"}, "boat, 0:43. Press Run."),
+        ({"speak": "0.3"}, "Waiting to start."),
         ({"run": "elsewhere"}, "Waiting to start."),
     ],
 )

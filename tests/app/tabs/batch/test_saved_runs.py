@@ -79,7 +79,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     bare = replace(clip_view.clip, sample=replace(buttons.live.run.clip.sample, turns=()))
     silent = replace(buttons.live.run, outputs=[still], clip=bare)
     without = show_run(silent, "v1.", encode=context.encode, open_at="worst")
-    assert without.status.value == "v1. It has no failures."
+    assert without.status.value == "v1. It has 1 of 18 frames. It has no failures."
     assert json.loads(without.player)["open_at"] is None
     with pytest.raises(ValueError, match="there is no run"):
         opening.read_saved(context, batches, "../a", "v1")

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from stepscope.app import opening
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import LATEST, make_status_line, read_event, wire
+from stepscope.app.controls.widgets import LATEST, SCORING, make_status_line, read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.figures.charts.layout import add_basis
@@ -366,12 +366,12 @@ def wire_compare_panel(
 
     gr.on([here.select, runs.change], list_others, [runs, panel.other], panel.other, **LATEST)
     chosen = [runs, panel.other, panel.wrong_in, panel.metric]
+    options = {**SCORING, "show_progress_on": view.said}
     for event in (panel.other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
-        options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
         ended = wire(event, compare_chosen, chosen, view, **options)
-        wire(ended.then, partial(compare_again, context, batches), [view.compared, *chosen], view, **LATEST)
+        wire(ended.then, partial(compare_again, context, batches), [view.compared, *chosen], view, **options)
     grown = partial(compare_grown, context, batches)  # an opened tab, or a run that has ended
-    wire(partial(gr.on, [here.select, batch.change]), grown, [view.compared, *chosen], view, **LATEST)
+    wire(partial(gr.on, [here.select, batch.change]), grown, [view.compared, *chosen], view, **options)
     of_videos = VideosView(videos=view.videos, distribution=view.distribution)
     shown = [view.compared, panel.metric]
     wire(panel.metric.select, partial(sort_videos, batches), shown, of_videos, **LATEST)

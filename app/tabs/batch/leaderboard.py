@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
@@ -290,8 +290,7 @@ def wire_leaderboard_panel(
         BoardChoices(runs=panel.runs, offered=panel.offered),
         **AT_ONCE,
     )
-    scoring: dict[str, Any] = {"concurrency_limit": 2, "api_visibility": "private", "trigger_mode": "always_last"}
-    scoring |= {"show_progress": "minimal", "show_progress_on": view.said}
+    scoring = {**SCORING, "show_progress_on": view.said}
     for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input, panel.baselines.input])):
         wire(event, partial(show_board, context, batches), chosen, view, **scoring)
     wire(panel.sort_by.input, partial(show_order, batches), [view.board, panel.sort_by], view, **LATEST)

@@ -13,7 +13,7 @@ import gradio as gr
 
 from stepscope.app import opening
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.results import format_interval
@@ -296,7 +296,7 @@ def wire_protocols_panel(
     ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab`` of this tab, ``batch`` the state ``ShownRun``.
     """
     view, chosen = panel.view, [runs, panel.other, panel.protocols]
-    options = {**LATEST, "show_progress": "minimal", "show_progress_on": view.said}
+    options = {**SCORING, "show_progress_on": view.said}
     gr.on([here.select, runs.change], partial(list_runs, batches), [runs, panel.other], panel.other, **LATEST)
     changes = [here.select, panel.other.input, panel.protocols.input]
     wire(partial(gr.on, changes), partial(show, context, batches), chosen, view, **options)

@@ -73,7 +73,7 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
 def test_an_upload_without_a_run_is_there_again(context: AppContext, clip: Clip) -> None:
     run_view = views(opening.open_page(context, None, None, {"upload": clip.video_id}))[1]
     assert run_view.status.value == "mine.mp4, 0:06. Press Run."
-    assert json.loads(run_view.player) == {"nothing": True, "place": {"upload": clip.video_id}}
+    assert json.loads(run_view.player) == {"nothing": True, "name": "mine.mp4", "place": {"upload": clip.video_id}}
     run_view = views(opening.open_page(context, None, None, {"upload": clip.video_id, "run": "gone"}))[1]
     assert run_view.status.value == "mine.mp4, 0:06. Its run is no longer available. Press Run."
 

@@ -57,7 +57,7 @@ def test_a_late_reply_leaves_the_failure_that_was_selected_since(
     page.keyboard.press("Home")
     page.keyboard.press("n")
     before = inspect(page)
-    assert before["said"].startswith("◇ wrong update")
+    assert "· ◇ wrong update" in before["said"]
     after = release(page)
     assert [after[name] for name in ("event", "time", "said")] == [before[name] for name in ("event", "time", "said")]
     judged = press(page, "2")
@@ -94,7 +94,7 @@ def test_n_goes_on_from_the_new_time_of_a_turn_that_was_moved(page: Page) -> Non
     go_to(page, "reference", "What is next?")
     assert round(press(page, "b", "b")["time"], 1) == 4.0  # behind the failures at 3.5
     page.keyboard.press("n")
-    assert inspect(page)["said"].endswith(" at 0:05.5")
+    assert inspect(page)["said"].endswith(" · 0:05.5")
     press(page, "z", "z")
 
 

@@ -233,7 +233,8 @@ def test_pictures_before_time_0_that_matroska_stores_without_a_time_are_left_out
 def test_pictures_of_fragments_before_their_edit_list_are_left_out(tmp_path: Path, decode: Decode) -> None:
     path = write_recording(tmp_path / "early.cut.mp4", levels=range(20, 60), start_s=-1)
     assert [frame.image.mean() for frame in read(path, decode)] == pytest.approx(range(30, 60, 5), abs=1.5)
-    assert (probe(path).duration_s, find_cut(path)) == (pytest.approx(3, abs=0.01), None)
+    assert probe(path).duration_s == pytest.approx(3, abs=0.01)
+    assert find_cut(path) is None
     convert_for_browser(path, tmp_path / "copy.mp4")
     copied = read_frames(tmp_path / "copy.mp4", fps=2)
     assert [frame.image.mean() for frame in copied] == pytest.approx(range(30, 60, 5), abs=2.5)

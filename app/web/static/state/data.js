@@ -65,7 +65,8 @@ export function causeMeanings(player) {
 // The frames that a cut of the context dropped, in words; `cut` has tokens, first_frame and last_frame.
 export function forgottenText({ tokens, first_frame: first, last_frame: last }) {
   if (first === null) return `${countText(tokens, "token")} forgotten`;
-  return `${first === last ? `frame ${first + 1}` : `frames ${first + 1} to ${last + 1}`} forgotten, ${countText(tokens, "token")}`;
+  const frames = first === last ? `frame ${first + 1}` : `frames ${first + 1} to ${last + 1}`;
+  return `${frames} forgotten, ${countText(tokens, "token")}`;
 }
 
 // Why an instant of a live session has no decision, by the state that its output has.

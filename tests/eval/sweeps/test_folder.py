@@ -259,8 +259,9 @@ def look_at_page(runs: Path) -> None:
     for name, metrics in (("run", (RECOMMENDED, "F1", NUM_FAILURES)), ("other", (RECOMMENDED,))):
         for metric in metrics:
             view, size = sweeping.enter_sweep(batches, name, metric, 5)
-            assert ("Exact: " in view.search) != ("Preview from the traces" in view.search)
-            assert "\n" not in view.search
+            words = f"{view.said} {view.search}"
+            assert ("Exact: " in words) != ("Preview from the traces" in words)
+            assert "\n" not in words
             assert size == 5
         for table in ("sweep.csv", "sweep.json"):
             assert all(path is not None for path in download_sweep(batches, table, name, 5))

@@ -42,6 +42,13 @@ class SelectionChoices(NamedTuple):
     part: Any
 
 
+class OfferedSelection(NamedTuple):
+    """The dropdowns for a run, and the state of the run that they are for."""
+
+    choices: Any
+    run: Any
+
+
 class SavedSlice(NamedTuple):
     """The dropdown of slices, and the output of status lines and scores."""
 
@@ -207,12 +214,18 @@ def offer(batches: BatchContext, name: str | None) -> SelectionChoices:
     )
 
 
-def offer_again(batches: BatchContext, name: str | None) -> SelectionChoices:
-    """Return the traits and slices for a newly chosen run, with all videos selected."""
-    return SelectionChoices(
+def offer_again(batches: BatchContext, name: str | None, seen: str | None) -> OfferedSelection:
+    """Return the traits and slices for a newly chosen run, with all videos selected.
+
+    The list of runs also changes when a run has ended: the selection of the shown run ``seen`` is kept.
+    """
+    if name == seen:
+        return OfferedSelection(choices=offer(batches, name), run=name)
+    choices = SelectionChoices(
         only=gr.Dropdown(choices=list_traits(batches, name), value=[]),
         part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS),
     )
+    return OfferedSelection(choices=choices, run=name)
 
 
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
@@ -272,7 +285,9 @@ def wire_selection_panel(
 
     chosen = [runs, panel.only, panel.part]
     choices = SelectionChoices(only=panel.only, part=panel.part)
-    offered = wire(runs.change, partial(offer_again, batches), runs, choices, **AT_ONCE)
+    seen = gr.State(None)
+    again = OfferedSelection(choices=choices, run=seen)
+    offered = wire(runs.change, partial(offer_again, batches), [runs, seen], again, **AT_ONCE)
     runs.change(lambda: "", None, result, **AT_ONCE)  # the scores of the run before
     focused = partial(gr.on, [panel.only.focus, panel.part.focus])
     wire(focused, partial(offer, batches), runs, choices, **AT_ONCE)

@@ -88,5 +88,5 @@ def test_routes_for_programs_are_below_the_path(host: str) -> None:
     address = f"{host}{PATH}/ws/streaming/a".replace("http", "ws", 1)
     with connect(address, additional_headers={"cookie": cookies}, proxy=None) as socket:
         socket.send(json.dumps({"type": "prefill", "messages": [{"role": "user", "content": "What is next?"}]}))
-        kinds = [json.loads(socket.recv())["type"] for _ in range(2)]
+        kinds = [json.loads(socket.recv(timeout=120))["type"] for _ in range(2)]
     assert kinds == ["queue_done", "prefill_done"]

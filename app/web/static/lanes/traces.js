@@ -54,7 +54,8 @@ export const traces = defineLane({
       return void pen.fillText(countText(hits.length, "decision"), 4, lines[1]);
     }
     pen.fillText(signal.isUntrained ? "untrained" : "decisions only", 4, lines[1]);
-    pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[2]); // the legend names them
+    // the legend names the signs
+    pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[2]);
   },
   paint: ({ pen, colours, gutter, inner }, { run, name, signal, top, height }) => {
     if (!signal.missing || !run.times.length || hasValues(run, name)) return;

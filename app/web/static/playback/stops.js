@@ -7,8 +7,8 @@ export function canFail(data) {
   return data.has_reference && data.is_judged && !data.isReferenceAlone;
 }
 
-// The line of a stop, with its place among the chosen ones: "Failure 2 of 4 · ✕ missed: silent ... · 0:09.5". Texts of
-// low similarity are counted by themselves.
+// The line of a stop, with its place among the chosen ones: "Failure 2 of 4 · ✕ missed: silent ... · 0:09.5".
+// Texts of low similarity are counted by themselves.
 export function stopText(player, stop) {
   const { kind, words, time } = stop,
     isLow = kind === LOW_SIMILARITY,

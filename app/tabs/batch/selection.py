@@ -43,10 +43,11 @@ class SelectionChoices(NamedTuple):
 
 
 class OfferedSelection(NamedTuple):
-    """The dropdowns for a run, and the state of the run that they are for."""
+    """The dropdowns for a run, the state of the run that they are for, and the output of status lines and scores."""
 
     choices: Any
     run: Any
+    result: Any
 
 
 class SavedSlice(NamedTuple):
@@ -217,15 +218,15 @@ def offer(batches: BatchContext, name: str | None) -> SelectionChoices:
 def offer_again(batches: BatchContext, name: str | None, seen: str | None) -> OfferedSelection:
     """Return the traits and slices for a newly chosen run, with all videos selected.
 
-    The list of runs also changes when a run has ended: the selection of the shown run ``seen`` is kept.
+    A changed list of runs is an event too: the selection and the result of the shown run ``seen`` are kept.
     """
     if name == seen:
-        return OfferedSelection(choices=offer(batches, name), run=name)
+        return OfferedSelection(choices=offer(batches, name), run=name, result=gr.skip())
     choices = SelectionChoices(
-        only=gr.Dropdown(choices=list_traits(batches, name), value=[]),
+        only=gr.Dropdown(choices=list_traits(batches, name), value=[], multiselect=True),
         part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS),
     )
-    return OfferedSelection(choices=choices, run=name)
+    return OfferedSelection(choices=choices, run=name, result="")
 
 
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
@@ -286,9 +287,8 @@ def wire_selection_panel(
     chosen = [runs, panel.only, panel.part]
     choices = SelectionChoices(only=panel.only, part=panel.part)
     seen = gr.State(None)
-    again = OfferedSelection(choices=choices, run=seen)
+    again = OfferedSelection(choices=choices, run=seen, result=result)
     offered = wire(runs.change, partial(offer_again, batches), [runs, seen], again, **AT_ONCE)
-    runs.change(lambda: "", None, result, **AT_ONCE)  # the scores of the run before
     focused = partial(gr.on, [panel.only.focus, panel.part.focus])
     wire(focused, partial(offer, batches), runs, choices, **AT_ONCE)
     saved = SavedSlice(part=panel.part, result=result)

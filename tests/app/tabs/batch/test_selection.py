@@ -214,3 +214,12 @@ def test_the_videos_are_kept_as_a_slice_and_the_moments_as_a_file(batches: Batch
     written = searching.download_hits(batches, "a", THIS_RUN, "failure:missed is:message")
     with Path(next(written)).open(newline="") as file:
         assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
+
+
+def test_a_changed_list_of_runs_keeps_the_selection_of_the_shown_run(batches: BatchContext) -> None:
+    first = choosing.offer_again(batches, "a", None)
+    assert (first.choices.only.value, first.choices.part.value, first.result, first.run) == ([], ALL_VIDEOS, "", "a")
+    again = choosing.offer_again(batches, "a", first.run)
+    assert "value" not in again.choices.only._constructor_args[0]
+    assert "value" not in again.choices.part._constructor_args[0]
+    assert (again.run, again.result) == ("a", gr.skip())

@@ -40,7 +40,13 @@ def serve_proxy(target: str, *, prefix: str, strips: bool = True) -> Iterator[st
     ]
     app = Starlette(routes=routes, lifespan=forward.lifespan)
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=port, log_level="warning", proxy_headers=False, timeout_graceful_shutdown=1
+        app,
+        host="127.0.0.1",
+        port=port,
+        ws="websockets-sansio",  # "auto" is that of the page, where a test has served one in this process
+        log_level="warning",
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

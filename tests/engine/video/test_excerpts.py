@@ -23,6 +23,8 @@ from stepscope.engine.video.decoders import (
 from stepscope.engine.video.reader import Decoders, Frame, read_frames, sample_track
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track
+from tests.support.streams.odd import write_recording
+from tests.support.streams.videos import write_at
 
 NUM_PICTURES, FPS = 600, 10
 DECODERS = {
@@ -156,3 +158,24 @@ def test_an_excerpt_beyond_the_end_gives_the_frames_there_are_or_one_sentence(nu
 def test_an_excerpt_out_of_range_is_refused(start_s: float, num_frames: int) -> None:
     with pytest.raises(ValueError, match="an excerpt must"):
         Excerpt(start_s=start_s, num_frames=num_frames)
+
+
+def test_an_excerpt_before_the_first_key_picture_of_a_cut_stream_shows_that_picture(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "a.ts", levels=range(20, 80))
+    with av.open(str(path)) as container:
+        starts = [packet.pos or 0 for packet in container.demux(video=0) if packet.size]
+    path.write_bytes(path.read_bytes()[starts[4] :])
+    for num_frames in (1, 3):
+        frames = list(read_frames(path, fps=2, excerpt=Excerpt(start_s=0, num_frames=num_frames)))
+        assert [frame.image.mean() for frame in frames] == pytest.approx([40] * num_frames, abs=1)
+    assert frames[0].time_s > 1
+
+
+def test_an_excerpt_before_a_late_first_picture_shows_that_picture(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "late.mp4", [5 + number / 10 for number in range(100)])
+    for start_s in (0.0, 3.0):
+        frames = list(read_frames(path, fps=2, excerpt=Excerpt(start_s=start_s, num_frames=3)))
+        assert [frame.index for frame in frames] == [0, 1, 2]
+        np.testing.assert_array_equal(frames[0].image, next(read_frames(path, fps=2)).image)
+    with pytest.raises(VideoError, match=r"ends at 1\d\.\d\d s, before the clip starts at 16 s"):
+        list(read_frames(path, fps=2, excerpt=Excerpt(start_s=16.0, num_frames=3)))

@@ -164,17 +164,6 @@ def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path
     list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
 
 
-def test_an_excerpt_before_the_first_key_picture_of_a_cut_stream_shows_that_picture(tmp_path: Path) -> None:
-    path = write_recording(tmp_path / "a.ts", levels=range(20, 80))
-    with av.open(str(path)) as container:
-        starts = [packet.pos or 0 for packet in container.demux(video=0) if packet.size]
-    path.write_bytes(path.read_bytes()[starts[4] :])
-    for num_frames in (1, 3):
-        frames = list(read_frames(path, fps=2, excerpt=Excerpt(start_s=0, num_frames=num_frames)))
-        assert [frame.image.mean() for frame in frames] == pytest.approx([40] * num_frames, abs=1)
-    assert frames[0].time_s > 1
-
-
 @pytest.mark.parametrize("kind", [b"encv", b"what"])
 def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, address: str, kind: bytes) -> None:
     path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
@@ -238,17 +227,6 @@ def test_pictures_of_fragments_before_their_edit_list_are_left_out(tmp_path: Pat
     convert_for_browser(path, tmp_path / "copy.mp4")
     copied = read_frames(tmp_path / "copy.mp4", fps=2)
     assert [frame.image.mean() for frame in copied] == pytest.approx(range(30, 60, 5), abs=2.5)
-
-
-def test_a_browser_needs_a_copy_to_show_the_pictures_of_a_webm_before_time_0(tmp_path: Path) -> None:
-    path = write_recording(tmp_path / "early.webm", levels=range(20, 60), start_s=-1)
-    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
-    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
-    assert probe(path).copy_reason == "its clock starts at -1 s"
-    copy = tmp_path / "copy.mp4"
-    convert_for_browser(path, copy)
-    assert probe(copy).copy_reason == ""
-    assert probe(copy).duration_s == pytest.approx(4, abs=0.11)
 
 
 @pytest.mark.parametrize("name", ["jump.mp4", "jump.ts"])
@@ -370,15 +348,6 @@ def test_an_edit_list_delays_and_cuts(
     assert probe(path).copy_reason == PLAYS_ON
 
 
-@pytest.mark.parametrize("kind", ["mp4", "webm", "live.webm"])
-@pytest.mark.parametrize(("length_s", "reason"), [(4, ""), (8, PLAYS_ON)])
-def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(
-    tmp_path: Path, kind: str, length_s: int, reason: str
-) -> None:
-    source = write_recording(tmp_path / f"a.{kind}", levels=range(20, 60))
-    assert probe(add_sound(tmp_path / f"b.{kind}", source, length_s=length_s)).copy_reason == reason
-
-
 def test_opencv_refuses_interlaced_pictures_which_it_leaves_empty(tmp_path: Path) -> None:
     levels = [40, 80, 120, 160, 200]
     path = write_interlaced(tmp_path / "camera.mpg", levels=levels)
@@ -404,23 +373,6 @@ def test_a_name_that_is_not_utf8_is_read_by_pyav_alone(tmp_path: Path, decode: D
         read(path, decode)  # OpenCV ended the process
 
 
-def test_the_rate_of_a_stream_is_that_of_its_pictures(tmp_path: Path) -> None:
-    path = write_at(tmp_path / "hole.ts", [0, 0.1, 0.2, 0.3, 3.6, 3.7, 3.8, 3.9])
-    assert probe(path).native_fps == pytest.approx(2.0, abs=0.06)
-
-
-def test_an_average_rate_that_cannot_be_true_is_not_taken(tmp_path: Path) -> None:
-    path = tmp_path / "copied.mkv"
-    plain = write_at(tmp_path / "plain.mp4", [number / 10 for number in range(30)])
-    with av.open(str(plain)) as source, av.open(str(path), "w") as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux():
-            if packet.dts is not None:
-                packet.stream = stream
-                target.mux(packet)
-    assert probe(path).native_fps == pytest.approx(10)
-
-
 def test_five_seconds_at_100_000_s_are_ten_frames() -> None:
     for decode in (decode_sampled, decode_with_pyav, decode_with_opencv):
         assert len(read(case("late100000.webm"), decode)) == 10
@@ -431,16 +383,6 @@ def test_the_display_copy_has_square_pixels(tmp_path: Path) -> None:
     convert_for_browser(case("sar.mpg"), tmp_path / "copy.mp4")
     copy = probe(tmp_path / "copy.mp4")
     assert (copy.width, copy.height) == (1024, 576)  # 720 pixels of 64:45, as MPEG-2's 16:9 means
-
-
-def test_an_excerpt_before_a_late_first_picture_shows_that_picture(tmp_path: Path) -> None:
-    path = write_at(tmp_path / "late.mp4", [5 + number / 10 for number in range(100)])
-    for start_s in (0.0, 3.0):
-        frames = list(read_frames(path, fps=2, excerpt=Excerpt(start_s=start_s, num_frames=3)))
-        assert [frame.index for frame in frames] == [0, 1, 2]
-        np.testing.assert_array_equal(frames[0].image, next(read_frames(path, fps=2)).image)
-    with pytest.raises(VideoError, match=r"ends at 1\d\.\d\d s, before the clip starts at 16 s"):
-        list(read_frames(path, fps=2, excerpt=Excerpt(start_s=16.0, num_frames=3)))
 
 
 @pytest.mark.parametrize(

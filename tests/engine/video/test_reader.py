@@ -254,3 +254,20 @@ def test_probe_of_the_real_files() -> None:
     assert nasa.duration_s == pytest.approx(13.013)
     assert nasa.is_browser_playable
     assert nasa.copy_reason == "browsers show its first video stream, not the best one"
+
+
+def test_the_rate_of_a_stream_is_that_of_its_pictures(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "hole.ts", [0, 0.1, 0.2, 0.3, 3.6, 3.7, 3.8, 3.9])
+    assert probe(path).native_fps == pytest.approx(2.0, abs=0.06)
+
+
+def test_an_average_rate_that_cannot_be_true_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "copied.mkv"
+    plain = write_at(tmp_path / "plain.mp4", [number / 10 for number in range(30)])
+    with av.open(str(plain)) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux():
+            if packet.dts is not None:
+                packet.stream = stream
+                target.mux(packet)
+    assert probe(path).native_fps == pytest.approx(10)

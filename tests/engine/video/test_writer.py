@@ -14,6 +14,7 @@ from stepscope.engine.video.reader import VideoWarning, probe, read_frames
 from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import REAL_VIDEOS
 from tests.support.streams import videos
+from tests.support.streams.odd import add_sound, write_recording
 
 REAL = REAL_VIDEOS
 
@@ -165,3 +166,23 @@ def test_real_files_convert(tmp_path: Path, name: str, duration_s: float, width:
     assert info.is_browser_playable
     assert info.duration_s == pytest.approx(duration_s, abs=0.02)
     assert info.width == width
+
+
+def test_a_browser_needs_a_copy_to_show_the_pictures_of_a_webm_before_time_0(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "early.webm", levels=range(20, 60), start_s=-1)
+    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
+    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
+    assert probe(path).copy_reason == "its clock starts at -1 s"
+    copy = tmp_path / "copy.mp4"
+    convert_for_browser(path, copy)
+    assert probe(copy).copy_reason == ""
+    assert probe(copy).duration_s == pytest.approx(4, abs=0.11)
+
+
+@pytest.mark.parametrize("kind", ["mp4", "webm", "live.webm"])
+@pytest.mark.parametrize(("length_s", "reason"), [(4, ""), (8, "browsers play on after its last picture")])
+def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(
+    tmp_path: Path, kind: str, length_s: int, reason: str
+) -> None:
+    source = write_recording(tmp_path / f"a.{kind}", levels=range(20, 60))
+    assert probe(add_sound(tmp_path / f"b.{kind}", source, length_s=length_s)).copy_reason == reason

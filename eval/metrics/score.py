@@ -7,7 +7,7 @@ so a video's row and the corpus use the same functions. An undefined score is na
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.records import FrameOutput
@@ -15,14 +15,18 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.grading import CosineBands, Grade, RememberedGrades
 from stepscope.eval.matching.turns import Encode, ZeroCost, find_match
 from stepscope.eval.matching.updates import pair_updates
+from stepscope.eval.metrics import decisions, dialogue_state, failures, system, videollm_online
 from stepscope.eval.metrics.counts import Counts, Pool, mean
 from stepscope.eval.metrics.decisions import DecisionCounts
-from stepscope.eval.metrics.dialogue_state import StepStates, count_step_states
+from stepscope.eval.metrics.dialogue_state import DstCounts, StepStates, count_step_states
 from stepscope.eval.metrics.failures import FailureCounts, add_grades, judge
 from stepscope.eval.metrics.matched_video import JudgedVideo, LiveCounts, MatchedVideo
-from stepscope.eval.metrics.measures import add_fields, find_measures
+from stepscope.eval.metrics.measures import Measure
 from stepscope.eval.metrics.moments import VideoMoment
-from stepscope.eval.metrics.replies.reply_spans import grade_responses
+from stepscope.eval.metrics.replies import repetition, reply_spans, response_timing, turn_taking
+from stepscope.eval.metrics.replies.repetition import RepetitionCounts
+from stepscope.eval.metrics.replies.reply_spans import SpanCounts, grade_responses
+from stepscope.eval.metrics.replies.response_timing import ResponseTimingCounts
 from stepscope.eval.metrics.replies.turn_taking import (
     SEMANTIC_THRESHOLD,
     TurnCounts,
@@ -38,22 +42,37 @@ from stepscope.eval.metrics.system import SystemCounts
 from stepscope.eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 
 ScoreTexts = Callable[[TextCounts], dict[str, float]]
-MEASURES: Final = find_measures()
+MEASURES: Final[tuple[Measure[Any], ...]] = (
+    *decisions.MEASURES,
+    *dialogue_state.MEASURES,
+    *failures.MEASURES,
+    *repetition.MEASURES,
+    *reply_spans.MEASURES,
+    *response_timing.MEASURES,
+    *system.MEASURES,
+    *turn_taking.MEASURES,
+    *videollm_online.MEASURES,
+)
+"""All measures. The counts of each are the field of ``VideoCounts`` that has its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-@add_fields(MEASURES)
 class VideoCounts(Counts):
-    """All counts of one video, or their sums over many: a field per measure, also of those not declared here."""
+    """All counts of one video, or their sums over many."""
 
     num_videos: int = 0
     texts: TextCounts = field(default_factory=TextCounts)
     """Texts of the matched pairs; empty before ``count_texts``."""
-    turns: TurnCounts = field(default_factory=TurnCounts)
     speaking: DecisionCounts = field(default_factory=DecisionCounts)
     updating: DecisionCounts = field(default_factory=DecisionCounts)
+    dst: DstCounts = field(default_factory=DstCounts)
     failures: FailureCounts = field(default_factory=FailureCounts)
+    repetition: RepetitionCounts = field(default_factory=RepetitionCounts)
+    spans: SpanCounts = field(default_factory=SpanCounts)
+    response_timing: ResponseTimingCounts = field(default_factory=ResponseTimingCounts)
     system: SystemCounts = field(default_factory=SystemCounts)
+    turns: TurnCounts = field(default_factory=TurnCounts)
+    live: LiveCounts = field(default_factory=LiveCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,11 @@ SAID = {"key": "m", "kind": "generated", "role": "assistant", "time": 5.5, "text
 CORRECTED = {"key": "r", "name": NAME, "text": "Mind your hand!", "time": 6.5}
 
 
-def messages(page: Page, *, turns: list[Any], deleted: list[Any]) -> list[str]:
+def messages(page: Page, *, turns: list[Any], deleted: list[Any], is_copied: bool = False) -> list[str]:
     """Return the messages for deleting, bringing back and undoing on the reference of a joined pair."""
     body = """
         const player = makePlayer(), { review } = player, { sideByKey } = await import(arg.opinions);
+        player.data = { is_copied: arg.isCopied };
         const unit = { ...arg.said, pair: arg.event };
         review.state = { layer: { turns: arg.turns, deleted: arg.deleted, conflicts: [] } };
         review.turns = new Map(arg.turns.map((turn) => [turn.key, turn]));
@@ -30,7 +31,8 @@ def messages(page: Page, *, turns: list[Any], deleted: list[Any]) -> list[str]:
         const correct = (kind) => say({ correction: { kind, turn: arg.name } });
         return [correct("delete"), correct("add"), say({ kind: "undo" })];"""
     modules = {name: address(name) for name in ("opinions",)}
-    argument = {**modules, "event": EVENT, "said": SAID, "name": NAME, "turns": turns, "deleted": deleted}
+    events = {"event": EVENT, "said": SAID, "name": NAME, "turns": turns, "deleted": deleted}
+    argument = {**modules, **events, "isCopied": is_copied}
     written: list[str] = run(page, "event_words", "describeAction", MAKE_PLAYER + body, argument)
     return written
 
@@ -54,6 +56,10 @@ def test_deleting_and_undoing_name_one_event_by_one_text(
         f"Added the {name}. Z takes it back.",
         f"Taken back: your correction of {name}.",
     ]
+
+
+def test_a_turn_of_a_live_recording_is_called_a_copy(page: Page) -> None:
+    assert messages(page, turns=[CORRECTED], deleted=[], is_copied=True)[0].startswith("Deleted the copy turn")
 
 
 @pytest.mark.parametrize("kind", ["verdict", "tags", "note", "unknown"])

@@ -1,6 +1,6 @@
 // The lanes of the dialogue: user turns, reference turns, the assistant's messages.
 
-import { clockText, countUpTo, drawnVerdict, LOW_SIMILARITY, signOfTurn } from "../state/data.js";
+import { clockText, countUpTo, drawnVerdict, LOW_SIMILARITY, referenceWord, signOfTurn } from "../state/data.js";
 import { MARGIN } from "../timeline/axis.js";
 import { paintLines, wrapText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
@@ -20,7 +20,7 @@ export const user = defineTurns({
 export const reference = defineTurns({
   kind: "reference",
   appliesTo: (run, isSecond) => !isSecond && (run.has_reference || run.is_copied),
-  label: (run) => (run.has_reference ? "reference" : "copy"),
+  label: referenceWord,
   turns: (run) => run.referenceDialogue,
   look: (turn, colours) => {
     if (turn.role === "user") return [colours.reference, "▹", true, "user turn not given"];

@@ -3,6 +3,7 @@
 
 import { reveal } from "../timeline/chart.js";
 import { focusedInput, setStatus } from "../dom/dom.js";
+import { referenceWord } from "../state/data.js";
 import { eventTime } from "../review/layer.js";
 import { currentEvent, eventByKey, isInScope, mergeOpinions, opinion } from "../review/opinions.js";
 import { redrawPlayhead, seek } from "./playhead.js";
@@ -11,14 +12,15 @@ import { stopText } from "./stops.js";
 export function splitPair(player) {
   const event = currentEvent(player),
     key = event?.pair || (event?.other && event.kind !== "reference") ? event.key : event?.other;
-  const refusal = "Only a matched pair, of the model's event and its reference turn, can be split or joined";
+  const turn = `${referenceWord(player.data)} turn`,
+    refusal = `Only a matched pair, of the model's event and its ${turn}, can be split or joined`;
   if (!key) return setStatus(player, `${refusal}; none is selected.`);
   player.review.splits.set(key, Boolean(event.pair));
   const time = player.video.time;
   mergeOpinions(player);
   const now = eventByKey(player, event.pair ? event.key : key);
   selectEvent(player, now, time, stopIndexOf(player, now));
-  const split = "Split: the model's event and its reference turn are judged separately. S joins them.";
+  const split = `Split: the model's event and its ${turn} are judged separately. S joins them.`;
   setStatus(player, event.pair ? split : "Joined: one verdict counts for both. S splits them.");
 }
 

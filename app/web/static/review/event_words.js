@@ -1,10 +1,14 @@
 // Events and actions in words.
 
-import { clockText, correctedText } from "../state/data.js";
+import { clockText, correctedText, referenceWord } from "../state/data.js";
 import { lastTurn } from "./layer.js";
 
-export const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
-export const ROLE_LABELS = { update: "reference update", user: "user turn", assistant: "reference turn" };
+const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
+
+export function eventLabel(data, { kind, role }) {
+  if (KIND_LABELS[kind]) return KIND_LABELS[kind];
+  return role === "user" ? "user turn" : `${referenceWord(data)} ${role === "update" ? "update" : "turn"}`;
+}
 
 function nameOf(label, text, time) {
   return `${label} “${text.length > 60 ? `${text.slice(0, 60)}…` : text}” at ${clockText(time)}`;
@@ -13,8 +17,8 @@ function nameOf(label, text, time) {
 // Describes an event, such as “model update S3->start at 0:12.0”.
 export function describeEvent(player, event) {
   const { text, time } = lastTurn(player, event.key) ?? event,
-    name = nameOf(KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role], text, time);
-  return `${name}${event.pair ? " with its reference" : ""}`;
+    name = nameOf(eventLabel(player.data, event), text, time);
+  return `${name}${event.pair ? ` with its ${referenceWord(player.data)}` : ""}`;
 }
 
 // Describes an action and its event; of the event's pair, only the side that changed. The event is null if it is gone.
@@ -42,7 +46,7 @@ export function conflictText({ aspect, wishes }) {
 
 // A changed turn is named as in the source.
 function describeCorrection(player, { kind, turn, text, time_s, end_s }, event) {
-  const source = nameOf(ROLE_LABELS[turn.role], turn.text, turn.time_s),
+  const source = nameOf(eventLabel(player.data, { role: turn.role }), turn.text, turn.time_s),
     named = event ? describeEvent(player, event) : source,
     isTorn = ({ key, aspect }) => key === event?.key && ASPECTS[kind].includes(aspect),
     conflict = player.layer?.conflicts.find(isTorn);

@@ -3,9 +3,9 @@
 import { isDraft, dropUnnamed, fillInput, submitForEvent, submitInput, ownAssignment, sendUnnamed } from "./actions.js";
 import { layout } from "../timeline/chart.js";
 import { drawCorrection, resetEdited } from "./corrections.js";
-import { clockText, STOP_SIGNS } from "../state/data.js";
+import { clockText, referenceWord, STOP_SIGNS } from "../state/data.js";
 import { createButton, createNode, createQuote, EVENT_INPUTS, keepSetting, setStatus } from "../dom/dom.js";
-import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
+import { describeEvent, eventLabel } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
 import {
   AVAILABLE_SCOPES,
@@ -157,14 +157,15 @@ function drawEvent(player, box, event) {
   const { verdict } = opinion(player, event.key),
     stop = player.data.stops[stopIndexOf(player, event)],
     reference = player.data.references[player.data.turns[event.turn]?.link],
-    name = `${clockText(eventTime(player, event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`;
+    name = `${clockText(eventTime(player, event))} ${eventLabel(player.data, event)}`;
   const parts = [
     keys,
     createNode("b", "", name),
     " ",
     createNode("span", "", correctedTurn(player, event)?.text ?? event.text),
-    event.pair && tag("and its reference"),
-    event.other && tag(event.kind === "reference" ? "without the model's event" : "without its reference"),
+    event.pair && tag(`and its ${referenceWord(player.data)}`),
+    event.other &&
+      tag(event.kind === "reference" ? "without the model's event" : `without its ${referenceWord(player.data)}`),
     stop && tag(`${STOP_SIGNS[stop.kind]} ${stop.kind}`),
     verdict && tag(`your verdict: ${verdict}`, "ss-mine"),
     reference && reference.text !== event.text && createQuote("reference", reference.text),

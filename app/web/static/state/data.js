@@ -29,6 +29,11 @@ export function signOfTurn({ failure, verdict, is_low }) {
   return KINDS[failure] ?? (is_low ? STOP_SIGNS[LOW_SIMILARITY] : verdict ? "✓" : "");
 }
 
+// The word for the turns that a run is reviewed against: those of a live recording are a copy of its own.
+export function referenceWord(data) {
+  return data?.is_copied && !data.has_reference ? "copy" : "reference";
+}
+
 export const SIGNS = {
   // lanes add signs of their own
   "✓":

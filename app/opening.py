@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -147,7 +148,7 @@ def open_page(
         upload=gr.skip() if clip.content_digest else None,
         **(task_boxes(run or clip.sample or Task())),
     )
-    if run is not None:
+    if run is not None and run.outputs:
         run = run.with_letter_beside(other)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure"
         status += f"{run.describe_lower_run(other)}."
@@ -156,7 +157,7 @@ def open_page(
         run_view = show_run(run, status, encode=context.encode, other=other)
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
-    if clip.content_digest or ("run" not in link and saved is None):
+    if run is None and (clip.content_digest or ("run" not in link and saved is None)):
         notice = " Its run is no longer available." if "run" in link else ""
         status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
         buttons = cancel_run(live)
@@ -320,10 +321,11 @@ def open_linked_reference(
 
 
 def _read_moment(link: Mapping[str, str]) -> float:
-    time_s = float(link.get("t", 0))
-    if not 0 <= time_s < math.inf:
-        raise ValueError(f"t must be a time in seconds; got {link['t']}")
-    return time_s
+    text = link.get("t", "0")
+    with suppress(ValueError):
+        if 0 <= (time_s := float(text)) < math.inf:
+            return time_s
+    raise ValueError(f"t must be a time in seconds; got {text!r}")
 
 
 def open_reference(

@@ -18,7 +18,7 @@ from stepscope.eval.data.samples import Sample
 
 MAX_CLIPS: Final = 100
 MAX_FRAMES: Final = 200_000
-"""Maximum number of outputs over all kept runs, about 100 MB."""
+"""Maximum number of frames over all kept runs, about 100 MB of outputs."""
 NO_RUN: Final = "none"
 """The parameter ``run`` of a bundled video's reference that is shown without a run."""
 UrlParams = Mapping[str, str]
@@ -126,13 +126,13 @@ class RecentSessions:
                     self._references.popitem(last=False)
 
     def keep_run(self, run: Run) -> None:
-        """Keep a run unless it can be reproduced."""
+        """Keep a run unless it can be reproduced; without outputs, only its task and settings."""
         if run.clip.content_digest:
             self._run_files.add(run.clip.path.resolve())
-        if run.outputs and not has_own_task(run):
+        if not has_own_task(run) and (run.outputs or self.find_run(run.digest, run.clip) is None):
             with self._lock:
                 _keep(self._runs, run.digest, run)
-                while len(self._runs) > 1 and sum(len(kept.outputs) for kept in self._runs.values()) > MAX_FRAMES:
+                while len(self._runs) > 1 and sum(kept.clip.num_frames for kept in self._runs.values()) > MAX_FRAMES:
                     self._runs.popitem(last=False)
 
     def has_run(self, path: Path) -> bool:

@@ -72,6 +72,7 @@ def stream_run(
             live.run = context.prepare_run(clip, typed_task, requested, strategy=chosen).with_letter_beside(live.other)
         else:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
+        context.recent.keep_run(live.run)  # a reload while it streams starts it again
         is_unscored = clip is not None and clip.sample is not None and live.run.clip.sample is None
         yield from _stream_frames(context, live, live.run, is_unscored=is_unscored)
     except (EngineError, ValueError) as error:

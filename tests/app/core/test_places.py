@@ -78,6 +78,21 @@ def test_an_upload_without_a_run_is_there_again(context: AppContext, clip: Clip)
     assert run_view.status.value == "mine.mp4, 0:06. Its run is no longer available. Press Run."
 
 
+def test_a_run_that_a_reload_interrupts_starts_again_with_the_typed_task(context: AppContext, clip: Clip) -> None:
+    for shown in (clip, context.bundled_videos.find("truck-1")):
+        live = LiveRun()
+        stream = run_views(context, shown, live, goal="my goal", user_turns="1: Next?")
+        next(stream)
+        assert live.run is not None
+        place, digest = run_url_params(live.run), live.run.digest
+        page = opening.open_page(context, None, None, place)
+        assert (page.clip.goal, page.clip.user_turns) == ("my goal", "1: Next?")
+        assert (page.run.status.value, page.buttons.live.linked_digest) == ("Waiting to start.", digest)
+        *_, last = stream
+        assert "Done" in last.status.value
+        assert opening.open_page(context, None, None, place).buttons.live.run is live.run
+
+
 def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Clip) -> None:
     clip.path.unlink()
     for video_id in (clip.video_id, "other.mp4 12345678"):
@@ -110,7 +125,8 @@ def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
     batches = BatchContext(
         jobs=JobQueue(encode=count_letters, scoring=SCORING), splits={}, runs=tmp_path, work=work, takes_paths=True
     )
-    for t, words in {"2": "there is no run 'a'", "inf": "t must be a time in seconds; got inf"}.items():
+    no_time = "t must be a time in seconds; got "
+    for t, words in {"2": "there is no run 'a'", "inf": f"{no_time}'inf'", "😀": f"{no_time}'😀'"}.items():
         page = opening.open_linked(context, batches, None, "truck-1", {**shown["place"], "t": t})
         assert words in views(page)[1].status.value
         assert len(list_components(page)) == 18

@@ -28,11 +28,15 @@ def format_score(value: Any, *, is_count: bool = False) -> str:
     return f"{round(value, places) or 0.0:,.{places}f}"  # "or 0.0" turns -0.0 into 0.0
 
 
+MAX_SENTENCE: Final = 600
+"""Longer error messages are shown without their middle: a value in them may have thousands of letters."""
+
+
 def as_sentence(error: Exception | Warning | str) -> str:
     """Return an error message as a sentence, with a leading absolute path shortened to the file name.
 
-    Unpaired surrogates become ``?``, and marks that turn the text escapes. The text of an ``OSError`` would show its
-    number and the whole path.
+    A message over ``MAX_SENTENCE`` characters loses its middle. Unpaired surrogates become ``?``, and marks that turn
+    the text escapes. The text of an ``OSError`` would show its number and the whole path.
     """
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -40,6 +44,8 @@ def as_sentence(error: Exception | Warning | str) -> str:
     text = show_turns(replace_surrogates(text))
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
+    if len(text) > MAX_SENTENCE:
+        text = f"{text[: MAX_SENTENCE - 200]} ... {text[-200:]}"
     return text if text.endswith(".") else f"{text}."
 
 

@@ -82,6 +82,8 @@ def test_times_are_written_in_minutes() -> None:
 
 
 def test_sentences_name_the_file_not_its_place() -> None:
+    assert as_sentence("there is no run " + "x" * 9000).startswith("there is no run xxx")
+    assert len(as_sentence("there is no run " + "x" * 9000)) < 620
     assert as_sentence("/tmp/gradio/x/a b.mp4: it is empty") == "a b.mp4: it is empty."
     assert as_sentence("step ids must differ: S1, S1.") == "step ids must differ: S1, S1."
 

@@ -89,7 +89,7 @@ class FrameOutput:
     frame_index: Count
     """Index of the sampled frame, from 0."""
     time_s: Amount
-    """True time of the frame in the video, in seconds."""
+    """Time of the frame in the video, in seconds. It is that of the decision: the frame's picture may be older."""
     speak_prob: ProbOrNan
     """Probability of speaking, read at the last image token, in [0, 1]; nan if an imported system does not have it."""
     update_prob: ProbOrNan

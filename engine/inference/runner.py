@@ -83,10 +83,10 @@ class Runner:
         return self.model.count_tokens(self._window[0].features) if self._window else 1
 
     def fetch_frame_times(self, request: FrameTimesRequest) -> tuple[float, ...]:
-        """Return the times of the requested frames in seconds, and drop earlier frames from the window.
+        """Return the instants of the requested frames in seconds, and drop earlier frames from the window.
 
-        The frame before them stays: a summary is asked for beside it. Raises ``FeatureError`` for features that are not
-        finite.
+        The instant is that of the decision; a still that is sampled again may be older. The frame before the requested
+        ones stays: a summary is asked for beside it. Raises ``FeatureError`` for features that are not finite.
         """
         while self._window and self._window[0].index < request.first - 1 and not self._keeps_all:
             self._window.popleft()
@@ -94,7 +94,10 @@ class Runner:
         num_missing = max(0, skipped + request.max_frames - len(self._window))
         if num_missing:
             self._fetch(num_missing, may_wait=request.may_wait and len(self._window) <= skipped)
-        return tuple(frame.time_s for frame in islice(self._window, skipped, skipped + request.max_frames))
+        frames = islice(self._window, skipped, skipped + request.max_frames)
+        if self._live is not None:  # numbered without the gaps
+            return tuple(frame.time_s for frame in frames)
+        return tuple(frame.index / self.config.fps for frame in frames)
 
     def _fetch(self, num_frames: int, *, may_wait: bool) -> None:
         """Take up to ``num_frames`` further frames into the window; ``may_wait`` is for a live source."""

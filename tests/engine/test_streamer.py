@@ -1,6 +1,7 @@
 """Streams through a tiny random model: caching, cropping, chunking and refreshing change no output."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -123,6 +124,12 @@ def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:
     outputs = list(Streamer(checkpoint).run(random_frames(checkpoint, 3), Task(steps=STEPS, initial_state=given_state)))
     assert given_state == {"S1": "in_progress"}
     assert outputs[0].dst_state is not outputs[1].dst_state
+
+
+def test_a_decision_has_the_time_of_its_instant_not_that_of_the_picture(checkpoint: Checkpoint) -> None:
+    stills = [replace(frame, time_s=0.15) for frame in random_frames(checkpoint, 22)]
+    times_s = [output.time_s for output in Streamer(checkpoint).run(stills)]
+    assert times_s == [index / 2 for index in range(22)]
 
 
 def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> None:

@@ -1,7 +1,8 @@
 """Matches predicted with reference updates of the state in time, one to one.
 
 The text costs 0 if it is exact and 0.5 for the same step; leaving a prediction unpaired costs 1. The updates that
-remain on both sides are then paired at minimum distance, so that a correct transition of a wrong step is counted.
+remain on both sides are then paired at minimum distance, of equal ones by transition, so that a correct transition of
+a wrong step is counted.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.assignment import Link, assign
 
 WINDOW_S = 2.5
+_TIE = 1e-6
+"""Cost of another transition of another step: less than that of any distance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +86,16 @@ def _frames(updates: Sequence[TimedUpdate]) -> NDArray[np.int64]:
 
 
 def _text_costs(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> NDArray[np.float64]:
-    """Return costs ``[P, R]``: 0 for equal updates, 0.5 for the same step, 1 for different steps, inf if malformed."""
-    (gen_updates, gen_steps), (ref_updates, ref_steps) = _parse(gen), _parse(ref)
-    costs = np.where(gen_steps[:, None] == ref_steps[None, :], 0.5, 1.0)
-    costs[gen_updates[:, None] == ref_updates[None, :]] = 0.0
-    costs[gen_updates == "", :] = costs[:, ref_updates == ""] = np.inf
+    """Return costs ``[P, R]``: 0 for equal updates, 0.5 for the same step, 1 for another, inf if malformed."""
+    (gen_steps, gen_kinds), (ref_steps, ref_kinds) = _parse(gen), _parse(ref)
+    is_other_step, is_other_kind = gen_steps[:, None] != ref_steps, gen_kinds[:, None] != ref_kinds
+    costs: NDArray[np.float64] = np.where(is_other_step, 1 + _TIE * is_other_kind, 0.5 * is_other_kind)
+    costs[gen_steps == "", :] = costs[:, ref_steps == ""] = np.inf
     return costs
 
 
 def _parse(timed: Sequence[TimedUpdate]) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
-    """Return each update and its step, as text that is empty if malformed."""
+    """Return the step and the transition of each update, as texts that are empty if malformed."""
     updates = [parse_update(one.text) for one in timed]
-    texts, steps = [str(one or "") for one in updates], [one.step_id if one else "" for one in updates]
-    return np.array(texts, dtype=object), np.array(steps, dtype=object)
+    steps, kinds = [one.step_id if one else "" for one in updates], [one.transition if one else "" for one in updates]
+    return np.array(steps, dtype=object), np.array(kinds, dtype=object)

@@ -255,6 +255,8 @@ def test_updates_are_paired_by_text_before_time_and_one_to_one() -> None:
     # what is left is paired too, but never instead of an exact pair: 0 can only reach the reference of 1
     assert pairs([(0, "S2->start"), (6, "S1->start")], [(4, "S1->start"), (9, "S3->start")]) == [(1, 0)]
     assert pairs([(4, "S2->start")], [(6, "S1->start")]) == [(0, 0)]
+    # of two references at one frame the one of the same transition
+    assert pairs([(4, "S3->start")], [(4, "S1->complete"), (4, "S2->start")]) == [(0, 1)]
     assert pairs([(4, "S1 is done")], [(4, "S1->start")]) == []
     assert pairs([], [(4, "S1->start")]) == pairs([(4, "S1->start")], []) == pairs([], []) == []
     with pytest.raises(ValueError, match="match_window must be"):

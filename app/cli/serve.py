@@ -41,6 +41,7 @@ from stepscope.app.security.gradio_patches import (
     refuse_downloads,
     refuse_long_sessions,
     remove_failed_uploads,
+    share_queue,
     show_turns_in_components,
 )
 from stepscope.app.security.guard import RequestGuard
@@ -81,7 +82,7 @@ DEFAULT_SPLITS = ("test", "val")
 """Names of splits that are loaded if their files lie next to ``--data``."""
 GRADIO_ANALYTICS_OPTIONS = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRADIO_ANALYTICS_MAX_EVENTS": "1"}
 """Stop Gradio from aggregating all events after each one: the result is unused, and a malformed session broke it."""
-MAX_QUEUED_EVENTS = 100
+MAX_QUEUED_EVENTS = 256
 """Maximum number of queued events; further events are refused with a request to try again."""
 
 MAX_ACTIVE_EVENTS = 40 + MAX_QUEUED_QUESTIONS
@@ -155,6 +156,7 @@ def serve(options: PageOptions) -> None:
         refuse_downloads()
         keep_no_values()
         refuse_long_sessions()
+        share_queue()
         bound_choices()
         remove_failed_uploads()
         show_turns_in_components()

@@ -3,20 +3,25 @@
 ``docs/development.md`` lists all uses of its private parts.
 """
 
+import time
+from collections import defaultdict
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 import gradio as gr
+from anyio import CapacityLimiter
 from gradio import processing_utils
-from gradio.queueing import Queue
+from gradio.queueing import Event, Queue
 from gradio.route_utils import GradioMultiPartParser
 from gradio.routes import templates
 from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData
 
+from stepscope.app.security.refusals import client_address
 from stepscope.engine.io.files import show_turns
 
 MAX_SESSIONS: Final = 1000
@@ -24,6 +29,15 @@ MAX_SESSIONS: Final = 1000
 
 MAX_SESSION_CHARS: Final = 100
 """Longest name of a session; Gradio's has 11 characters."""
+
+MAX_EVENTS: Final = 64
+"""Events of one user, or of one address without accounts, that wait, run or are unread; each may keep 8 MiB."""
+
+UNREAD_S: Final = 300.0
+"""Time after which the answers to a session that nobody reads are dropped, in seconds."""
+
+MAX_THREADS: Final = 16
+"""Handlers of one user, or address, that compute at a time: each takes its turn in Python."""
 
 MAX_CHOSEN: Final = 100
 """Most values of a list of choices; runs and protocols are scored one by one, also if they are sent twice."""
@@ -73,6 +87,68 @@ def refuse_long_sessions() -> None:
 
     setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
     setattr(Queue, "push", push_short)  # noqa: B010
+
+
+def share_queue() -> None:
+    """Give no user more than ``MAX_EVENTS`` events of the queue and ``MAX_THREADS`` threads: all users share them."""
+    push, process = Queue.push, Queue.process_events
+    kept: defaultdict[str, dict[str, tuple[str, float]]] = defaultdict(dict)
+    """Session and time of the events of each user."""
+
+    def is_kept(queue: Queue, event_id: str, session: str, began_s: float) -> bool:
+        if event_id in queue.event_ids_to_events:
+            return True
+        messages = queue.pending_messages_per_session.get(session)
+        if event_id not in queue.pending_event_ids_session.get(session, ()) or messages is None or messages.empty():
+            return False
+        if time.monotonic() - began_s < UNREAD_S:
+            return True
+        del queue.pending_messages_per_session[session]
+        return False
+
+    async def push_own(queue: Queue, body: Any, request: Any, username: str | None) -> Any:
+        for user, events in list(kept.items()):
+            kept[user] = {name: event for name, event in events.items() if is_kept(queue, name, *event)}
+            if not kept[user]:
+                del kept[user]
+        user = username or client_address(request.scope)
+        if len(kept.get(user, ())) >= MAX_EVENTS:
+            return False, f"{MAX_EVENTS} actions of yours are waiting or running; try again later.", "queue_full"
+        pushed = await push(queue, body, request, username)
+        if pushed[0]:
+            kept[user][pushed[1]] = (body.session_hash, time.monotonic())
+        return pushed
+
+    async def process_own(queue: Queue, events: list[Event], *values: Any, **options: Any) -> None:
+        _user.set(events[0].username or client_address(events[0].request.scope))
+        await process(queue, events, *values, **options)
+
+    def create_limiter(page: gr.Blocks) -> None:
+        page.limiter = SharedThreads()
+
+    setattr(Queue, "push", push_own)  # noqa: B010 - mypy refuses the assignments
+    setattr(Queue, "process_events", process_own)  # noqa: B010
+    setattr(gr.Blocks, "create_limiter", create_limiter)  # noqa: B010
+
+
+_user: ContextVar[str] = ContextVar("user", default="")
+"""The user, or address, of the event that is processed."""
+
+
+class SharedThreads:
+    """A limiter of threads, as anyio takes it, with ``MAX_THREADS`` for each user."""
+
+    def __init__(self) -> None:
+        self._limiters: defaultdict[str, CapacityLimiter] = defaultdict(lambda: CapacityLimiter(MAX_THREADS))
+
+    async def __aenter__(self) -> None:
+        await self._limiters[_user.get()].acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        limiter = self._limiters[_user.get()]
+        limiter.release()
+        if not (limiter.borrowed_tokens or limiter.statistics().tasks_waiting):
+            del self._limiters[_user.get()]
 
 
 def bound_choices() -> None:

@@ -1,9 +1,9 @@
 """The ASGI middleware of the page: limits, hosts and origins, logins, bodies, responses, in this order."""
 
+import asyncio
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -76,22 +76,20 @@ class Throttle:
         times = [began for began, _ in self._attempts]
         return max(_remaining_s(own, MAX_FAILURES, now), _remaining_s(times, 10 * MAX_FAILURES, now))
 
-    def record_attempt(self, address: str, *, now: float) -> None:
-        """Count an attempt as failed until it succeeds, so that concurrent attempts are all counted."""
+    def record_failure(self, address: str, *, now: float) -> None:
+        """Count a wrong password."""
         self._attempts.append((now, address))
 
-    def record_success(self, address: str, *, began: float) -> None:
-        """Clear the failures of an address that logged in, and the attempt that began at ``began`` from the total."""
-        with suppress(ValueError):  # already dropped: older than ``FAILURE_WINDOW_S``
-            self._attempts.remove((began, address))
+    def record_success(self, address: str) -> None:
+        """Clear the failures of an address that logged in; the limit over all addresses still counts them."""
         self._attempts = [(time_s, None if who == address else who) for time_s, who in self._attempts]
 
 
 class LoginThrottle:
-    """ASGI middleware that refuses logins after too many wrong passwords."""
+    """ASGI middleware that refuses logins after too many wrong passwords; they are checked one after another."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app, self._throttle = app, Throttle()
+        self._app, self._throttle, self._turn = app, Throttle(), asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to the app, or refuse a login."""
@@ -101,19 +99,28 @@ class LoginThrottle:
         if not is_login:
             await self._app(scope, receive, send)
             return
-        address, began = client_address(scope), time.monotonic()
-        wait_s = self._throttle.wait_s(address, now=began)
-        if wait_s > 0:
-            await refuse(429, f"too many wrong passwords; try again in {wait_s:.0f} s")(scope, receive, send)
-            return
-        self._throttle.record_attempt(address, now=began)
+        received = [await receive()]  # before its turn: a slow body holds up no other login
+        while received[-1].get("more_body"):
+            received.append(await receive())
+        address = client_address(scope)
+
+        async def receive_again() -> Message:
+            return received.pop(0) if received else await receive()
 
         async def watch(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] < 400:
-                self._throttle.record_success(address, began=began)
+            if message["type"] == "http.response.start":
+                if message["status"] < 400:
+                    self._throttle.record_success(address)
+                else:
+                    self._throttle.record_failure(address, now=time.monotonic())
             await send(message)
 
-        await self._app(scope, receive, watch)
+        async with self._turn:
+            wait_s = self._throttle.wait_s(address, now=time.monotonic())
+            if wait_s == 0:
+                await self._app(scope, receive_again, watch)
+        if wait_s > 0:
+            await refuse(429, f"too many wrong passwords; try again in {wait_s:.0f} s")(scope, receive, send)
 
 
 def _remaining_s(times: Sequence[float], limit: int, now: float) -> float:
@@ -125,7 +132,7 @@ class RequestGuard:
     """ASGI middleware that refuses what the modules of this package describe, with the reason in the response."""
 
     def __init__(self, app: ASGIApp, *, rules: HostRules) -> None:
-        guarded = LoginThrottle(BodyLimit(SafeResponses(app)))
+        guarded = BodyLimit(LoginThrottle(SafeResponses(app)))
         self._app, self._guarded = app, ConnectionLimit(HostGuard(guarded, rules=rules))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,17 +1,32 @@
 """The wiring of handlers that return views."""
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import gradio as gr
 import pytest
+from anyio import to_thread
+from gradio.data_classes import PredictBodyInternal
+from gradio.queueing import Queue
+from gradio.server_messages import ProcessCompletedMessage
 from gradio.state_holder import SessionState
 
 from stepscope.app.controls.gradio_private import drop_hidden_progress
 from stepscope.app.controls.widgets import by_component, list_components, wire
-from stepscope.app.security.gradio_patches import MAX_CHOSEN, bound_choices, show_turns_in_components
+from stepscope.app.security import gradio_patches
+from stepscope.app.security.gradio_patches import (
+    MAX_CHOSEN,
+    MAX_EVENTS,
+    MAX_THREADS,
+    SharedThreads,
+    bound_choices,
+    share_queue,
+    show_turns_in_components,
+)
 from stepscope.app.style.colours import COLOURS, NON_TEXT_COLOURS
 
 
@@ -147,3 +162,60 @@ def test_a_list_takes_a_bounded_number_of_values_and_logs_no_unknown_one(recwarn
         names.preprocess(["a"] * (MAX_CHOSEN + 1))
     gr.Dropdown(["a"], value="x" * 1000)
     assert not recwarn.list
+
+
+def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for owner, name in [(Queue, "push"), (Queue, "process_events"), (gr.Blocks, "create_limiter")]:
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # restored at the end
+    share_queue()
+    with gr.Blocks() as page:
+        gr.Button().click(str.upper, gr.Textbox(), gr.Textbox())
+    queue = page.queue()._queue
+    request: Any = SimpleNamespace(scope={"client": ("192.0.2.1", 5000)})
+
+    def push(user: str | None, session: str) -> Any:
+        body = PredictBodyInternal(fn_index=0, data=["a" * 1000], session_hash=session)
+        return asyncio.run(queue.push(body, request, user))
+
+    def answer_all() -> None:
+        for event in list(queue.event_ids_to_events.values()):
+            message = ProcessCompletedMessage(output={"data": event.data.data}, success=True)
+            asyncio.run(queue.remove_from_queue(event._id))
+            queue.send_message(event, message)
+
+    assert [push("anna", f"a{number}")[0] for number in range(MAX_EVENTS + 3)] == [True] * MAX_EVENTS + [False] * 3
+    assert [push(user, "other")[0] for user in ("bob", None)] == [True, True]
+    answer_all()
+    assert push("anna", "a0")[1:] == (
+        f"{MAX_EVENTS} actions of yours are waiting or running; try again later.",
+        "queue_full",
+    )
+    monkeypatch.setattr(gradio_patches, "UNREAD_S", 0)
+    assert push("anna", "new")[0]
+    assert set(queue.pending_messages_per_session) == {"new"}
+
+
+def test_the_threads_of_one_user_leave_those_of_others_free() -> None:
+    is_done, began = threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        began.release()
+        is_done.wait(60)
+
+    async def run_all() -> bool:
+        limiter: Any = SharedThreads()
+
+        async def run(user: str, function: Callable[..., Any]) -> Any:
+            gradio_patches._user.set(user)
+            return await to_thread.run_sync(function, limiter=limiter)
+
+        tasks = [asyncio.create_task(run("anna", work)) for _ in range(MAX_THREADS + 1)]
+        held = [await run("bob", began.acquire) for _ in range(MAX_THREADS)]
+        is_another = await run("bob", lambda: began.acquire(timeout=0.1))
+        is_done.set()
+        await asyncio.gather(*tasks)
+        return all(held) and not is_another and not limiter._limiters
+
+    assert asyncio.run(run_all())

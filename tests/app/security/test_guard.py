@@ -14,8 +14,9 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app.cli.serve import MAX_QUEUED_EVENTS, trust_proxies
+from stepscope.app.cli.serve import trust_proxies
 from stepscope.app.reviews.store import open_store
+from stepscope.app.security.gradio_patches import MAX_EVENTS
 from stepscope.app.security.guard import MAX_FAILURES, RequestGuard
 from stepscope.app.security.hosts import PROXY_HEADERS, HostRules, find_refusal
 from stepscope.app.security.limits import MAX_BODY_BYTES, MAX_JSON_SIGNS
@@ -189,23 +190,21 @@ def test_only_a_trusted_proxy_names_the_client_whose_passwords_are_counted(
     assert asyncio.run(try_all()) == [*[400] * MAX_FAILURES, 400 if is_trusted else 429]
 
 
+async def log_in_at_once(app: RequestGuard, password: bytes, number: int) -> list[int]:
+    transport, kind = httpx.ASGITransport(app=app), {"content-type": "application/x-www-form-urlencoded"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=kind) as client:
+        replies = await asyncio.gather(*(client.post("/login", content=password) for _ in range(number)))
+    return [reply.status_code for reply in replies]
+
+
 def test_passwords_that_are_tried_at_once_are_all_counted() -> None:
-    app = guarded()
-
-    async def try_all() -> list[int]:
-        transport, kind = httpx.ASGITransport(app=app), {"content-type": "application/x-www-form-urlencoded"}
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=kind) as client:
-            replies = await asyncio.gather(*(client.post("/login", content=b"wrong") for _ in range(5 * MAX_FAILURES)))
-        return [reply.status_code for reply in replies]
-
-    found = Counter(asyncio.run(try_all()))
+    found = Counter(asyncio.run(log_in_at_once(guarded(), b"wrong", 5 * MAX_FAILURES)))
     assert found == {400: MAX_FAILURES, 429: 4 * MAX_FAILURES}
 
 
 def test_right_passwords_do_not_count_as_tries() -> None:
-    app, kind = guarded(), "application/x-www-form-urlencoded"
-    for _ in range(11 * MAX_FAILURES):  # more than the limit of all addresses
-        assert post(app, "/login", b"right", kind).status_code == 200
+    number = 11 * MAX_FAILURES  # more than the limit of all addresses
+    assert Counter(asyncio.run(log_in_at_once(guarded(), b"right", number))) == {200: number}
 
 
 def test_a_body_that_is_no_upload_has_an_end() -> None:
@@ -306,7 +305,9 @@ def test_a_queue_that_is_full_refuses_with_a_sentence(client: PageClient) -> Non
     client.run(client.find_event("chosen", "select")["id"], [None, "slow", 0.5, 0.5])
     streams = client.find_begun(client.run(begun["id"], client.inputs(begun, **TASK)))
     inputs = client.inputs(streams, **TASK)
-    replies = [client.join(streams["id"], inputs) for _ in range(MAX_QUEUED_EVENTS + 20)]
+    replies = [client.join(streams["id"], inputs) for _ in range(MAX_EVENTS + 20)]
     full = [reply for reply in replies if reply.status_code != 200]
     assert len(full) >= 10
-    assert {(reply.status_code, reply.json()["detail"][:13]) for reply in full} == {(503, "Queue is full")}
+    assert {(reply.status_code, reply.json()["detail"]) for reply in full} == {
+        (503, f"{MAX_EVENTS} actions of yours are waiting or running; try again later.")
+    }

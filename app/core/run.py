@@ -225,7 +225,7 @@ def write_content(path: Path, run: Run, content: str) -> None:
     """Write one of ``RUN_FILES`` of a run to a path. Raises ``ValueError`` if ``content`` is unknown."""
     if content == "traces.csv":
         video = TracedVideo(
-            video_id=run.clip.video_id, outputs=run.outputs, provenance=run.provenance, has_states=run.has_states
+            video_id=run.clip.video_id, outputs=run.outputs, run=run.name or run.digest, has_states=run.has_states
         )
         write_traces(path, [video], signals=read_signal_specs(run.settings))
     elif content == "outputs.jsonl":

@@ -1,7 +1,7 @@
 """Provenance of a run: the model, device, thresholds, settings and text encoder behind its outputs and scores.
 
 It is read from ``run.json`` and ``metrics.json``; fields that an older or imported run lacks are empty. Every download
-contains it, as columns of a CSV row or as a JSON object.
+contains it, as columns of a CSV row or as a JSON object; traces have it beside them, in ``provenance.json``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -197,7 +197,7 @@ def _join(values: Mapping[str, Any]) -> str:
 TRACE_COLUMNS: Final = (
     *("video_id", "frame_index", "time_s", "speak_prob", "update_prob", "spoke", "updated", "response", "updates"),
     *("states", "state", "cache_tokens", "refreshed", "latency_ms", "first_token_ms"),
-    *("run", "model_digest", "device", "speak_threshold", "update_threshold", "provenance"),
+    "run",
 )
 """``spoke``, ``updated`` and ``refreshed`` are 1 or 0; ``updates`` is a JSON list, ``states`` a JSON object by step,
 ``state`` that of the assistant itself. A column ``signal_NAME`` for each named signal follows."""
@@ -218,7 +218,8 @@ class TracedVideo:
 
     video_id: str
     outputs: Sequence[FrameOutput]
-    provenance: Provenance
+    run: str
+    """Name of the run; see ``PROVENANCE_COLUMNS``."""
     has_states: bool = True
     """Whether the states of the steps in the outputs are the system's own; otherwise they are not written."""
 
@@ -237,14 +238,10 @@ def iter_traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[Tr
 
     Raises ``ValueError`` for invalid outputs.
     """
-    source = read_provenance(run)
+    name, has_states = run.path.resolve().name, run.has_states()
     for sample in samples:
-        yield TracedVideo(
-            video_id=sample.video_id,
-            outputs=run.finished_outputs(sample),
-            provenance=source,
-            has_states=run.has_states(),
-        )
+        outputs = run.finished_outputs(sample)
+        yield TracedVideo(video_id=sample.video_id, outputs=outputs, run=name, has_states=has_states)
 
 
 def write_traces(path: Path, videos: Iterable[TracedVideo], *, signals: Sequence[SignalSpec] = ()) -> None:
@@ -259,18 +256,15 @@ def _signal_column(name: str) -> str:
 
 def iter_trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
     """Yield the rows of one video in frame order, with further fields beside ``TRACE_COLUMNS``."""
-    source = video.provenance
-    of_run: dict[str, Cell] = {name: value for name, value in source.columns().items() if name in TRACE_COLUMNS}
-    for number, output in enumerate(video.outputs):
+    for output in video.outputs:
         yield {
             **{field.name: getattr(output, field.name) for field in fields(output)},
             **{_signal_column(name): value for name, value in output.signals.items()},
-            **of_run,
+            "run": video.run,
             "video_id": video.video_id,
             "spoke": int(output.response is not None),
             "updated": int(bool(output.updates)),
             "cache_tokens": output.cache_tokens or None,
             "states": to_json(dict(output.dst_state)) if video.has_states else None,
             "refreshed": int(output.refreshed),
-            "provenance": to_json(asdict(source)) if number == 0 else None,
         }

@@ -85,7 +85,7 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
     found = find_downloadable(run.path / table, private=batches.private)
     if table == "traces.csv":
         samples = batches.need_split(name).samples
-        videos = (replace(video, provenance=source) for video in iter_traced_videos(run, samples))
+        videos = (replace(video, run=name) for video in iter_traced_videos(run, samples))
         write_traces(path, videos, signals=run.signals())
     elif table == "provenance.json":
         write_json(path, asdict(source))

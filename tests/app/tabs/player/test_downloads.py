@@ -41,16 +41,12 @@ def test_each_file_says_where_the_run_comes_from(run: Run, tmp_path: Path) -> No
         rows = list(csv.DictReader(file))
     assert len(rows) == 20
     assert [row["response"] for row in rows if row["spoke"] == "1"] == [o.response for o in run.outputs if o.response]
-    assert (rows[0]["model_digest"], rows[0]["device"], rows[0]["speak_threshold"]) == (
-        "0123456789abcdef",
-        "cpu",
-        "0.5",
-    )
+    assert {row["run"] for row in rows} == {run.digest}
     assert read_outputs(outputs) == run.outputs
     said = json.loads(provenance.read_text(encoding="utf-8"))
     assert (said["run"], said["video_id"], said["task"]["goal"]) == (run.digest, "a", "build")
     assert (said["checkpoint"], said["text_encoder"], said["text_encoder_digest"]) == ("tiny", "letters", "feed")
-    assert said["config"]["fps"] == 2.0
+    assert (said["model_digest"], said["device"], said["config"]["fps"]) == ("0123456789abcdef", "cpu", 2.0)
 
 
 def test_an_export_is_deleted_once_the_page_has_its_copy(run: Run) -> None:

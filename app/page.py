@@ -150,7 +150,7 @@ def _make_player_tab(
     clip: gr.State,
     live: gr.State,
 ) -> PlayerTab:
-    with gr.Row(elem_id="top"):
+    with gr.Row(elem_classes="top-row"):
         make_fold("form", "☰ Video, task, settings")
         chosen = make_chooser(context)
         run = gr.Button("Run", variant="primary", scale=0, min_width=80, elem_id="run")

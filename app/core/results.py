@@ -37,12 +37,12 @@ NOT_MEASURED: Final = "not measured: tick “Teacher-forced pass” and start th
 
 
 ORDERS: Final[dict[str, tuple[str, bool] | None]] = {
+    "most failures": ("num_failures", False),
     "as in the split": None,
     "worst responses": ("F1", True),
     "worst updates": ("dst_f1", True),
     "most redundant": ("redundant_rate", False),
     "most missed": ("missing_rate", False),
-    "most failures": ("num_failures", False),
     "only failed": None,
 }
 """By name, the score that sorts the videos and whether it ascends; undefined scores are last."""
@@ -87,10 +87,11 @@ def video_table(
 
     ``choice`` is an order of ``ORDERS`` or a filter. ``names`` are short names of the videos, by id.
     """
+    columns = [(name, find_metric(name).is_count) for name in VIDEO_COLUMNS]
     return [
         [
             (names or {}).get(str(row["video_id"]), str(row["video_id"])),
-            *(None if row["error"] else round_score(float(row[name])) for name in VIDEO_COLUMNS),
+            *(None if row["error"] else round_score(float(row[name]), is_count=is_count) for name, is_count in columns),
             f"failed: {row['error']}" if count_failed([str(row["error"])]) else str(row["error"] or row["warning"]),
         ]
         for row in choose_rows(rows, choice)
@@ -116,9 +117,15 @@ def count_failed(errors: Iterable[str]) -> int:
     return sum(error not in ("", NO_RESULT_FILE, *UNSCORED) for error in errors)
 
 
-def round_score(value: float) -> float | None:
-    """Return a score rounded for a cell; None if it is undefined."""
-    return None if math.isnan(value) else round(value, 3)
+def round_score(value: float, *, is_count: bool = False) -> float | None:
+    """Return a score rounded for a cell, a count as an integer; None if it is undefined."""
+    return None if math.isnan(value) else round(value, None if is_count else 3)
+
+
+def score_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return a value of ``gr.Dataframe`` that shows three decimals of each number that is no integer."""
+    cells = [[format_score(cell) if isinstance(cell, float) else cell for cell in row] for row in rows]
+    return {"headers": headers, "data": rows, "metadata": {"display_value": cells}}
 
 
 def draw_corpus(metrics: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from stepscope.app.core.results import format_interval, round_score
+from stepscope.app.core.results import format_interval, round_score, score_table
 from stepscope.app.figures.charts.videos import COMPARED_SCORES
 from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
@@ -96,16 +96,17 @@ def compared_videos(
     are wrong in one run only, then unchanged ones, then undefined scores. ``names`` are short names of the videos, by
     id.
     """
-    label = find_metric(name).label
+    metric = find_metric(name)
+    label = metric.label
     rows = [
         [
             (names or {}).get(video.video_id, video.video_id),
-            *(round_score(value) for value in _values(video, name)),
+            *(round_score(value, is_count=metric.is_count) for value in _values(video, name)),
             *(video.count(wrong_in) for wrong_in in ("both", "only A", "only B")),
         ]
         for video in sorted(videos, key=lambda video: _rank(video, name))
     ]
-    return {"headers": ["Video", f"{label}, A", f"{label}, B", *VIDEO_HEADERS[3:]], "data": rows}
+    return score_table(["Video", f"{label}, A", f"{label}, B", *VIDEO_HEADERS[3:]], rows)
 
 
 def _values(video: ComparedVideo, name: str) -> tuple[float, float, float]:

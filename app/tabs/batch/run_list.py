@@ -1,6 +1,5 @@
 """The tab *Runs*. Names, notes and tags are untrusted: they are in cells of type ``str`` only."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ import gradio as gr
 
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, read_event, wire
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.results import round_score, score_table
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.figures.charts.videos import draw_history
 from stepscope.app.formatting import as_sentence
@@ -94,13 +94,14 @@ def _table(runs: Sequence[ListedRun], metrics: Sequence[str]) -> Any:
     known = [name for name in rows[0] if any(_cell(row[name]) not in ("", None) for row in rows)]
     columns = sorted(known, key=lambda name: name == "note")
     heads = [find_metric(name).label if name in metrics else name.replace("_", " ").capitalize() for name in columns]
-    value = {"headers": heads, "data": [[_cell(row[name]) for name in columns] for row in rows]}
+    counts = {name for name in metrics if find_metric(name).is_count}
+    value = score_table(heads, [[_cell(row[name], is_count=name in counts) for name in columns] for row in rows])
     return gr.Dataframe(value=value, column_widths=[f"{_WIDTHS_PX.get(name, _WIDTH_PX)}px" for name in columns])
 
 
-def _cell(value: Any) -> str | float | None:
+def _cell(value: Any, *, is_count: bool = False) -> str | float | None:
     if isinstance(value, float):
-        return None if math.isnan(value) else round(value, 3)
+        return round_score(value, is_count=is_count)
     text = " ".join(str(value).split())
     return text if len(text) <= _NOTE_CHARS else f"{text[: _NOTE_CHARS - 1]}…"
 

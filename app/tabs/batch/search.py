@@ -24,6 +24,7 @@ from stepscope.app.controls.widgets import (
 )
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.results import score_table
 from stepscope.app.core.videos import read_moment
 from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
 from stepscope.app.opening import InPlayer, OpenedHit
@@ -89,7 +90,7 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
     else:
         said += " Click a row to open it; N and P in the player go on to the next and previous one."
     shown = found.head(NUM_SHOWN)
-    return SearchView(query=query, hits=Hits(query, shown), said=said, table=_rows(shown))
+    return SearchView(query=query, hits=Hits(query, shown), said=said, table=score_table(HEADERS, _rows(shown)))
 
 
 def search_linked(

@@ -16,7 +16,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import AT_ONCE, read_event, wire
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.results import VideoFilter, score_groups
+from stepscope.app.core.results import ORDERS, VideoFilter, score_groups
 from stepscope.app.formatting import as_sentence
 from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.app.templates import render, render_note
@@ -249,8 +249,9 @@ def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
 
 
 class SelectionPanel(NamedTuple):
-    """The inputs that select videos; ``called`` is the name of a new slice."""
+    """The inputs that sort and select videos; ``called`` is the name of a new slice."""
 
+    order: Any
     only: Any
     part: Any
     called: Any
@@ -261,13 +262,14 @@ class SelectionPanel(NamedTuple):
 def make_selection_panel() -> SelectionPanel:
     """Lay out the panel."""
     with gr.Row():
+        order = gr.Dropdown(list(ORDERS), value="most failures", label="Videos", scale=2, elem_id="order")
         only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")
         part = gr.Dropdown([ALL_VIDEOS], value=ALL_VIDEOS, label="Slice", scale=2, elem_id="slice")
         called = gr.Textbox(label="Name of a new slice", placeholder="name", max_lines=1, scale=2, elem_id="slice_name")
         with gr.Column(scale=2, min_width=150):
             save = gr.Button("Save as slice", size="sm", elem_id="save_slice")
             score = gr.Button("Score separately", size="sm", elem_id="score_slice")
-    return SelectionPanel(only=only, part=part, called=called, save=save, score=score)
+    return SelectionPanel(order=order, only=only, part=part, called=called, save=save, score=score)
 
 
 def wire_selection_panel(

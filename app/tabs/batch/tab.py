@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening import InPlayer, open_picked, open_video
 from stepscope.app.tabs.batch.compare import ComparePanel, make_compare_panel, wire_compare_panel
@@ -49,6 +49,11 @@ from stepscope.app.web.views import SliderThresholds
 
 POLL_INTERVAL_S: Final = 1.0
 """Interval at which a window polls the state of its run, while the tab is open."""
+
+FOLD_FORM_JS: Final = """(name) => {
+    document.dispatchEvent(new CustomEvent('stepscope:studied', {detail: {new_run: name ? 'folded' : 'open'}}));
+}"""
+"""Script: the form is open without a run to show."""
 
 
 class Layout(NamedTuple):
@@ -101,7 +106,7 @@ def make_batch_tab(
     wire_sweep_files(batches, sweep, runs=run.runs, status=view.status)
     wire_points(sweep, runs=run.runs, form=(form.speak, form.update), player=sliders)
     in_player.wire(view.videos.select, partial(open_video, context, batches), run.runs)
-    filtered = [in_player.live, run.runs, run.order, layout.selection.only, layout.selection.part]
+    filtered = [in_player.live, run.runs, layout.selection.order, layout.selection.only, layout.selection.part]
     for button, by in layout.steps:
         step = with_filter(batches, partial(handlers.step_video, context, by=by))
         wire(button.click, step, filtered, in_player.view, **in_player.steps)
@@ -119,12 +124,10 @@ def make_batch_tab(
 
 def _make_layout(batches: BatchContext) -> Layout:
     shown, tabs = gr.State(ShownRun()), dict[str, Any]()
+    run = make_run_panel()
     with gr.Row():
         form = make_form_panel(batches)
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
-            status = make_status_line("batch_status")
-            progress = gr.HTML(elem_id="batch_progress", padding=False)
-            run = make_run_panel()
             publish = make_publish_panel(batches, run.publish)
             with gr.Tabs(elem_id="batch_views") as views:
                 with gr.Tab("Videos", id="videos"):
@@ -151,8 +154,8 @@ def _make_layout(batches: BatchContext) -> Layout:
                     training = make_training_panel()
     view = BatchView(
         shown=shown,
-        status=status,
-        progress=progress,
+        status=run.status,
+        progress=run.progress,
         runs=run.runs,
         videos=videos,
         corpus=corpus,
@@ -190,7 +193,7 @@ def _wire_runs(
 ) -> None:
     """Start, cancel and show runs, and select their videos; poll while the tab is open."""
     form, run, selection, view = layout.form, layout.run, layout.selection, layout.view
-    filters = [run.order, selection.only, selection.part]
+    filters = [selection.order, selection.only, selection.part]
 
     def wire_view(event: Callable[..., Any], handler: Callable[..., Any], *inputs: Any) -> None:
         """Register a handler of ``view`` that takes a ``VideoFilter`` last."""
@@ -212,10 +215,11 @@ def _wire_runs(
     wire_view(form.import_results.click, import_files, form.split, form.results, form.name, *form.rule)
     wire_view(run.cancel.click, handlers.cancel, run.runs)
     wire_view(run.score.click, handlers.score, run.runs)
-    changes = [run.runs.select, run.order.select, selection.only.input, selection.part.input]
+    changes = [run.runs.select, selection.order.select, selection.only.input, selection.part.input]
     wire(partial(gr.on, changes), with_filter(batches, handlers.show), [run.runs, *filters], view, **LATEST)
     wire_view(view.timer.tick, handlers.tick, view.shown, view.progress, run.runs)
-    wire(here.select, enter, [run.runs, *filters], view, **AT_ONCE)
+    entered = wire(here.select, enter, [run.runs, *filters], view, **AT_ONCE)
+    entered.then(None, run.runs, None, js=FOLD_FORM_JS, api_visibility="private")
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view.timer, **AT_ONCE)
     offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=layout.slice_scores)
     wire_view(offered.then, show_all, run.runs)

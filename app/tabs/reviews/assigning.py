@@ -248,4 +248,4 @@ def _workload_rows(assigned: Sequence[Assignment], review: Review, *, only: str 
 
 def _agreement_cells(found: Agreement) -> list[Any]:
     raw = UNDEFINED if math.isnan(found.raw) else f"{found.raw:.0%}"
-    return [found.num_items, raw, UNDEFINED if math.isnan(found.kappa) else f"{found.kappa:.2f}"]
+    return [found.num_items, raw, UNDEFINED if math.isnan(found.kappa) else f"{found.kappa:.3f}"]

@@ -14,7 +14,15 @@ import pytest
 
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun, RecordingCache
-from stepscope.app.core.results import NOT_MEASURED, VIDEO_COLUMNS, draw_corpus, score_groups, video_table
+from stepscope.app.core.results import (
+    HEADERS,
+    NOT_MEASURED,
+    VIDEO_COLUMNS,
+    draw_corpus,
+    score_groups,
+    score_table,
+    video_table,
+)
 from stepscope.app.core.run import PAGE_SCORING, analyze_run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
@@ -62,6 +70,16 @@ def test_the_table_of_videos_is_sorted_and_filtered(order: str, names: str) -> N
     table = video_table(ROWS, order)
     assert "".join(str(row[0]) for row in table) == names
     assert all(cell is None or not (isinstance(cell, float) and math.isnan(cell)) for row in table for cell in row)
+
+
+def test_scores_have_three_decimals_in_a_table_and_counts_none() -> None:
+    failed: dict[str, str | float] = {"video_id": "e", "error": "lost", **dict.fromkeys(VIDEO_COLUMNS, 0.0)}
+    table = score_table(HEADERS, video_table([{**ROWS[0], "num_failures": 3.0}, failed], "most failures"))
+    assert table["metadata"]["display_value"] == [
+        ["a", 3, "0.900", "0.500", "0.100", "0.500", "0.500", "0.500", ""],
+        ["e", *[None] * 7, "failed: lost"],
+    ]
+    assert table["data"][0][2] == 0.9, "a column is sorted by its numbers"
 
 
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:

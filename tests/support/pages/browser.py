@@ -56,8 +56,8 @@ def open_browser(flags: Sequence[str] = ()) -> Iterator[Browser]:
         chromium.close()
 
 
-OPEN_FORM = "try { localStorage['stepscope:form'] ??= 'open'; } catch {}"
-"""Script that keeps the form of a run open, as its user may choose: tests fill it in."""
+OPEN_FORM = "try { for (const one of ['form', 'new_run']) localStorage['stepscope:' + one] ??= 'open'; } catch {}"
+"""Script that keeps the forms of a run open, as its user may choose: tests fill it in."""
 
 
 def _wait_longer(chromium: Browser) -> None:

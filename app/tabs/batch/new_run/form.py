@@ -180,6 +180,8 @@ def _find_devices(wanted: Any, current: str) -> str:
 
 
 SLIDERS: Final = SliderIds("batch_speak", "batch_update", "batch_theta")
+OPEN_FORM_JS: Final = "() => { document.dispatchEvent(new CustomEvent('stepscope:unfold', {detail: 'new_run'})); }"
+"""Script: unfold the form."""
 KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
 """Script: keep the chosen split for this window, also when it is loaded again."""
 READ_SPLIT_JS: Final = """() => {
@@ -228,8 +230,7 @@ class FormPanel(NamedTuple):
 
 def make_form_panel(batches: BatchContext) -> FormPanel:
     """Lay out the form of a new run."""
-    with gr.Column(scale=3, min_width=200, elem_classes="setup"):
-        gr.Markdown("### New run", elem_id="new_run")
+    with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="new_run"):
         split, path, split_file = _make_split_inputs(batches)
         checkpoint = gr.Dropdown(
             list_checkpoints(batches),
@@ -324,6 +325,7 @@ def wire_form_panel(batches: BatchContext, form: FormPanel, *, runs: Any, use: A
     sliders = ThresholdSliders(form.speak, form.update, form.theta)
     wire(form.checkpoint.change, partial(show_rule, batches), form.checkpoint, sliders, **AT_ONCE)
     wire(use.click, partial(use_settings, batches), [runs, form.devices], filled, **AT_ONCE)
+    use.click(None, None, None, js=OPEN_FORM_JS, api_visibility="private")
 
 
 def _wire_chosen_split(batches: BatchContext, form: FormPanel, *, here: Any) -> None:

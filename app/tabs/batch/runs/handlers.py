@@ -15,7 +15,15 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.results import VideoFilter, choose_rows, count_failed, draw_corpus, video_table
+from stepscope.app.core.results import (
+    HEADERS,
+    VideoFilter,
+    choose_rows,
+    count_failed,
+    draw_corpus,
+    score_table,
+    video_table,
+)
 from stepscope.app.formatting import as_sentence, format_clock, format_rate
 from stepscope.app.tabs.batch.runs.panel import TABLES, draw_provenance, has_table
 from stepscope.app.templates import render
@@ -230,7 +238,7 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
     results = _results(batches, name, job)
     words, is_problem = describe_status(batches, name, job, results)
     view = _view(results, order, batches.video_names(name))
-    if results.rows and not view.videos:
+    if results.rows and not view.videos["data"]:
         words += NO_SUCH_VIDEO
     return view._replace(
         shown=_shown_run(name, last, order),
@@ -312,7 +320,7 @@ def _results(batches: BatchContext, name: str, job: Job | None) -> Results:
 
 def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) -> BatchView:
     return UNCHANGED._replace(
-        videos=video_table(results.rows, order, names),
+        videos=score_table(HEADERS, video_table(results.rows, order, names)),
         corpus=draw_corpus(results.metrics),
     )
 

@@ -9,10 +9,18 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_download, save_after, send_file
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    LATEST,
+    make_download,
+    make_fold,
+    make_status_line,
+    save_after,
+    send_file,
+)
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.display_copies import find_downloadable
-from stepscope.app.core.results import HEADERS, ORDERS
+from stepscope.app.core.results import HEADERS
 from stepscope.app.core.run import file_name
 from stepscope.app.figures.charts import videos
 from stepscope.app.figures.charts.registry import CHARTS, Chart
@@ -216,7 +224,8 @@ class RunPanel(NamedTuple):
     """The shown run: its choice, its downloads and its buttons."""
 
     runs: Any
-    order: Any
+    status: Any
+    progress: Any
     downloads: Mapping[str, Any]
     """By file name with ``_`` for ``.``, as in ``BatchView``."""
     origin: Any
@@ -229,17 +238,12 @@ class RunPanel(NamedTuple):
 
 
 def make_run_panel() -> RunPanel:
-    """Lay out the choice of the shown run, its downloads and its buttons."""
-    with gr.Row():
-        runs = gr.Dropdown([], label="Run shown", interactive=True, scale=3, elem_id="batch_runs")
-        order = gr.Dropdown(list(ORDERS), value="as in the split", label="Videos", scale=2, elem_id="order")
-        with gr.Row(elem_id="downloads", scale=3):
-            downloads = {
-                table.replace(".", "_"): gr.Button(
-                    table, size="sm", min_width=90, interactive=False, elem_id=f"get_{table.replace('.', '_')}"
-                )
-                for table in TABLES
-            }
+    """Lay out the button of the form, the choice of the shown run, its buttons and downloads."""
+    with gr.Row(elem_classes="top-row"):
+        make_fold("new_run", "☰ New run")
+        runs = gr.Dropdown([], label="Run shown", container=False, interactive=True, elem_id="batch_runs")
+        status = make_status_line("batch_status")
+    progress = gr.HTML(elem_id="batch_progress", padding=False)
     with gr.Row(elem_id="shown"):
         origin = gr.HTML(elem_id="origin", padding=False, scale=1)
         use = gr.Button(
@@ -250,9 +254,16 @@ def make_run_panel() -> RunPanel:
         cancel = gr.Button(
             "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
         )
+        downloads = {
+            table.replace(".", "_"): gr.Button(
+                table, size="sm", interactive=False, elem_id=f"get_{table.replace('.', '_')}"
+            )
+            for table in TABLES
+        }
     return RunPanel(
         runs=runs,
-        order=order,
+        status=status,
+        progress=progress,
         downloads=downloads,
         origin=origin,
         use=use,

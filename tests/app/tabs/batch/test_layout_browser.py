@@ -74,7 +74,6 @@ def test_the_form_is_a_new_runs_until_the_settings_of_the_run_shown_are_asked_fo
     page.wait_for_function(
         "/run late · split other.json .* speak 0.75 /.test(document.querySelector('#origin').textContent)"
     )
-    assert page.locator(".setup:visible h3").first.inner_text() == "New run"
     assert entries(page) == ("test", "0.6", "auto"), "what was typed stays"
     page.click("#use_settings")
     wait_for_status(page, "^⚠ The form has the settings of late, but ", status=STATUS)  # made with short answers
@@ -201,7 +200,7 @@ def test_nothing_is_cut_off(page: Page, width: int) -> None:
     cut = """(parts) => [...document.querySelectorAll(parts)].filter((part) => part.checkVisibility())
         .filter((part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.textContent || part.value)"""
     assert page.evaluate(cut, "#videos :is([data-testid^=header-] .header, [data-testid^=cell-])") == []
-    assert page.evaluate(cut, "#downloads button") == []
+    assert page.evaluate(cut, "#shown button") == []
     page.get_by_role("tab", name="Scores").click()
     page.locator("#corpus tr[data-hint]").first.hover()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "hints too are on the page"
@@ -211,10 +210,10 @@ def test_nothing_is_cut_off(page: Page, width: int) -> None:
     assert len(widths) == 7
     assert max(widths) < min(widths) + 10, "all charts are of one size"
     edge = "(part) => document.querySelector(part).getBoundingClientRect().left"
-    assert page.evaluate(edge, "#chart_precision_recall .ss-chart") == page.evaluate(edge, "#batch_status .status-line")
+    assert page.evaluate(edge, "#chart_precision_recall .ss-chart") == page.evaluate(edge, "#batch_views")
     page.get_by_role("tab", name="Training").click()
     page.wait_for_selector("#training_said .status-line", state="visible")
-    assert page.evaluate(edge, "#training_said .status-line") == page.evaluate(edge, "#batch_status .status-line")
+    assert page.evaluate(edge, "#training_said .status-line") == page.evaluate(edge, "#batch_views")
     page.get_by_role("tab", name="Thresholds").click()
     page.locator("#heat .main-svg[role=img]").wait_for()
     assert page.evaluate(cut, "#metric input") == []

@@ -65,7 +65,7 @@ def batches(scored: Path, tmp_path: Path) -> BatchContext:
 def shown(batches: BatchContext, *only: str, part: str = ALL_VIDEOS) -> list[str]:
     """Return the videos of the table."""
     choice = choosing.make_filter(batches, "a", "as in the split", list(only), part)
-    return [str(row[0]) for row in handlers.show(batches, "a", choice).videos]
+    return [str(row[0]) for row in handlers.show(batches, "a", choice).videos["data"]]
 
 
 def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchContext) -> None:
@@ -146,14 +146,14 @@ NO_CONTEXT: Any = SimpleNamespace()
 def search(batches: BatchContext, query: str, *, scope: str = THIS_RUN) -> Hits:
     view = searching.run_search(batches, "a", scope, query)
     assert view.hits is not None, view.said
-    assert len(view.table) == len(view.hits.moments)
+    assert len(view.table["data"]) == len(view.hits.moments)
     return Hits(*view.hits)
 
 
 def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
     view = searching.run_search(batches, "a", THIS_RUN, "failure:missed is:message")
     assert view.said.startswith("1 moment in 1 video.")
-    number, video, _, what, failure, text, reference, *_ = view.table[0]
+    number, video, _, what, failure, text, reference, *_ = view.table["data"][0]
     assert (number, video, what, failure, text, reference) == (1, "v1", "message", "missed", "", reference)
     assert searching.run_search(batches, "a", THIS_RUN, "foo:1").said.startswith("there is no field")
     assert searching.run_search(batches, None, THIS_RUN, "wheel").said.startswith("choose a run")

@@ -165,7 +165,7 @@ def test_two_reviewers_share_a_run_and_go_through_their_queues(
     elsewhere = assigning.show_queue(batches, reviews, replace(ann, run=None))
     assert elsewhere.said.value == "No video is assigned to ann here. There are some in the run a: choose it as Run."
     # the reviewers of v0 were equal on 3 of 4 events, see test_progress
-    cells = [4, "75%", "0.56"]
+    cells = [4, "75%", "0.556"]
     assert view.workloads == [[HOSTILE, 3, 0, 4, *cells], ["ann", 3, 0, 4, *cells], ["all", 3, 0, 8, *cells]]
     view = assigning.show_queue(batches, reviews, ann)
     assert view.said.value == "ann: 0 of 3 videos done, 3 left."

@@ -85,7 +85,7 @@ def test_a_run_without_a_reference_of_others_has_no_scores(batches: BatchContext
         view = handlers.show(batches, name, ORDER)
         assert view.status.value.startswith(words)
         assert str(batches.runs) not in view.status.value
-        assert [row[-1] for row in view.videos] == [remark]
+        assert [row[-1] for row in view.videos["data"]] == [remark]
         assert handlers.score(batches, name, ORDER).status.value.startswith(f"⚠ {words}")
         assert not (batches.runs / name / "metrics.json").exists()
 
@@ -98,7 +98,7 @@ def test_a_corrected_copy_is_a_reference_and_the_table_says_so(batches: BatchCon
     assert handlers.show(batches, "live", ORDER).status.value.endswith("not scored yet. Press Score.")
     job = score(batches, "live")
     remark = "scored against its corrected turns; 1 changed"
-    assert handlers.show(batches, "live", ORDER).videos[0][-1] == remark
+    assert handlers.show(batches, "live", ORDER).videos["data"][0][-1] == remark
     assert read_metrics(folder)["warnings"] == {"boat": remark}
     assert job.rows["boat"]["num_failures"] == 1
 

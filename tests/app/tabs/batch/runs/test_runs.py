@@ -36,8 +36,8 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batche
     folder = batches.runs / "a"
     view = handlers.show(batches, "a", "as in the split")
     assert re.match(r"⚠ Done: a, 3 videos, \d+ failures, \d+ s; text scores are missing: ", view.status.value)
-    assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
-    assert len(view.videos[0]) == len(HEADERS)
+    assert [row[0] for row in view.videos["data"]] == ["v0", "v1", "v2"]
+    assert len(view.videos["data"][0]) == len(HEADERS)
     assert view.videos_csv.interactive
     assert view.traces_csv.interactive
     assert "<summary>run a · split split.json · model " in view.origin
@@ -136,9 +136,9 @@ def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: BatchContex
     wait_for(batches, "a", "done")
     view = handlers.show(batches, "a", "only failed")
     assert view.status.value.startswith("⚠ Done: a, 3 videos, 1 of them failed, ")
-    assert [row[0] for row in view.videos] == ["v1"]
-    assert str(view.videos[0][-1]).startswith("failed: ")
-    assert set(view.videos[0][1:-1]) == {None}  # neither 0 failures nor another score
+    assert [row[0] for row in view.videos["data"]] == ["v1"]
+    assert str(view.videos["data"][0][-1]).startswith("failed: ")
+    assert set(view.videos["data"][0][1:-1]) == {None}  # neither 0 failures nor another score
 
 
 def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows(finished: BatchContext) -> None:
@@ -150,7 +150,7 @@ def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows
     assert "is being written by another program" in mine.status.value
     others = handlers.show(later, "a", "as in the split")
     assert others.status.value == "a: 3 videos."
-    assert [row[0] for row in others.videos] == ["v0", "v1", "v2"]
+    assert [row[0] for row in others.videos["data"]] == ["v0", "v1", "v2"]
     assert tick(later, others).status == gr.skip()
 
 
@@ -179,7 +179,7 @@ def test_a_run_whose_table_is_damaged_says_so(batches: BatchContext, content: by
     (folder / "videos.csv").write_bytes(content)
     view = handlers.show(batches, "old", "worst updates")
     assert view.status.value.startswith("⚠ old: videos.csv cannot be read: ")
-    assert view.videos == []
+    assert view.videos["data"] == []
 
 
 def test_a_run_whose_name_no_browser_could_write_is_left_out(finished: BatchContext, tmp_path: Path) -> None:

@@ -4,9 +4,10 @@
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from contextvars import ContextVar
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
@@ -90,7 +91,7 @@ def refuse_long_sessions() -> None:
 
 
 def share_queue() -> None:
-    """Give no user more than ``MAX_EVENTS`` events of the queue and ``MAX_THREADS`` threads: all users share them."""
+    """Share what all users have: ``MAX_EVENTS`` events and ``MAX_THREADS`` threads for each, who wait in turns."""
     push, process = Queue.push, Queue.process_events
     kept: defaultdict[str, dict[str, tuple[str, float]]] = defaultdict(dict)
     """Session and time of the events of each user."""
@@ -117,10 +118,21 @@ def share_queue() -> None:
         pushed = await push(queue, body, request, username)
         if pushed[0]:
             kept[user][pushed[1]] = (body.session_hash, time.monotonic())
+            if (event := queue.event_ids_to_events.get(pushed[1])) is not None:
+                take_turns(queue.event_queue_per_concurrency_id[event.concurrency_id].queue)
         return pushed
 
+    def take_turns(events: list[Event]) -> None:
+        """Sort waiting events: the first of each user, then the second of each."""
+        earlier = Counter[str]()
+        turns: list[int] = []
+        for event in events:
+            turns.append(earlier[name := _name_user(event)])
+            earlier[name] += 1
+        events[:] = [event for _, event in sorted(zip(turns, events, strict=True), key=itemgetter(0))]
+
     async def process_own(queue: Queue, events: list[Event], *values: Any, **options: Any) -> None:
-        _user.set(events[0].username or client_address(events[0].request.scope))
+        _user.set(_name_user(events[0]))
         await process(queue, events, *values, **options)
 
     def create_limiter(page: gr.Blocks) -> None:
@@ -129,6 +141,10 @@ def share_queue() -> None:
     setattr(Queue, "push", push_own)  # noqa: B010 - mypy refuses the assignments
     setattr(Queue, "process_events", process_own)  # noqa: B010
     setattr(gr.Blocks, "create_limiter", create_limiter)  # noqa: B010
+
+
+def _name_user(event: Event) -> str:
+    return event.username or client_address(event.request.scope)
 
 
 _user: ContextVar[str] = ContextVar("user", default="")

@@ -187,6 +187,8 @@ def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped
 
     assert [push("anna", f"a{number}")[0] for number in range(MAX_EVENTS + 3)] == [True] * MAX_EVENTS + [False] * 3
     assert [push(user, "other")[0] for user in ("bob", None)] == [True, True]
+    (waiting,) = queue.event_queue_per_concurrency_id.values()
+    assert [event.username for event in waiting.queue[:5]] == ["anna", "bob", None, "anna", "anna"]
     answer_all()
     assert push("anna", "a0")[1:] == (
         f"{MAX_EVENTS} actions of yours are waiting or running; try again later.",

@@ -166,7 +166,7 @@ function responseLines(data, frame, time, failure) {
 function matchLines(data, turn) {
   const words = {
     matched: turn.is_low ? LOW_SIMILARITY : "matched",
-    mismatched: "other words",
+    mismatched: "wrong text",
     redundant: `${turn.failure ?? "redundant"}: no reference near`,
   }[turn.verdict];
   return [

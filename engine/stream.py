@@ -176,7 +176,7 @@ class ActiveStream:
         assert self._controller is not None
         for frame, texts in self.runner.new_questions.items():
             for text in texts:
-                self._controller.add_question(frame, text)
+                self._controller.frames.add_question(frame, text)
         self.runner.new_questions.clear()
         return times
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import islice, repeat
+from itertools import repeat
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.drafter import ResponseMemory
@@ -93,23 +93,35 @@ class Streamer:
         streams: list[ActiveStream] = []
         try:
             while True:
-                has_ended = True
-                while has_ended and len(streams) < max_batch_size:
-                    num_old = len(streams)
-                    for video in islice(iter(lambda: next(queue, None), None), max_batch_size - num_old):
-                        streams.append(self._open(video, graph_runner))
-                    new = streams[num_old:]
-                    yield from self._advance(new, repeat(None))
-                    has_ended = not all(stream.request for stream in new)  # the end of one may bring the next
-                    streams = [stream for stream in streams if stream.request]
+                yield from self._fill(streams, queue, max_batch_size, graph_runner)
                 if not streams:
                     return
                 self._num_passes += 1
-                yield from self._advance(streams, forward_streams(streams, graph_runner))
-                streams = [stream for stream in streams if stream.request]
+                yield from self._advance(streams, streams, forward_streams(streams, graph_runner))
         finally:
             for stream in streams:
                 self._end(stream)
+
+    def _fill(
+        self,
+        streams: list[ActiveStream],
+        queue: Iterator[StreamRequest | None],
+        max_batch_size: int,
+        graph_runner: CudaGraphRunner | None,
+    ) -> Generator[StreamEvent]:
+        """Open the next videos and advance each up to its first pass; one that ends at once makes room for another."""
+        has_ended = True
+        while has_ended and len(streams) < max_batch_size:
+            num_old = len(streams)
+            for video in queue:
+                if video is None:  # none is available yet
+                    break
+                streams.append(self._open(video, graph_runner))
+                if len(streams) == max_batch_size:
+                    break
+            new = streams[num_old:]
+            yield from self._advance(streams, new, repeat(None))
+            has_ended = len(streams) < num_old + len(new)  # its end may bring the next video
 
     def _open(self, video: StreamRequest, graph_runner: CudaGraphRunner | None) -> ActiveStream:
         stream = ActiveStream(
@@ -134,12 +146,15 @@ class Streamer:
         """Tokens in the KV caches of all streams under way."""
         return sum(stream.runner.cache.length for stream in self._active)
 
-    def _advance(self, streams: Sequence[ActiveStream], answers: Iterable[Answer]) -> Generator[StreamEvent]:
-        """Send each stream its answer; yield their events, and end those that request nothing more."""
-        for stream, answer in zip(streams, answers, strict=False):
+    def _advance(
+        self, streams: list[ActiveStream], advanced: Sequence[ActiveStream], answers: Iterable[Answer]
+    ) -> Generator[StreamEvent]:
+        """Send some of the streams each its answer; yield their events, and end those that request nothing more."""
+        for stream, answer in zip(advanced, answers, strict=False):
             yield from stream.advance(answer)
             if stream.request is None:
                 self._end(stream)
+        streams[:] = [stream for stream in streams if stream.request]
 
     def _end(self, stream: ActiveStream) -> None:
         if stream in self._active:

@@ -13,13 +13,13 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import cast
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.context import StreamContext
 from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
 from stepscope.engine.control.drafter import ResponseMemory
 from stepscope.engine.control.feeder import Feeder
+from stepscope.engine.control.frames import Frames
 from stepscope.engine.control.prompt_codec import PromptCodec, count_overhead, count_summary
 from stepscope.engine.control.questions import (
     SPEAK_QUESTION,
@@ -32,7 +32,6 @@ from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
     Decision,
-    FrameTimesRequest,
     PassCounts,
     Request,
 )
@@ -41,14 +40,10 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.signals import RESPONSE
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.errors import ContextError
-from stepscope.engine.records import Forgotten, FrameOutput, frame_at
+from stepscope.engine.records import Forgotten, FrameOutput
 
 _UNDECIDED = Decision(speak_prob=math.nan, update_prob=math.nan)
 """The decision at a frame without questions."""
-_MIN_LOOKAHEAD = 8
-"""Frames per pass after a trigger; it then grows with the number of silent frames since."""
-_MAX_PRIOR_FRAMES = 512
-"""Frames per pass where an earlier run predicts their decisions."""
 
 
 class StreamController:
@@ -95,41 +90,36 @@ class StreamController:
             draft_buffer=self.draft_buffer,
             is_traced=is_traced,
         )
-        self.first_frame, self.frame_times = 0, cast(tuple[float, ...], ())
         self.asks = config.policy.source == "answer"
         self._encode_question = cache(lambda text: codec.question(text))
-        self.lookahead = config.prefill_frames
-        self.has_prior_run = prior_run is not None
-        self.num_silent_frames = 0
         self.speaking, self.updating = config.count_triggers("speak"), config.count_triggers("update")
         summary_tokens = count_summary(codec, config, tokens_per_frame=tokens_per_frame)
         self.room = config.room - count_overhead(codec) - summary_tokens - self._count_question_tokens()
         """Maximum context length after an image and its user turns, such that the longest turn still fits."""
-        self.user_texts: dict[int, list[str]] = {}
-        self.question_frames: set[int] = set()
-        add_user_turn = self.add_question if config.answer_user_turns else self.add_user_turn
-        for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
-            add_user_turn(frame_at(turn.time_s, config.fps), turn.text)
-        for turn in sorted(task.questions, key=lambda turn: turn.time_s):
-            self.add_question(frame_at(turn.time_s, config.fps), turn.text)
+        self.frames = Frames(
+            task,
+            config=config,
+            codec=codec,
+            list_questions=self.list_questions,
+            has_prior_run=prior_run is not None,
+        )
         self.speculator = Speculator(
             config,
             codec=codec,
             goal=task.goal,
             steps=task.steps,
             memory=memory or ResponseMemory(),
-            user_texts=self.user_texts,
+            frames=self.frames,
             draft_buffer=self.draft_buffer,
             prior_run=prior_run,
             room=self.room,
-            list_questions=self.list_questions,
         )
         self.feeder = Feeder(
             config,
             codec=codec,
-            tokens_per_frame=tokens_per_frame,
             context=self.context,
             draft_buffer=self.draft_buffer,
+            frames=self.frames,
             speculator=self.speculator,
             reports_text=reports_text,
         )
@@ -140,21 +130,11 @@ class StreamController:
         """Cost of the stream so far."""
         return self.draft_buffer.counts
 
-    def add_user_turn(self, frame: int, text: str) -> None:
-        """Add a user turn before the image of a frame that was not fed yet."""
-        self.codec.user_turns([text])  # raises for a text that is too long before it is kept
-        self.user_texts.setdefault(frame, []).append(text)
-
-    def add_question(self, frame: int, text: str) -> None:
-        """Add a user turn that the assistant must answer at this frame, which was not fed yet."""
-        self.add_user_turn(frame, text)
-        self.question_frames.add(frame)
-
     def run(self) -> ControlLoop:
         """Yield requests and, in order, one output per frame."""
         frame = 0
         while (yield from self.has_frame(frame)):
-            time_s = self.frame_times[frame - self.first_frame]
+            time_s = self.frames.time_s(frame)
             forgotten = yield from self.make_room(frame)
             if self.is_traced:
                 self.draft_buffer.mark_frame(frame)
@@ -163,8 +143,8 @@ class StreamController:
             turn, response = yield from self.generate_turn(frame, image)
             signals, state = self.describe_state(decision, response)
             if response is None:
-                self.context.pending_ids += self.speculator.frame_separator
-            self.context.end_frame(has_user_turn=frame in self.user_texts)
+                self.context.pending_ids += self.frames.separator
+            self.context.end_frame(has_user_turn=frame in self.frames.user_texts)
             yield FrameOutput(
                 frame_index=frame,
                 time_s=time_s,
@@ -185,26 +165,18 @@ class StreamController:
 
     def has_frame(self, frame: int) -> Generator[Request | FrameOutput, Answer, bool]:
         """Return whether the video has this frame. Without a pending draft, fetch the next frames first."""
-        if self.draft_buffer.is_empty or frame >= self.speculator.frames_end:
-            yield from self.fetch_frame_times(frame)
-        return frame < self.speculator.frames_end
-
-    def fetch_frame_times(self, first: int, *, may_wait: bool = True) -> Generator[Request | FrameOutput, Answer, None]:
-        """Request the times of the next frames, as many as one pass may feed."""
-        max_frames = _MAX_PRIOR_FRAMES if self.has_prior_run else self.lookahead
-        answer = yield FrameTimesRequest(first=first, max_frames=max_frames, may_wait=may_wait)
-        self.frame_times = cast(tuple[float, ...], answer)
-        self.first_frame, self.speculator.frames_end = first, first + len(self.frame_times)
+        if self.draft_buffer.is_empty or frame >= self.frames.end:
+            yield from self.frames.fetch(frame)
+        return frame < self.frames.end
 
     def step(self, frame: int) -> Generator[Request | FrameOutput, Answer, ComputedItem]:
         """Feed the user turns that precede the image of a frame, and the image; return the results at the image."""
-        tokens = (*self.context.pending_ids, *self.speculator.ids_before_image(frame, after=self.context.pending_ids))
-        image = self.speculator.image_item(frame)
-        items = [*(FeedItem(piece=token) for token in tokens), image]
+        pending_ids = self.context.pending_ids
+        tokens = (*pending_ids, *self.frames.ids_before_image(frame, after=pending_ids))
+        items = [*(FeedItem(piece=token) for token in tokens), self.frames.image_item(frame)]
         computed = yield from self.feeder.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
         self.context.add_image(frame)
-        self.num_silent_frames += 1
-        self.lookahead = min(self.config.lookahead, max(_MIN_LOOKAHEAD, self.num_silent_frames))
+        self.frames.extend_lookahead()
         return computed
 
     def describe_state(self, decision: Decision, response: str | None) -> tuple[dict[str, float], str | None]:
@@ -213,7 +185,7 @@ class StreamController:
             return {}, None
         silent_state = self.states.find_silent_state(decision)
         if response is None:
-            self.speculator.frame_separator = self.states.separators[silent_state]
+            self.frames.separator = self.states.separators[silent_state]
         signals = self.states.signals(decision)
         return signals, (silent_state if response is None else RESPONSE) if signals else None
 
@@ -243,7 +215,7 @@ class StreamController:
         Raises ``ContextError`` if the frame does not fit in any case.
         """
         context, forgotten = self.context, None
-        limit = self.room - self.speculator.count_text_tokens(frame) - self.tokens_per_frame
+        limit = self.room - self.frames.count_text_tokens(frame) - self.tokens_per_frame
         if context.num_fed > 0 and (context.is_full or context.num_tokens > limit):
             if self.config.context_strategy == "none":
                 raise ContextError(
@@ -256,7 +228,8 @@ class StreamController:
                 summary = yield from self.feeder.summarize(frame)
             forgotten = yield from context.shorten(self.state, limit=limit, summary=summary)
         if context.num_tokens > limit:
-            name, cure = ("user turn at frame", "it") if frame in self.user_texts else ("frame", "goal and steps")
+            has_text = frame in self.frames.user_texts
+            name, cure = ("user turn at frame", "it") if has_text else ("frame", "goal and steps")
             needed = context.num_tokens - limit + self.room
             raise ContextError(
                 f"the {name} {frame} does not fit: with the prompt and the image it takes {needed} tokens of "
@@ -269,17 +242,12 @@ class StreamController:
     ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
         """Generate the updates and the response that the decisions at an image trigger, or a user turn demands."""
         config, decision = self.config, image.decision or _UNDECIDED
-        should_speak = self.speaking.add(decision.speak_prob) or frame in self.question_frames
+        should_speak = self.speaking.add(decision.speak_prob) or self.frames.must_answer(frame)
         should_update = self.updating.add(decision.update_prob)
-        texts = self.user_texts.get(frame) if self.codec.answers_user_turns else None
-        question = self.codec.user_turns(texts) if texts else None
-        should_speak = should_speak or question is not None
         turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
-        if should_update or should_speak:
-            self.num_silent_frames, self.lookahead = 0, min(config.lookahead, _MIN_LOOKAHEAD)
-            if self.speculator.is_drafting and (self.lookahead > 1 or self.has_prior_run):
-                # frames to draft after the end of the turn; the turn does not wait for them
-                yield from self.fetch_frame_times(frame + 1, may_wait=False)
+        if (should_update or should_speak) and self.frames.restart_lookahead() and self.speculator.is_drafting:
+            # frames to draft after the end of the turn; the turn does not wait for them
+            yield from self.frames.fetch(frame + 1, may_wait=False)
         if self.asks and should_update:
             turn, should_update = self.apply_answers(turn, decision.answers), False
         while should_update:
@@ -294,7 +262,7 @@ class StreamController:
             self.speculator.memory.record_update(text, is_followed=should_update)
         if not should_speak:
             return turn, None
-        self.context.pending_ids += question or self.codec.response_opening
+        self.context.pending_ids += self.frames.answered_ids(frame) or self.codec.response_opening
         first = None if self.context.pending_ids else image.token
         response = yield from self.feeder.generate_text(turn, "response", config.max_new_tokens, first=first)
         self.context.pending_ids += self.codec.stream_opening

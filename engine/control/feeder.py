@@ -6,6 +6,7 @@ from typing import Final
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.context import StreamContext
 from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem, TurnKind
+from stepscope.engine.control.frames import Frames
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.requests import Answer, Request, TextProgress
 from stepscope.engine.control.speculator import AssistantTurn, Speculator
@@ -24,13 +25,13 @@ class Feeder:
         config: StreamConfig,
         *,
         codec: PromptCodec,
-        tokens_per_frame: int,
         context: StreamContext,
         draft_buffer: DraftBuffer,
+        frames: Frames,
         speculator: Speculator,
         reports_text: bool,
     ) -> None:
-        self.config, self.codec, self.tokens_per_frame = config, codec, tokens_per_frame
+        self.config, self.codec, self.frames = config, codec, frames
         self.context, self.draft_buffer, self.speculator = context, draft_buffer, speculator
         self.reports_text = reports_text
 
@@ -83,7 +84,7 @@ class Feeder:
         codec, context, last = self.codec, self.context, frame - 1
         request = codec.summary_request(after=context.pending_ids)
         ids = (*context.pending_ids, *(() if codec.answers_user_turns else request))
-        image = self.speculator.image_item(last)
+        image = self.frames.image_item(last)
         computed = yield from self.forward([*(FeedItem(piece=token) for token in ids), image], iter(()), frame=frame)
         context.pending_ids += request if codec.answers_user_turns else codec.response_opening
         if not context.pending_ids:

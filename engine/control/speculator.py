@@ -12,13 +12,14 @@ Worked example. The decision at ``#4`` triggers an update and a response. The dr
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.draft_buffer import DraftBuffer, FeedItem, Trace, TurnKind
 from stepscope.engine.control.drafter import Drafter, ResponseMemory, classify_update
+from stepscope.engine.control.frames import Frames
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.requests import Image
 from stepscope.engine.dialogue import apply_update
@@ -70,8 +71,7 @@ class Speculator:
     """Drafts the items of one stream.
 
     ``config.draft_tokens`` is the longest draft; sampling switches drafts off. ``room`` is the maximum context length
-    after an image, by default that of the settings. ``list_questions`` returns the ids of the questions behind the
-    image of a frame, by default none.
+    after an image.
     """
 
     def __init__(
@@ -82,22 +82,16 @@ class Speculator:
         goal: str,
         steps: Sequence[Step],
         memory: ResponseMemory,
-        user_texts: Mapping[int, Sequence[str]],
+        frames: Frames,
         draft_buffer: DraftBuffer,
-        prior_run: PriorRun | None = None,
-        room: int | None = None,
-        list_questions: Callable[[int], tuple[tuple[int, ...], ...]] = lambda _: (),
+        prior_run: PriorRun | None,
+        room: int,
     ) -> None:
-        self.room = config.room if room is None else room
-        self._list_questions = list_questions
-        self.frame_separator = codec.frame_separator
-        """The tokens that are drafted after a silent frame."""
         self.memory = memory
-        self.frames_end = 0
-        """Frames before this index are known to exist."""
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
         """Whether turns are drafted; silent frames are drafted in any case."""
-        self._config, self._codec, self._user_texts, self._draft_buffer = config, codec, user_texts, draft_buffer
+        self._config, self._codec, self._frames, self._draft_buffer = config, codec, frames, draft_buffer
+        self._room = room
         self._prior_frames = _index_prior_run(prior_run, codec, config) if prior_run else {}
         self._drafter = Drafter(
             codec.words, eos_id=codec.eos_id, goal=goal, steps=steps, max_tokens=config.draft_tokens, memory=memory
@@ -107,48 +101,25 @@ class Speculator:
         """Store a finished response for later drafts."""
         self._drafter.record_response(text, event=self._classify_event(turn), state=turn.state)
 
-    def ids_before_image(self, frame: int, *, after: Sequence[int]) -> tuple[int, ...]:
-        """Return the ids of the texts that precede the image of a frame: user turns, and its time.
-
-        ``after`` are the ids between the image or reply before and these texts.
-        """
-        codec, texts = self._codec, self._user_texts.get(frame)
-        turns = codec.user_turns(texts, after=after) if texts and not codec.answers_user_turns else ()
-        return (*turns, *codec.frame_text(self._config.text_before(frame), after=(*after, *turns)))
-
-    def count_text_tokens(self, frame: int) -> int:
-        """Return the most tokens of the user turns at a frame, and of its time."""
-        codec, texts = self._codec, self._user_texts.get(frame)
-        answered = len(codec.user_turns(texts)) if texts and codec.answers_user_turns else 0
-        return answered + max(len(self.ids_before_image(frame, after=after)) for after in ((), codec.stream_opening))
-
-    def image_item(self, frame: int) -> FeedItem:
-        """Return the image of a frame, with the values that are read there."""
-        questions = self._list_questions(frame)
-        needs_token = not self._codec.response_opening
-        piece = Image(frame_index=frame)
-        needs_decision = not questions and self._config.policy.source != "answer"
-        return FeedItem(piece=piece, needs_decision=needs_decision, needs_token=needs_token, questions=questions)
-
     def draft_frames(self, first: int, *, opening: tuple[int, ...] | None = None) -> Iterator[FeedItem]:
         """Yield the known frames from ``first`` on as silent ones, until the context is full.
 
         ``opening`` are the tokens before the first image; by default those after a silent frame.
         """
-        buffer, codec = self._draft_buffer, self._codec
+        buffer, codec, frames = self._draft_buffer, self._codec, self._frames
         if self._config.do_sample and not codec.response_opening:
             return  # a token is sampled at each image, so that drafts would use up random numbers
-        opening = self.frame_separator if opening is None else opening
-        for frame in range(first, self.frames_end):
+        opening = frames.separator if opening is None else opening
+        for frame in range(first, frames.end):
             if buffer.context_end + len(opening) >= self._config.shorten_at:
                 return
-            image, num_needed = self.image_item(frame), len(opening) + self.count_text_tokens(frame)
-            if buffer.context_end + num_needed + buffer.count_tokens((image.piece,)) > self.room:
+            image, num_needed = frames.image_item(frame), len(opening) + frames.count_text_tokens(frame)
+            if buffer.context_end + num_needed + buffer.count_tokens((image.piece,)) > self._room:
                 return
-            yield from (FeedItem(piece=token) for token in (*opening, *self.ids_before_image(frame, after=opening)))
+            yield from (FeedItem(piece=token) for token in (*opening, *frames.ids_before_image(frame, after=opening)))
             yield image
-            opening = self.frame_separator
-            if codec.answers_user_turns and frame in self._user_texts:
+            opening = frames.separator
+            if codec.answers_user_turns and frame in frames.user_texts:
                 return  # the answer is next
             if frame in self._prior_frames:
                 prior = self._prior_frames[frame]
@@ -257,7 +228,7 @@ class Speculator:
         """Return the event that a response answers: the kind of the last update, ``user`` or ``frame``."""
         if turn.updates:
             return classify_update(turn.updates[-1])
-        return "user" if turn.frame in self._user_texts else "frame"
+        return "user" if turn.frame in self._frames.user_texts else "frame"
 
 
 def _draft_item(token: int, kind: TurnKind, step: int) -> FeedItem:

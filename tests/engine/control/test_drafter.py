@@ -165,4 +165,4 @@ def test_the_frame_of_a_user_turn_does_not_depend_on_rounding() -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=4.1, text="next?"),))
     config = StreamConfig(fps=30.0)
     controller = StreamController(task, config=config, codec=CharacterCodec(), tokens_per_frame=1)
-    assert list(controller.user_texts) == [123]  # 4.1 * 30 is 122.999... in floating point
+    assert list(controller.frames.user_texts) == [123]  # 4.1 * 30 is 122.999... in floating point

@@ -14,7 +14,6 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.inference.memory import choose_batch_size
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool, count_cores
-from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording, run_recordings
 from stepscope.engine.streamer import Streamer
@@ -26,7 +25,7 @@ from stepscope.eval.metrics.system import SystemCounts
 from stepscope.eval.metrics.values import Values
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import digest_sample
-from stepscope.eval.runs.streaming.sample_features import EncodeFrames, defer_error, embed_sample
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.sweeps.folder import SweptVideo
 from stepscope.eval.sweeps.grid import Grid
@@ -63,12 +62,10 @@ class _Walk:
 
     def __init__(
         self,
-        checkpoint: Checkpoint,
+        features: SampleFeatures,
         worker_config: WorkerConfig,
         sample: Sample,
         points: SweptPoints,
-        *,
-        encode_frames: EncodeFrames,
     ) -> None:
         self.sample, self._points = sample, points
         unswept = worker_config.config.update_threshold  # without updates it has no effect
@@ -80,8 +77,8 @@ class _Walk:
         self.num_points = 0
         speak, update = self._pairs[self._order[0]]
         config = replace(worker_config.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
-        frames = self._embed(checkpoint, worker_config, encode_frames)
-        self.recording = Recording(checkpoint, frames, task=build_task(sample), config=config)
+        frames = features.open(sample, self._warnings)
+        self.recording = Recording(features.checkpoint, frames, task=build_task(sample), config=config)
 
     @property
     def is_finished(self) -> bool:
@@ -116,20 +113,6 @@ class _Walk:
             warning="; ".join(dict.fromkeys(warnings)),
         )
 
-    def _embed(
-        self, checkpoint: Checkpoint, config: WorkerConfig, encode_frames: EncodeFrames
-    ) -> Iterator[FrameFeatures]:
-        return defer_error(
-            lambda: embed_sample(
-                checkpoint,
-                self.sample,
-                self._warnings,
-                folder=config.features,
-                hardware=config.hardware_decoding,
-                encode_frames=encode_frames,
-            )
-        )
-
 
 def sweep_videos(
     checkpoint: Checkpoint,
@@ -150,11 +133,17 @@ def sweep_videos(
     walks, ready = dict[Recording, _Walk](), deque[Recording]()
     num_cores = count_cores(num_sharing=num_sharing)
     with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
+        features = SampleFeatures(
+            checkpoint=checkpoint,
+            folder=worker_config.features,
+            hardware=worker_config.hardware_decoding,
+            encode_frames=pool.encode,
+        )
 
         def next_recordings() -> Iterator[Recording | None]:
             while True:
                 if not ready and waiting:
-                    walk = _Walk(checkpoint, worker_config, waiting.popleft(), points, encode_frames=pool.encode)
+                    walk = _Walk(features, worker_config, waiting.popleft(), points)
                     walks[walk.recording] = walk
                     ready.append(walk.recording)
                 yield ready.popleft() if ready else None

@@ -17,9 +17,8 @@ from stepscope.engine.training.processes import ALONE, Processes
 from stepscope.engine.training.sequences import TrainingClip
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split, describe_early_end
-from stepscope.eval.runs.streaming.sample_features import keep_features
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.streaming.teacher_forcing import make_clip
-from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.training.results import ClipRow
 
 
@@ -53,8 +52,7 @@ def is_clip_file(path: Path) -> bool:
 
 def load_training_data(
     path: Path,
-    checkpoint: Checkpoint,
-    worker_config: WorkerConfig,
+    features: SampleFeatures,
     *,
     videos: Path | None,
     fps: float,
@@ -69,6 +67,7 @@ def load_training_data(
     at ``refresh_at`` tokens. ``states`` are the texts that the model writes at each frame. ``progress`` wraps the
     samples; the processes encode together, and each opens all features.
     """
+    checkpoint = features.checkpoint
     if is_clip_file(path):
         problems = list[str]()
         clips = read_clips(path, checkpoint, fps=fps, on_invalid=problems.append)
@@ -82,10 +81,10 @@ def load_training_data(
         return TrainingData(clips=tuple(clips), rows=tuple(rows))
     split = read_split(path, videos=videos)
     if processes.count > 1:
-        _encode_share(processes.share(split.samples), checkpoint, worker_config)
+        _encode_share(processes.share(split.samples), features)
         processes.wait()
     samples = progress(split.samples)
-    loaded = dict(_load_samples(samples, checkpoint, worker_config, refresh_at=refresh_at, states=states))
+    loaded = dict(_load_samples(samples, features, refresh_at=refresh_at, states=states))
     rows = [
         ClipRow(video_id=entry.video_id, problem=entry.reason, is_used=False)
         if isinstance(entry, InvalidSample)
@@ -96,24 +95,24 @@ def load_training_data(
     return TrainingData(clips=found, rows=tuple(rows))
 
 
-def _encode_share(samples: Sequence[Sample], checkpoint: Checkpoint, worker_config: WorkerConfig) -> None:
+def _encode_share(samples: Sequence[Sample], features: SampleFeatures) -> None:
     """Keep the features of some samples; ``_load_samples`` reports a video that cannot be encoded."""
     for sample in samples:
         with suppress(EngineError, ValueError):
-            keep_features(checkpoint, sample, folder=worker_config.features)
+            features.keep(sample)
 
 
 def _load_samples(
     samples: Iterable[Sample],
-    checkpoint: Checkpoint,
-    worker_config: WorkerConfig,
+    features: SampleFeatures,
     *,
     refresh_at: int,
     states: Mapping[str, str] | None,
 ) -> Iterator[tuple[str, tuple[EncodedClip | None, ClipRow]]]:
+    checkpoint = features.checkpoint
     for sample in samples:
         try:
-            path = keep_features(checkpoint, sample, folder=worker_config.features)
+            path = features.keep(sample)
             assert path is not None
             source = open_features(path, checkpoint, fps=sample.fps)
             num_frames = min(sample.num_frames, source.num_frames)

@@ -29,7 +29,7 @@ from stepscope.engine.training.trainer import Prediction, StepLosses, Trainer, p
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.sentence_encoders import load_encoder
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.training.card import CardScores, write_card
 from stepscope.eval.training.data import load_training_data
 from stepscope.eval.training.options import TrainOptions
@@ -103,12 +103,8 @@ class TrainingJob:
             self._stream.policy.token_to_read(self._checkpoint.silent_id)
         if processes.is_main:
             prepare_folder(options.out, needed_bytes=self._adaptation.saved_bytes, resume=options.resume)
-        self._worker = WorkerConfig(
-            checkpoint=options.checkpoint,
-            heads=options.heads,
-            config=self._stream,
-            features=options.features or options.out / WORK_FOLDER / "features",
-        )
+        folder = options.features or options.out / WORK_FOLDER / "features"
+        self._features = SampleFeatures(checkpoint=self._checkpoint, folder=folder)
         self._load_data(progress)
         self._trainer = Trainer(self._make_objective(), processes=processes)
         self._session: Session[Batch] | None = None
@@ -182,7 +178,8 @@ class TrainingJob:
         scores = None
         if self._validator is not None and options.val is not None:
             trained = load_checkpoint(options.out, device=self._processes.device or options.device, dtype="float32")
-            validator = replace(self._validator, checkpoint=trained, processes=ALONE)
+            features = replace(self._features, checkpoint=trained)
+            validator = replace(self._validator, features=features, processes=ALONE)
             scores = CardScores(
                 split=str(options.val),
                 basis=VALIDATION_BASIS,
@@ -209,8 +206,7 @@ class TrainingJob:
         options = self.options
         data = load_training_data(
             options.split,
-            self._checkpoint,
-            self._worker,
+            self._features,
             videos=options.videos,
             fps=options.fps,
             refresh_at=self._stream.refresh_at,
@@ -233,8 +229,8 @@ class TrainingJob:
             if not samples:
                 raise ValueError(f"--val {options.val} has no video that can be used")
             self._validator = Validator(
-                checkpoint=self._checkpoint,
-                worker_config=self._worker,
+                features=self._features,
+                config=self._stream,
                 samples=samples,
                 encode=load_encoder().encode,
                 metrics=options.metric,

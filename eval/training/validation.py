@@ -7,8 +7,7 @@ from operator import itemgetter
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.dialogue import initial_state
-from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.engine.records import FrameOutput, check_probs, unknown_output
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.training.processes import Processes
 from stepscope.eval.data.samples import Sample, build_task
@@ -17,25 +16,21 @@ from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video
 from stepscope.eval.metrics.text import undefined_texts
 from stepscope.eval.reports.scoring import Report, make_report
-from stepscope.eval.runs.streaming.sample_features import embed_sample
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.training.results import SHOWN_SCORES
-
-DEFAULT_METRICS = ("F1", "dst_f1")
-"""Their mean is the validation score by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validator:
     """Streams and scores the videos of a split."""
 
-    checkpoint: Checkpoint
-    """Its model is the one in training."""
-    worker_config: WorkerConfig
+    features: SampleFeatures
+    """The model of their checkpoint is the one in training."""
+    config: StreamConfig
     samples: tuple[Sample, ...]
     encode: Encode
     """Texts to embeddings ``[N, D]``."""
-    metrics: tuple[str, ...] = DEFAULT_METRICS
+    metrics: tuple[str, ...]
     """Scores whose mean is the validation score; an undefined one is left out."""
     check_stop: Callable[[], None] = lambda: None
     """Raises an exception to stop between two videos."""
@@ -66,33 +61,17 @@ class Validator:
         self.check_stop()
         if is_silent:
             state = initial_state(sample.steps, sample.initial_state)
-            outputs: Sequence[FrameOutput] = [_silent(frame, sample.fps, state) for frame in range(sample.num_frames)]
+            unknown = (unknown_output(frame, fps=sample.fps, dst_state=state) for frame in range(sample.num_frames))
+            outputs = [replace(output, speak_prob=0.0, update_prob=0.0) for output in unknown]
         else:
             outputs = self._stream(sample)
-        has_states = self.worker_config.config.policy.has_updates
+        has_states = self.config.policy.has_updates
         return analyze_video(sample, outputs, encode=self.encode, has_states=has_states).counts
 
     def _stream(self, sample: Sample) -> list[FrameOutput]:
-        config: StreamConfig = replace(self.worker_config.config, fps=sample.fps)
-        frames = embed_sample(self.checkpoint, sample, [], folder=self.worker_config.features)
-        outputs = Streamer(self.checkpoint, config).run(frames, build_task(sample))
+        config = replace(self.config, fps=sample.fps)
+        outputs = Streamer(self.features.checkpoint, config).run(self.features.embed(sample), build_task(sample))
         return [check_probs(one, decides_at=config.decides_at) for one in outputs]
-
-
-def _silent(frame: int, fps: float, state: Mapping[str, str]) -> FrameOutput:
-    return FrameOutput(
-        frame_index=frame,
-        time_s=frame / fps,
-        speak_prob=0.0,
-        update_prob=0.0,
-        response=None,
-        updates=(),
-        dst_state=state,
-        cache_tokens=0,
-        refreshed=False,
-        latency_ms=math.nan,
-        legality=(),
-    )
 
 
 def check_metrics(names: Sequence[str]) -> None:

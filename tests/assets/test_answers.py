@@ -19,7 +19,7 @@ from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from tests.support.paths import ASSETS, ROOT
 
 REMEDY = "python -m stepscope.assets answers, then measure it again; see docs/checkpoints.md"
@@ -45,7 +45,7 @@ def ask_about_completion(checkpoint: Checkpoint, sample: Sample) -> Iterator[tup
 
     The labels are those of the heads: yes at the frame of the reference's update, no before and after it.
     """
-    frames = embed_sample(checkpoint, sample, [], folder=None)
+    frames = SampleFeatures(checkpoint=checkpoint).embed(sample)
     request = StreamRequest(video_id="", features=list(frames), task=build_task(sample), fps=sample.fps, is_traced=True)
     events = list(Streamer(checkpoint, checkpoint.fit_config(StreamConfig())).run_many([request]))
     trace, outputs = events[-1].trace, [event.output for event in events if event.output is not None]

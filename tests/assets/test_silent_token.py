@@ -17,7 +17,7 @@ from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import build_task
 from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.reports.scoring import ScoreSettings
-from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.sweeps.exact import run_sweep
 from stepscope.eval.sweeps.folder import read_sweep
@@ -47,7 +47,7 @@ def test_it_is_the_twin_of_the_bundled_checkpoint(twin: Checkpoint) -> None:
 
 def test_it_speaks_where_the_reference_speaks_on_an_easy_video(twin: Checkpoint) -> None:
     (sample,) = [one for one in read_samples(ASSETS / "demo" / "test.json") if one.video_id == "toy-truck"]
-    frames = embed_sample(twin, sample, [], folder=None)
+    frames = SampleFeatures(checkpoint=twin).embed(sample)
     outputs = list(Streamer(twin, twin.fit_config(StreamConfig())).run(frames, build_task(sample)))
     spoken = [(output.frame_index, output.response) for output in outputs if output.response is not None]
     wanted = [(round(turn.time_s * sample.fps), turn.text) for turn in sample.turns if turn.role == "assistant"]

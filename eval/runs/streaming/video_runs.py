@@ -25,7 +25,7 @@ from stepscope.eval.data.samples import Sample, build_task, describe_early_end
 from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.videollm_online import count_live
 from stepscope.eval.runs.folder import VideoRecord, digest_sample
-from stepscope.eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
 from stepscope.eval.runs.worker_messages import (
     HEAD_START_FRAMES,
@@ -91,7 +91,13 @@ class _VideoRuns:
         pool: EncoderPool,
     ) -> None:
         self._streamer, self._checkpoint = streamer, streamer.checkpoint
-        self._config, self._pool = worker_config, pool
+        self._config = worker_config
+        self._features = SampleFeatures(
+            checkpoint=self._checkpoint,
+            folder=worker_config.features,
+            hardware=worker_config.hardware_decoding,
+            encode_frames=pool.encode,
+        )
         self._device, self._batch_size = device, batch_size
         self._videos: dict[str, _Video] = {}
         self._clock = SharedClock()
@@ -171,22 +177,13 @@ class _VideoRuns:
             device=self._device,
             batch_size=self._batch_size,
         )
-        folder, hardware, warnings = self._config.features, self._config.hardware_decoding, list[str]()
+        warnings = list[str]()
         return _Video(
             sample=sample,
             task=build_task(sample),
             record=record,
-            reuses=is_kept(self._checkpoint, sample, folder=folder, hardware=hardware),
-            features=defer_error(
-                lambda: embed_sample(
-                    self._checkpoint,
-                    sample,
-                    warnings,
-                    folder=folder,
-                    hardware=hardware,
-                    encode_frames=self._pool.encode,
-                )
-            ),
+            reuses=self._features.is_kept(sample),
+            features=self._features.open(sample, warnings),
             warnings=warnings,
         )
 
@@ -227,8 +224,7 @@ class _VideoRuns:
 
     def _count_live(self, sample: Sample) -> LiveCounts:
         config = replace(self._config.config, fps=sample.fps)
-        folder, hardware = self._config.features, self._config.hardware_decoding
-        frames = embed_sample(self._checkpoint, sample, [], folder=folder, hardware=hardware)
+        frames = replace(self._features, encode_frames=None).embed(sample)
         turns = read_live_turns(self._checkpoint, config, sample, frames)
         return count_live(turns, fps=sample.fps, threshold=0)
 

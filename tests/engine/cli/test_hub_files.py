@@ -22,7 +22,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.runs.folder import RunFolder, digest_sample
-from stepscope.eval.runs.streaming.sample_features import find_features
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters
 
@@ -155,7 +155,7 @@ def test_the_video_of_a_split_is_downloaded_when_it_is_opened(hub: type[Hub], mo
     with pytest.raises(ValueError, match=message):
         find_split_clip({"split": split}, "split", second.video_id)
     with pytest.raises(VideoError, match=message):
-        find_features(cast(Checkpoint, None), second, folder=None)
+        SampleFeatures(checkpoint=cast(Checkpoint, None)).find(second)
 
 
 def test_a_split_has_no_file_of_any_size_downloaded(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> None:

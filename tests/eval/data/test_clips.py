@@ -23,7 +23,7 @@ from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Turn, build_task
 from stepscope.eval.runs.batch import FinishedVideo
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.support.data.batches import make_worker_config, run_to_end
 from tests.support.data.published import CLIP, DIALOGUE, changed, frames_of, write
@@ -67,7 +67,7 @@ def test_the_frames_of_a_clip_are_embedded_from_its_part_of_the_video_and_kept_a
     for work in (make_worker_config(tiny_folder), make_worker_config(tiny_folder, features=tmp_path / "features")):
         for _ in range(2):
             for sample, first in ((clip, 20), (later, 30)):
-                frames = tuple(embed_sample(checkpoint, sample, [], folder=work.features))
+                frames = tuple(SampleFeatures(checkpoint=checkpoint, folder=work.features).embed(sample))
                 assert [frame.index for frame in frames] == list(range(12))
                 assert [frame.time_s for frame in frames] == pytest.approx(np.arange(12) / 2, abs=1e-3)
                 for frame, wanted in zip(frames, whole[first : first + 12], strict=True):

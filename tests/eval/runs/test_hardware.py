@@ -23,7 +23,7 @@ from stepscope.eval.runs.output_folder import FolderRefusedError
 from stepscope.eval.runs.pools.worker import Worker
 from stepscope.eval.runs.provenance import Provenance, read_provenance
 from stepscope.eval.runs.streaming import sample_features
-from stepscope.eval.runs.streaming.sample_features import find_features
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.streaming.video_runs import run_samples
 from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerError, WorkerSpec
 from tests.support.data.batches import copies, make_worker_config, write_split
@@ -74,9 +74,8 @@ def test_the_videos_of_a_run_are_decoded_by_the_device(
 
 def test_kept_features_are_of_one_way_to_decode(checkpoint: Checkpoint, split: Split, tmp_path: Path) -> None:
     sample = split.samples[0]
-    software = find_features(checkpoint, sample, folder=tmp_path)
-    assert software == find_features(checkpoint, sample, folder=tmp_path, hardware="off")
-    assert software != find_features(checkpoint, sample, folder=tmp_path, hardware="cuda")
+    features = SampleFeatures(checkpoint=checkpoint, folder=tmp_path)
+    assert features.find(sample) != replace(features, hardware="cuda").find(sample)
 
 
 def test_a_run_is_resumed_with_the_same_way_to_decode_only(

@@ -20,7 +20,7 @@ from stepscope.eval.data.samples import build_task
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
-from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.sweeps.best_point import explain_best, find_best, find_present
 from stepscope.eval.sweeps.exact import score_sweep
@@ -56,7 +56,7 @@ def test_shared_prefixes_save_passes(
     split: Path, work: WorkerConfig, grid: Grid, swept: Path, checkpoint: Checkpoint
 ) -> None:
     sample, alone = read_split(split).samples[0], 0
-    frames = tuple(embed_sample(checkpoint, sample, [], folder=work.features))
+    frames = tuple(SampleFeatures(checkpoint=checkpoint, folder=work.features).embed(sample))
     for speak, update in grid.pairs():
         config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
         streamer = Streamer(checkpoint, config)

@@ -26,7 +26,7 @@ from stepscope.engine.streamer import Streamer
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import build_task
 from stepscope.eval.matching.turns import TextEncoder
-from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from tests.support.data.batches import copies, write_split
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters, tiny_model
@@ -160,7 +160,7 @@ def test_a_model_of_the_hub_is_trained_and_streams_by_what_it_learned(
     config = trained.fit_config(StreamConfig(max_new_tokens=8))
     assert config.decision_policy == decisions
     sample = read_split(split).samples[0]
-    outputs = list(Streamer(trained, config).run(embed_sample(trained, sample, [], folder=None), build_task(sample)))
+    outputs = list(Streamer(trained, config).run(SampleFeatures(checkpoint=trained).embed(sample), build_task(sample)))
     assert len(outputs) == sample.num_frames
 
 
@@ -237,7 +237,7 @@ def test_a_clip_learned_by_heart_is_reproduced_word_for_word(demo_manifest: Path
     assert main(["train", str(tmp_path / "one.json"), *words, *options, "--interval", "60"]) == 0
     sample = read_split(tmp_path / "one.json").samples[0]
     checkpoint = load_model(out, device="cpu")
-    frames = embed_sample(checkpoint, sample, [], folder=None)
+    frames = SampleFeatures(checkpoint=checkpoint).embed(sample)
     outputs = list(Streamer(checkpoint, StreamConfig(fps=sample.fps)).run(frames, build_task(sample)))
     spoken = [(output.frame_index, output.response) for output in outputs if output.response]
     updated = [(output.frame_index, text) for output in outputs for text in output.updates]

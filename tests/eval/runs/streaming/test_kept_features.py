@@ -14,6 +14,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.streaming import sample_features
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, run_to_end, tables, write_split
 from tests.support.streams.batches import run_sample
@@ -99,7 +100,8 @@ def test_an_id_of_a_split_names_no_features_outside_their_folder(
         (tmp_path / f"{name}.npy").write_bytes(b"")
     sample = replace(read_samples(demo_manifest)[0], video_path=None, video_id="boat")
     kept = tmp_path / "kept"
-    assert sample_features.find_features(checkpoint, sample, folder=kept) == kept / "boat.npy"
+    features = SampleFeatures(checkpoint=checkpoint, folder=kept)
+    assert features.find(sample) == kept / "boat.npy"
     outside = str(tmp_path / "boat") if is_absolute else "../boat"
     with pytest.raises(VideoError, match="names no video file"):
-        sample_features.find_features(checkpoint, replace(sample, video_id=outside), folder=kept)
+        features.find(replace(sample, video_id=outside))

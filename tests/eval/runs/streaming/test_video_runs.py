@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.streaming import sample_features, video_runs
-from stepscope.eval.runs.streaming.sample_features import embed_sample
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.streaming.video_runs import run_samples
 from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
 from tests.conftest import Uploads
@@ -109,11 +108,13 @@ def test_the_next_videos_are_decoded_during_the_head_start_as_many_as_the_pass_h
 ) -> None:
     started: list[str] = []
 
-    def start(one: Checkpoint, sample: Sample, warnings: list[str], **options: Any) -> Iterable[FrameFeatures]:
-        started.append(sample.video_id)
-        return embed_sample(one, sample, warnings, **options)
+    embed = SampleFeatures.embed
 
-    monkeypatch.setattr(video_runs, "embed_sample", start)
+    def start(features: SampleFeatures, sample: Sample, warnings: list[str]) -> Iterable[FrameFeatures]:
+        started.append(sample.video_id)
+        return embed(features, sample, warnings)
+
+    monkeypatch.setattr(SampleFeatures, "embed", start)
     config, events = make_worker_config(tiny_folder), list[FramesDone | VideoResult]()
     for event in run_samples(checkpoint, config, samples[:5], device="cpu", batch_size=batch_size):
         events.append(event)
@@ -153,12 +154,14 @@ def test_damaged_missing_and_diverging_videos_take_no_neighbour_along(
     lost = replace(lost, video_path=Path("/nowhere/v2.mp4"))
     unreadable = replace(unreadable, video_path=uploads.noise)
 
-    def diverge(one: Checkpoint, sample: Sample, warnings: list[str], **options: Any) -> Iterable[FrameFeatures]:
-        for frame in embed_sample(one, sample, warnings, **options):
+    embed = SampleFeatures.embed
+
+    def diverge(features: SampleFeatures, sample: Sample, warnings: list[str]) -> Iterable[FrameFeatures]:
+        for frame in embed(features, sample, warnings):
             is_bad = sample is diverging and frame.index == 3
             yield replace(frame, features=frame.features * torch.inf) if is_bad else frame
 
-    monkeypatch.setattr(video_runs, "embed_sample", diverge)
+    monkeypatch.setattr(SampleFeatures, "embed", diverge)
     config = make_worker_config(tiny_folder)
     names = ["a" * 300, "/".join(["a" * 100] * 60), "loop.mp4", "nul\0.mp4", "half\ud800.mp4"]
     odd = [replace(last, video_id=f"odd{number}", video_path=tmp_path / name) for number, name in enumerate(names)]

@@ -13,45 +13,32 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 
 from stepscope.engine.cli.program import Command, Group, run_program
 
+
+def _command(summary: str, options: str, function: str) -> Command:
+    return Command(summary, f"eval.{options}", f"eval.cli.{function}")
+
+
 COMMANDS = {
-    "run": Command("stream and score a split", "eval.cli.options:RunOptions", "eval.cli.run_command:run"),
-    "train": Command("train on a split", "eval.training.options:TrainOptions", "eval.cli.train_command:train"),
-    "sweep": Command(
-        "score a split over a grid of thresholds", "eval.cli.options:SweepOptions", "eval.cli.sweep_command:sweep"
+    "run": _command("stream and score a split", "cli.options:RunOptions", "run_command:run"),
+    "train": _command("train on a split", "training.options:TrainOptions", "train_command:train"),
+    "sweep": _command("score a split over a grid of thresholds", "cli.options:SweepOptions", "sweep_command:sweep"),
+    "import": _command("import results of other systems", "cli.options:ImportOptions", "finished_runs:import_files"),
+    "compare": _command("compare two runs of a split", "cli.options:CompareOptions", "finished_runs:compare"),
+    "leaderboard": _command("tabulate runs of a split", "cli.options:LeaderboardOptions", "run_tables:leaderboard"),
+    "protocols": _command(
+        "score runs under published protocols", "cli.options:ProtocolsOptions", "run_tables:protocols"
     ),
-    "import": Command(
-        "import results of other systems", "eval.cli.options:ImportOptions", "eval.cli.finished_runs:import_files"
+    "search": _command(
+        "find moments of runs by words, failures and numbers", "cli.options:SearchOptions", "run_tables:search_runs"
     ),
-    "compare": Command(
-        "compare two runs of a split", "eval.cli.options:CompareOptions", "eval.cli.finished_runs:compare"
-    ),
-    "leaderboard": Command(
-        "tabulate runs of a split", "eval.cli.options:LeaderboardOptions", "eval.cli.run_tables:leaderboard"
-    ),
-    "protocols": Command(
-        "score runs under published protocols", "eval.cli.options:ProtocolsOptions", "eval.cli.run_tables:protocols"
-    ),
-    "search": Command(
-        "find moments of runs by words, failures and numbers",
-        "eval.cli.options:SearchOptions",
-        "eval.cli.run_tables:search_runs",
-    ),
-    "runs": Command(
-        "list the runs of a folder with their notes", "eval.cli.options:RunsOptions", "eval.cli.run_tables:print_runs"
-    ),
-    "note": Command("write the notes of a run", "eval.cli.options:NoteOptions", "eval.cli.run_tables:write_note"),
-    "score": Command("score a run folder again", "eval.cli.options:RescoreOptions", "eval.cli.finished_runs:score"),
-    "schema": Command(
-        "print the JSON Schema of run folders", "eval.cli.options:SchemaOptions", "eval.cli.run_tables:print_schema"
-    ),
-    "live": Command(
-        "stream a camera, a URL or a file live", "eval.cli.options:LiveCommandOptions", "eval.cli.live:live"
-    ),
-    "recover": Command(
-        "complete the recording of a killed session", "eval.cli.options:RecoverOptions", "eval.cli.live:recover"
-    ),
-    "metrics": Command(
-        "print the definitions of all scores", "eval.cli.options:MetricsOptions", "eval.cli.run_tables:print_metrics"
+    "runs": _command("list the runs of a folder with their notes", "cli.options:RunsOptions", "run_tables:print_runs"),
+    "note": _command("write the notes of a run", "cli.options:NoteOptions", "run_tables:write_note"),
+    "score": _command("score a run folder again", "cli.options:RescoreOptions", "finished_runs:score"),
+    "schema": _command("print the JSON Schema of run folders", "cli.options:SchemaOptions", "run_tables:print_schema"),
+    "live": _command("stream a camera, a URL or a file live", "cli.options:LiveCommandOptions", "live:live"),
+    "recover": _command("complete the recording of a killed session", "cli.options:RecoverOptions", "live:recover"),
+    "metrics": _command(
+        "print the definitions of all scores", "cli.options:MetricsOptions", "run_tables:print_metrics"
     ),
 }
 main = partial(run_program, Group("The evaluation.", COMMANDS), prog="python -m stepscope.eval")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from stepscope.engine.io.files import write_csv, write_json
+from stepscope.engine.io.json_records import Count, Finite
 
 LOSS_NAMES: Final = ("text", "speak", "update")
 """Losses of streaming; see ``engine.training.losses``."""
@@ -53,11 +54,11 @@ class LossCurve:
 class TrainingProgress:
     """The state of a session in ``progress.json``."""
 
-    step: int
-    num_steps: int
-    best_step: int | None
+    step: Count
+    num_steps: Count
+    best_step: Count | None
     """Step of the checkpoint in the folder; None before the first one."""
-    best_score: float | None
+    best_score: Finite | None
     """Its validation score; None without validation data."""
     problem: str = ""
     """Why the session failed."""

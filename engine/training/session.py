@@ -234,18 +234,10 @@ class Session(Generic[B]):
         if not self._processes.is_main:
             return
         tensors, values = self._trainer.state()
-        log = self.log
         content = {
             "settings": self._settings,
             "trainer": values,
-            "log": {
-                "rows": log.rows,
-                "best_step": log.best_step,
-                "best_score": log.best_score,
-                "num_stale": log.num_stale,
-                "sums": log.sums,
-                "curve": asdict(log.curve),
-            },
+            "log": asdict(self.log),
         }
         with self._writing():
             write_tensors(self._path, tensors, {_KEY: json.dumps(content)})

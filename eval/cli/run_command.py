@@ -57,9 +57,8 @@ def run(options: RunOptions) -> int:
         encoder = loading.result()
         scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
         write_scores(out, scored, encoder)
-    with open_tracker(options.trackio, out, RunFolder(out).settings() or {}) as tracker:
-        if tracker is not None:
-            tracker.log(scored.report.scores)
+    with open_tracker(options.trackio, out, RunFolder(out).settings() or {}) as log:
+        log(scored.report.scores, None)
     return 1 if scored.errors else 0
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from stepscope.engine.io.files import Cell, atomic_write, to_json, write_csv
+from stepscope.engine.io.files import atomic_write, to_json, write_csv
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import (
     JudgeOptions,
@@ -160,10 +160,11 @@ def search_runs(options: SearchOptions) -> int:
     return 0 if len(found) else 1
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, *, max_chars: int | None = None) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}" if value == value else ""
-    return " ".join(str(value).split())
+        return "" if math.isnan(value) else f"{value:.4g}"
+    text = " ".join(str(value).split())
+    return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def print_runs(options: RunsOptions) -> int:
@@ -176,9 +177,10 @@ def print_runs(options: RunsOptions) -> int:
     rows = tabulate_runs(runs, options.metric or [name for name in DEFAULT_METRICS if name in known])
     if options.csv is not None:
         write_csv(options.csv, rows)
-    shown = [name for name in (rows[0] if rows else ()) if any(_text(row[name]) for row in rows)]
+    cells = [{name: _cell(value, max_chars=60) for name, value in row.items()} for row in rows]
+    shown = [name for name in (cells[0] if cells else ()) if any(row[name] for row in cells)]
     if rows:
-        sys.stdout.write(format_table(shown, [[_text(row[name]) for name in shown] for row in rows], latex=False))
+        sys.stdout.write(format_table(shown, [[row[name] for name in shown] for row in cells], latex=False))
     num_hidden = len(found) - len(runs)
     hidden = f"; {num_hidden} archived, shown with --archived" if num_hidden else ""
     print(f"{format_count(len(runs), 'run')}{hidden}", file=sys.stderr)
@@ -210,13 +212,6 @@ def write_note(options: NoteOptions) -> int:
         if text:
             print(f"{name:<9}{text}")
     return 0
-
-
-def _text(value: Cell) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.4g}"
-    text = " ".join(str(value).split())
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def print_metrics(_: MetricsOptions) -> int:

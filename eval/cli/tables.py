@@ -26,12 +26,11 @@ def make_score_settings(options: ScoreOptions) -> ScoreSettings:
     return ScoreSettings(text_encoder=options.encoder, dataset=options.dataset, zero_cost=options.zero_cost)
 
 
-def write_scores(out: Path, scored: ScoredRun, encoder: TextEncoder) -> ScoredRun:
+def write_scores(out: Path, scored: ScoredRun, encoder: TextEncoder) -> None:
     """Write the tables of a run folder and print the main scores."""
     settings = {**(RunFolder(out).settings() or {}), **encoder.settings()}
     write_tables(out, scored, settings)
     print_scores(scored, _format_origin(settings), out=out)
-    return scored
 
 
 def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:

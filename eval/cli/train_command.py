@@ -86,13 +86,12 @@ def _run(job: TrainingJob, *, is_shown: bool) -> None:
     with (
         deferred_interrupts() as check_stop,
         tqdm(total=config.num_steps, unit="step", dynamic_ncols=True, disable=not is_shown) as bar,
-        open_tracker(options.trackio if is_shown else None, options.out, job.settings()) as tracker,
+        open_tracker(options.trackio if is_shown else None, options.out, job.settings()) as log,
         closing(job.run(check_stop)) as events,
     ):
         for event in events:
             bar.update(job.num_steps_done - bar.n)
-            if tracker is not None:
-                tracker.log(_name_values(event), step=job.num_steps_done)
+            log(_name_values(event), job.num_steps_done)
             if isinstance(event, StepLosses):
                 bar.set_postfix_str(str(event), refresh=False)
             elif is_shown and not math.isnan(event.score):

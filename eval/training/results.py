@@ -10,10 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pydantic import BaseModel
-
 from stepscope.engine.io.files import open_text, unescape_formula, write_csv
-from stepscope.engine.io.json_records import Count, Finite, read_record, reading
+from stepscope.engine.io.json_records import read_record, reading
 from stepscope.engine.plurals import format_count
 from stepscope.engine.training.curves import (
     LOG_FILE,
@@ -84,15 +82,6 @@ def _balance(positive: float, frames: int) -> str:
     return f"1 of {frames / positive:.0f} frames" if positive else "no frames"
 
 
-class _Progress(BaseModel):
-    step: Count
-    num_steps: Count
-    best_step: Count | None
-    best_score: Finite | None
-    problem: str = ""
-    is_over: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingResults:
     """The files of a training folder."""
@@ -125,7 +114,7 @@ def read_results(folder: Path) -> TrainingResults:
     progress = work / PROGRESS_FILE
     return TrainingResults(
         clips=tuple(_read_table(work / CLIPS_FILE, {"video_id"}, _read_clip)),
-        progress=TrainingProgress(**read_record(_Progress, progress).model_dump()) if progress.is_file() else None,
+        progress=read_record(TrainingProgress, progress) if progress.is_file() else None,
         losses=tuple(_read_table(work / LOSSES_FILE, {"step", *LOSS_NAMES}, _read_numbers)),
         validations=tuple(_read_table(work / LOG_FILE, {"step", "score"}, _read_numbers)),
         written_s=max((path.stat().st_mtime for path in known), default=math.nan),

@@ -28,7 +28,6 @@ from stepscope.eval.runs.imports.system_output import (
     SystemOutput,
     check_new_frame,
     find_by_file,
-    hold_within_second,
     read_optional,
 )
 
@@ -77,10 +76,7 @@ def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
             message = None
     for frame, text in texts.items():
         output.add_text(frame, text)
-    output.states = hold_within_second(output.states, sample)
-    output.cache_tokens = hold_within_second(output.cache_tokens, sample)
-    output.signals = hold_within_second(output.signals, sample)
-    return output
+    return output.hold_within_seconds(sample)
 
 
 def _is_recording(fields: Fields) -> bool:

@@ -34,7 +34,6 @@ from stepscope.eval.runs.imports.system_output import (
     find_by_file,
     find_by_names,
     find_frame,
-    hold_within_second,
     read_frame,
 )
 
@@ -64,7 +63,7 @@ def _read_rounds(content: Fields, sample: Sample) -> SystemOutput:
             raise answers.error(name, "must be named as a round, such as Round 4")
         frame = find_frame(float(number[1]), sample.fps)
         _add_answer(output, answers, name, frame, sample)
-    return _hold_states(output, sample)
+    return output.hold_within_seconds(sample)
 
 
 def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
@@ -82,7 +81,7 @@ def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
         if frame is None:
             raise message.error("role", "must follow a user entry with a second, such as <3s-4s>")
         _add_answer(output, message, "content", frame, sample)
-    return _hold_states(output, sample)
+    return output.hold_within_seconds(sample)
 
 
 def _add_answer(output: SystemOutput, fields: Fields, name: str, frame: int, sample: Sample) -> None:
@@ -95,11 +94,6 @@ def _add_answer(output: SystemOutput, fields: Fields, name: str, frame: int, sam
     output.states[frame] = token[1].lower()
     if output.states[frame] == _RESPONDING:
         output.add_text(frame, answer[token.end() :])
-
-
-def _hold_states(output: SystemOutput, sample: Sample) -> SystemOutput:
-    output.states = hold_within_second(output.states, sample)
-    return output
 
 
 def _has_rounds(fields: Fields) -> bool:

@@ -54,6 +54,13 @@ class SystemOutput:
     def _parts(self) -> tuple[Mapping[int, object], ...]:
         return self.texts, self.costs_s, self.signals, self.states
 
+    def hold_within_seconds(self, sample: Sample) -> "SystemOutput":
+        """Let the values of a form with one entry per second hold for all frames of their second; return the output."""
+        self.states = _hold(self.states, sample)
+        self.cache_tokens = _hold(self.cache_tokens, sample)
+        self.signals = _hold(self.signals, sample)
+        return self
+
     def add_text(self, frame: int, text: str) -> None:
         """Add a message at a frame; several messages at one frame are joined with a space."""
         if text := strip_text(text):
@@ -185,8 +192,8 @@ def check_new_frame(fields: Fields, name: str, frame: int, seen: Mapping[int, ob
         )
 
 
-def hold_within_second(values: Mapping[int, Value], sample: Sample) -> dict[int, Value]:
-    """Return the values of a form with one entry per second, by frame: each holds for all frames of its second.
+def _hold(values: Mapping[int, Value], sample: Sample) -> dict[int, Value]:
+    """Return values by frame, each held for all frames of its second.
 
     At 2 frames per second, ``{0: "silent", 2: "standby"}`` becomes frames 0 and 1 ``silent``, 2 and 3 ``standby``.
     """

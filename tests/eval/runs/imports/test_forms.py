@@ -14,7 +14,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into, list_missing
 from stepscope.eval.runs.imports.recognition import FORMS
-from stepscope.eval.runs.imports.system_output import hold_within_second
+from stepscope.eval.runs.imports.system_output import SystemOutput
 from tests.support.data.batches import no_java
 from tests.support.data.strategies import BOAT
 from tests.support.paths import ROOT
@@ -72,7 +72,7 @@ def test_a_state_holds_for_the_frames_of_its_second(fps: float, states: str) -> 
     sample = replace(BOAT, fps=fps, num_frames=len(states))
     seconds = [0.0, 1.0] if fps >= 1 else [0.0, 2.0]
     entries = {frame_at(second, fps): state for second, state in zip(seconds, "ab", strict=True)}
-    held = hold_within_second(entries, sample)
+    held = SystemOutput(states=entries).hold_within_seconds(sample).states
     assert "".join(held[frame] for frame in sorted(held)) == states
 
 

@@ -5,7 +5,7 @@
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +19,9 @@ from stepscope.engine.io.files import load_json
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import open_features
 from stepscope.engine.records import Step, numbered_lines
-from stepscope.engine.training.config import Decisions
 from stepscope.engine.training.objective import Batch
 from stepscope.engine.training.sequences import (
+    ContextRules,
     TrainingClip,
     TrainingSequence,
     TrainingTurn,
@@ -118,27 +118,15 @@ def _check_text(value: object, name: str) -> None:
 
 
 def check_contexts(
-    clip: TrainingClip,
-    checkpoint: Checkpoint,
-    *,
-    source: FrameSource | None,
-    refresh_at: int | None = None,
-    decisions: Decisions = "heads",
-    states: Mapping[str, str] | None = None,
+    clip: TrainingClip, checkpoint: Checkpoint, rules: ContextRules, *, source: FrameSource | None
 ) -> list[TrainingSequence]:
     """Return the sequences of a clip's contexts; without ``source``, frames have the most tokens.
 
     Raises ``ContextError`` if one is longer than the model allows.
     """
     limit = checkpoint.model.max_context
-    contexts = find_contexts(
-        clip,
-        checkpoint.trained_prompt,
-        tokens_per_frame=checkpoint.model.tokens_per_frame if source is None else _count_tokens(source, checkpoint),
-        refresh_at=refresh_at,
-        decisions=decisions,
-        states=states,
-    )
+    per_frame = checkpoint.model.tokens_per_frame if source is None else _count_tokens(source, checkpoint)
+    contexts = find_contexts(clip, checkpoint.trained_prompt, rules, tokens_per_frame=per_frame)
     longest = max((len(context.ids) for context in contexts), default=0)
     if longest > limit:
         bound = "at most " * (source is None and not checkpoint.model.image_size)
@@ -157,39 +145,27 @@ def _count_tokens(source: FrameSource, checkpoint: Checkpoint) -> int:
 def batches(
     clips: Sequence[EncodedClip],
     checkpoint: Checkpoint,
+    rules: ContextRules = ContextRules(),  # noqa: B008 - frozen
     *,
     batch_size: int,
     seed: int,
     mid_start_rate: float = 0.3,
-    refresh_at: int | None = None,
     first_step: int = 0,
-    decisions: Decisions = "heads",
-    states: Mapping[str, str] | None = None,
 ) -> Iterator[Batch]:
     """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens, or of each.
 
-    The contexts of all clips, as a stream refreshes at ``refresh_at`` tokens, come in random order, and with
-    probability ``mid_start_rate`` one from a random frame of its clip on, as after a refresh. An epoch drops the last
-    incomplete batch, unless it is the only one: with 10 contexts and ``batch_size`` 4 it has two batches, with 3 one
-    batch of 3. The batches are those from ``first_step`` on. Raises ``ValueError`` for a
-    ``batch_size`` below 1.
+    The contexts of all clips come in random order, and with probability ``mid_start_rate`` one from a random frame of
+    its clip on, as after a refresh. An epoch drops the last incomplete batch, unless it is the only one: with 10
+    contexts and ``batch_size`` 4 it has two batches, with 3 one batch of 3. The batches are those from ``first_step``
+    on. Raises ``ValueError`` for a ``batch_size`` below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-    is_branched = decisions in ("answer", "state-token")
+    is_branched = rules.decisions in ("answer", "state-token")
     items = [
         (item, first)
         for item in clips
-        for first in _first_frames(
-            check_contexts(
-                item.clip,
-                checkpoint,
-                source=item.source,
-                refresh_at=refresh_at,
-                decisions=decisions,
-                states=states,
-            )
-        )
+        for first in _first_frames(check_contexts(item.clip, checkpoint, rules, source=item.source))
     ]
     starts = range(0, len(items) - len(items) % batch_size or len(items), batch_size)
     epoch, skipped = divmod(first_step, len(starts))
@@ -207,11 +183,9 @@ def batches(
                 sequence = build_sequence(
                     item.clip,
                     checkpoint.trained_prompt,
+                    rules,
                     tokens_per_frame=_count_tokens(item.source, checkpoint),
                     first_frame=first,
-                    refresh_at=refresh_at,
-                    decisions=decisions,
-                    states=states,
                 )
                 sequences.append(sequence)
                 features.append(item.source.read(first, first + len(sequence.ends)))

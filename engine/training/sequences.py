@@ -136,26 +136,31 @@ class TrainingSequence:
         self.extend(prompt.stream_opening)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRules:
+    """How a clip is split into contexts, and how its decisions are written there."""
+
+    refresh_at: int | None = None
+    """A context ends after the first frame at which it has so many tokens, as a stream refreshes it; None for never."""
+    decisions: Decisions = "heads"
+    """For ``answer``, updates are answers to questions in branches, and the context has none."""
+    states: Mapping[str, str] | None = None
+    """Texts with which the turn of each frame begins, as in streams of the policy state-token."""
+
+
 def build_sequence(
     clip: TrainingClip,
     prompt: TrainedPrompt,
+    rules: ContextRules = ContextRules(),
     *,
     tokens_per_frame: int = 1,
     first_frame: int = 0,
-    refresh_at: int | None = None,
-    decisions: Decisions = "heads",
-    states: Mapping[str, str] | None = None,
 ) -> TrainingSequence:
-    """Return a clip as tokens with labels, from ``first_frame`` on, with the system prompt of the state there.
-
-    The sequence ends after the first frame at which it has ``refresh_at`` tokens or more, where a stream refreshes its
-    context (``StreamConfig.refresh_at``); None for the whole rest of the clip. For the ``decisions`` answer, updates
-    are answers to questions in branches, and the context has none. With ``states``, every frame has a turn that begins
-    with the text of its state, as in streams of the policy state-token.
-    """
+    """Return a context of a clip as tokens with labels, from ``first_frame`` on, with the system prompt there."""
+    states = rules.states
     sequence, state = TrainingSequence(), clip.state_before(first_frame)
     sequence.extend(prompt.schema(goal=clip.goal, steps=clip.steps, state=state))
-    texts, questioner = clip.list_texts(), _Questioner(prompt) if decisions == "answer" else None
+    texts, questioner = clip.list_texts(), _Questioner(prompt) if rules.decisions == "answer" else None
     for frame in range(first_frame, clip.num_frames):
         said, updates = texts[frame, "assistant"], texts[frame, "update"]
         sequence.extend(prompt.user_turns(texts[frame, "user"], after=sequence.ids))
@@ -180,7 +185,7 @@ def build_sequence(
                 sequence.append_turn(prompt.response_opening, prompt.words(text), prompt.eos_id)
                 sequence.extend(prompt.stream_opening)
         sequence.ends.append(len(sequence.ids))
-        if refresh_at is not None and sequence.ends[-1] >= refresh_at:
+        if rules.refresh_at is not None and sequence.ends[-1] >= rules.refresh_at:
             break
     return sequence
 
@@ -216,26 +221,14 @@ class _Questioner:
 def find_contexts(
     clip: TrainingClip,
     prompt: TrainedPrompt,
+    rules: ContextRules,
     *,
     tokens_per_frame: int = 1,
-    refresh_at: int | None = None,
-    decisions: Decisions = "heads",
-    states: Mapping[str, str] | None = None,
 ) -> list[TrainingSequence]:
-    """Return a clip as the sequences of consecutive contexts, as a stream of it refreshes."""
+    """Return a clip as the sequences of consecutive contexts."""
     contexts, first = list[TrainingSequence](), 0
     while first < clip.num_frames:
-        contexts.append(
-            build_sequence(
-                clip,
-                prompt,
-                tokens_per_frame=tokens_per_frame,
-                first_frame=first,
-                refresh_at=refresh_at,
-                decisions=decisions,
-                states=states,
-            )
-        )
+        contexts.append(build_sequence(clip, prompt, rules, tokens_per_frame=tokens_per_frame, first_frame=first))
         first += len(contexts[-1].ends)
     return contexts
 

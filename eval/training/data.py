@@ -1,6 +1,6 @@
 """The clips of a training split with their kept features."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,7 +14,7 @@ from stepscope.engine.model.features.feature_files import open_features
 from stepscope.engine.records import numbered_lines
 from stepscope.engine.training.dataset import EncodedClip, FrameSource, check_contexts, read_clips
 from stepscope.engine.training.processes import ALONE, Processes
-from stepscope.engine.training.sequences import TrainingClip
+from stepscope.engine.training.sequences import ContextRules, TrainingClip
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split, describe_early_end
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
@@ -53,30 +53,23 @@ def is_clip_file(path: Path) -> bool:
 def load_training_data(
     path: Path,
     features: SampleFeatures,
+    rules: ContextRules,
     *,
     videos: Path | None,
     fps: float,
-    refresh_at: int,
-    states: Mapping[str, str] | None = None,
     progress: Callable[[Sequence[Sample]], Iterable[Sample]] = lambda samples: samples,
     processes: Processes = ALONE,
 ) -> TrainingData:
     """Read a split of any format, or training clips, and encode the videos whose features are not kept yet.
 
-    ``fps`` is the rate of the features of training clips; the samples of a split have their own. A context is refreshed
-    at ``refresh_at`` tokens. ``states`` are the texts that the model writes at each frame. ``progress`` wraps the
+    ``fps`` is the rate of the features of training clips; the samples of a split have their own. ``progress`` wraps the
     samples; the processes encode together, and each opens all features.
     """
     checkpoint = features.checkpoint
     if is_clip_file(path):
         problems = list[str]()
         clips = read_clips(path, checkpoint, fps=fps, on_invalid=problems.append)
-        rows = [
-            count_clip(
-                clip.name, clip.clip, checkpoint, fps=fps, source=clip.source, refresh_at=refresh_at, states=states
-            )
-            for clip in clips
-        ]
+        rows = [count_clip(clip.name, clip.clip, checkpoint, rules, fps=fps, source=clip.source) for clip in clips]
         rows += [ClipRow(video_id=path.name, problem=problem, is_used=False) for problem in problems]
         return TrainingData(clips=tuple(clips), rows=tuple(rows))
     split = read_split(path, videos=videos)
@@ -84,7 +77,7 @@ def load_training_data(
         _encode_share(processes.share(split.samples), features)
         processes.wait()
     samples = progress(split.samples)
-    loaded = dict(_load_samples(samples, features, refresh_at=refresh_at, states=states))
+    loaded = dict(_load_samples(samples, features, rules))
     rows = [
         ClipRow(video_id=entry.video_id, problem=entry.reason, is_used=False)
         if isinstance(entry, InvalidSample)
@@ -103,11 +96,7 @@ def _encode_share(samples: Sequence[Sample], features: SampleFeatures) -> None:
 
 
 def _load_samples(
-    samples: Iterable[Sample],
-    features: SampleFeatures,
-    *,
-    refresh_at: int,
-    states: Mapping[str, str] | None,
+    samples: Iterable[Sample], features: SampleFeatures, rules: ContextRules
 ) -> Iterator[tuple[str, tuple[EncodedClip | None, ClipRow]]]:
     checkpoint = features.checkpoint
     for sample in samples:
@@ -117,15 +106,7 @@ def _load_samples(
             source = open_features(path, checkpoint, fps=sample.fps)
             num_frames = min(sample.num_frames, source.num_frames)
             clip = EncodedClip(name=sample.video_id, clip=make_clip(sample, num_frames=num_frames), source=source)
-            row = count_clip(
-                sample.video_id,
-                clip.clip,
-                checkpoint,
-                fps=sample.fps,
-                source=source,
-                refresh_at=refresh_at,
-                states=states,
-            )
+            row = count_clip(sample.video_id, clip.clip, checkpoint, rules, fps=sample.fps, source=source)
         except (EngineError, ValueError) as error:
             yield sample.video_id, (None, ClipRow(video_id=sample.video_id, problem=str(error), is_used=False))
             continue
@@ -145,7 +126,7 @@ def check_split(split: Split, checkpoint: Checkpoint, *, refresh_at: int) -> Ite
             continue
         try:
             clip = make_clip(entry, num_frames=entry.num_frames)
-            yield count_clip(entry.video_id, clip, checkpoint, fps=entry.fps, refresh_at=refresh_at)
+            yield count_clip(entry.video_id, clip, checkpoint, ContextRules(refresh_at=refresh_at), fps=entry.fps)
         except (ContextError, ValueError) as error:
             yield ClipRow(video_id=entry.video_id, problem=str(error), is_used=False)
 
@@ -154,17 +135,13 @@ def count_clip(
     name: str,
     clip: TrainingClip,
     checkpoint: Checkpoint,
+    rules: ContextRules,
     *,
     fps: float,
-    refresh_at: int,
     source: FrameSource | None = None,
-    states: Mapping[str, str] | None = None,
 ) -> ClipRow:
-    """Return the counts of a clip, whose context is refreshed at ``refresh_at`` tokens.
-
-    Raises ``ContextError`` if a context is longer than the model allows.
-    """
-    contexts = check_contexts(clip, checkpoint, source=source, refresh_at=refresh_at, states=states)
+    """Return the counts of a clip. Raises ``ContextError`` if a context is longer than the model allows."""
+    contexts = check_contexts(clip, checkpoint, rules, source=source)
     of_role = {role: [turn for turn in clip.turns if turn.role == role] for role in ("assistant", "update", "user")}
     updates = [update for turn in of_role["update"] if (update := parse_update(turn.text)) is not None]
     minutes = clip.num_frames / fps / 60

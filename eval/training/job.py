@@ -24,6 +24,7 @@ from stepscope.engine.training.curves import WORK_FOLDER
 from stepscope.engine.training.dataset import batches
 from stepscope.engine.training.objective import Batch, BranchObjective, StreamObjective
 from stepscope.engine.training.processes import ALONE, Processes
+from stepscope.engine.training.sequences import ContextRules
 from stepscope.engine.training.session import Session, Validated, prepare_folder
 from stepscope.engine.training.trainer import Prediction, StepLosses, Trainer, predict
 from stepscope.eval.data.loading import read_split
@@ -89,7 +90,11 @@ class TrainingJob:
             raise ValueError(
                 f"{options.checkpoint} has no {options.decisions} to train; use --decisions state-token or answer"
             )
-        self._states = list_states(self._stream.policy, self._stream.states) or None
+        self._rules = ContextRules(
+            refresh_at=self._stream.refresh_at,
+            decisions=options.decisions,
+            states=list_states(self._stream.policy, self._stream.states) or None,
+        )
         self._adaptation = prepare(
             self._checkpoint,
             options.method,
@@ -207,10 +212,9 @@ class TrainingJob:
         data = load_training_data(
             options.split,
             self._features,
+            self._rules,
             videos=options.videos,
             fps=options.fps,
-            refresh_at=self._stream.refresh_at,
-            states=self._states,
             progress=progress,
             processes=self._processes,
         )
@@ -263,12 +267,10 @@ class TrainingJob:
         drawn: Iterator[Batch] = batches(
             self.data.clips,
             self._checkpoint,
+            self._rules,
             batch_size=options.batch_size,
             seed=options.train.seed,
-            refresh_at=self._stream.refresh_at,
             first_step=first_step,
-            decisions=options.decisions,
-            states=self._states,
         )
         return prefetch(drawn, depth=2)
 

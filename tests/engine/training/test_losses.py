@@ -9,7 +9,7 @@ import torch
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.losses import DecisionLoss, draw_labels, sum_losses
 from stepscope.engine.training.objective import Batch, StreamObjective
-from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence, find_contexts
+from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
 from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, tiny_checkpoint
 
@@ -106,17 +106,6 @@ def test_gradient_checkpointing_changes_no_loss(tmp_path: Path) -> None:
         found[is_on] = [trainer.step((sequences, torch.ones(4, 32))).parts["text"] for _ in range(3)]
     assert found[True] == pytest.approx(found[False], rel=1e-5)
     assert found[True][2] < found[True][0]
-
-
-def test_a_long_clip_is_split_where_the_stream_refreshes(tmp_path: Path) -> None:
-    prompt = tiny_checkpoint(tmp_path).smolvlm_prompt
-    whole = build_sequence(CLIP, prompt)
-    limit = whole.ends[1]  # after the update of frame 1
-    contexts = find_contexts(CLIP, prompt, refresh_at=limit)
-    assert len(contexts[0].ends) == 2
-    assert sum(len(context.ends) for context in contexts) == CLIP.num_frames
-    assert contexts[0].ids == whole.ids[:limit]
-    assert "Step S1: in_progress" in prompt.tokenizer.decode(contexts[1].ids)
 
 
 def test_bfloat16_computes_over_weights_in_float32(tmp_path: Path) -> None:

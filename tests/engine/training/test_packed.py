@@ -22,7 +22,14 @@ from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.dataset import EncodedClip, batches
 from stepscope.engine.training.objective import BranchObjective
 from stepscope.engine.training.packed import draw_branches, sum_branch_losses
-from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence, find_contexts
+from stepscope.engine.training.sequences import (
+    IGNORE_INDEX,
+    ContextRules,
+    TrainingClip,
+    TrainingTurn,
+    build_sequence,
+    find_contexts,
+)
 from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, random_frames
 from tests.support.streams.hub import write_hub
@@ -34,6 +41,7 @@ TURNS = (
     TrainingTurn(frame_index=3, role="update", text="S2->start"),
 )
 CLIP = TrainingClip(goal="g", steps=STEPS, num_frames=5, turns=TURNS)
+ASKED = ContextRules(decisions="answer")
 
 
 def make_checkpoint(kind: str, folder: Path) -> Checkpoint:
@@ -47,7 +55,7 @@ def shape_of(model: VisionLanguageModel) -> tuple[int, ...]:
 
 def test_questions_have_the_answers_of_the_reference_and_updates_are_not_written(tmp_path: Path) -> None:
     prompt = load_model(write_hub(tmp_path, "llava"), device="cpu").trained_prompt
-    sequence = build_sequence(CLIP, prompt, tokens_per_frame=4, decisions="answer")
+    sequence = build_sequence(CLIP, prompt, tokens_per_frame=4, rules=ASKED)
     text = prompt.tokenizer.decode
     assert "S1->start" not in text(sequence.ids)
     asked = [
@@ -77,7 +85,7 @@ def test_the_loss_of_a_branch_is_that_of_its_context_and_itself_alone(kind: str,
     checkpoint = make_checkpoint(kind, tmp_path)
     model = checkpoint.model
     per_frame = model.count_tokens(torch.zeros(shape_of(model)))
-    sequence = build_sequence(CLIP, checkpoint.trained_prompt, tokens_per_frame=per_frame, decisions="answer")
+    sequence = build_sequence(CLIP, checkpoint.trained_prompt, tokens_per_frame=per_frame, rules=ASKED)
     features = torch.stack([torch.randn(shape_of(model), generator=torch.Generator().manual_seed(n)) for n in range(5)])
     images = model.embed_frames(features)
     labels = draw_branches([sequence], negative_rate=1.0, random=torch.Generator().manual_seed(0))
@@ -123,9 +131,13 @@ def test_a_state_at_each_frame_is_trained_in_the_context_of_the_stream(tmp_path:
     for computed in trace.contexts[-1]:
         piece = computed.item.piece
         streamed += [prompt.image_id] * per_frame if isinstance(piece, Image) else [piece]
-    silent = build_sequence(replace(CLIP, turns=()), prompt, tokens_per_frame=per_frame, states=states)
+    silent = build_sequence(
+        replace(CLIP, turns=()), prompt, tokens_per_frame=per_frame, rules=ContextRules(states=states)
+    )
     assert silent.ids[: len(streamed)] == streamed
-    spoken = build_sequence(replace(CLIP, turns=TURNS[1:2]), prompt, tokens_per_frame=per_frame, states=states)
+    spoken = build_sequence(
+        replace(CLIP, turns=TURNS[1:2]), prompt, tokens_per_frame=per_frame, rules=ContextRules(states=states)
+    )
     labels = [(target, label) for target, label in zip(spoken.targets, spoken.speak, strict=True) if target >= 0]
     silence = [(token, 0) for token in prompt.state("</Silence>")] + [(prompt.eos_id, IGNORE_INDEX)]
     response = [(token, 1) for token in prompt.state("</Response>")]
@@ -147,23 +159,15 @@ def test_clips_with_frames_of_different_sizes_are_trained_in_the_contexts_of_the
     checkpoint = make_checkpoint("qwen2_5_vl", tmp_path)
     model, prompt, states = checkpoint.model, checkpoint.trained_prompt, parse_states("silence=</a>, response=</b>")
     clips, wanted = list[EncodedClip](), list[list[int]]()
-    refresh_at = build_sequence(CLIP, prompt, tokens_per_frame=8, states=states).ends[1]
+    refresh_at = build_sequence(CLIP, prompt, tokens_per_frame=8, rules=ContextRules(states=states)).ends[1]
+    rules = ContextRules(refresh_at=refresh_at, decisions="state-token", states=states)
     for rows, columns in ((2, 3), (4, 2)):
         features = torch.randn(5, rows, columns, model.feature_dim, generator=torch.Generator().manual_seed(rows))
         clips.append(EncodedClip(name="clip", clip=CLIP, source=Frames(features)))
         per_frame = model.count_tokens(features[0])
-        contexts = find_contexts(CLIP, prompt, tokens_per_frame=per_frame, refresh_at=refresh_at, states=states)
+        contexts = find_contexts(CLIP, prompt, rules, tokens_per_frame=per_frame)
         wanted += [context.ids for context in contexts]
-    drawn = batches(
-        clips,
-        checkpoint,
-        batch_size=len(wanted),
-        seed=0,
-        mid_start_rate=0.0,
-        refresh_at=refresh_at,
-        decisions="state-token",
-        states=states,
-    )
+    drawn = batches(clips, checkpoint, rules, batch_size=len(wanted), seed=0, mid_start_rate=0.0)
     sequences, features = next(drawn)
     assert sorted(sequence.ids for sequence in sequences) == sorted(wanted)
     labels = draw_branches(sequences, negative_rate=1.0, random=torch.Generator().manual_seed(0))
@@ -191,8 +195,7 @@ def test_gradient_checkpointing_and_micro_batches_change_no_gradient(tmp_path: P
         config = replace(TrainConfig(num_steps=3, learning_rate=1e-2, autocast="float32"), **changes)
         prompt, per_frame = checkpoint.trained_prompt, model.count_tokens(torch.zeros(shape_of(model)))
         sequences = [
-            build_sequence(CLIP, prompt, tokens_per_frame=per_frame, first_frame=first, decisions="answer")
-            for first in (0, 2)
+            build_sequence(CLIP, prompt, tokens_per_frame=per_frame, first_frame=first, rules=ASKED) for first in (0, 2)
         ]
         features = [torch.randn((n, *shape_of(model)), generator=torch.Generator().manual_seed(n)) for n in (5, 3)]
         trainer = Trainer(BranchObjective(model, config))

@@ -23,7 +23,7 @@ from stepscope.engine.training.curves import WORK_FOLDER, LossCurve
 from stepscope.engine.training.dataset import EncodedClip, batches
 from stepscope.engine.training.objective import Batch, StreamObjective
 from stepscope.engine.training.processes import Processes
-from stepscope.engine.training.sequences import TrainingClip, TrainingTurn
+from stepscope.engine.training.sequences import ContextRules, TrainingClip, TrainingTurn
 from stepscope.engine.training.session import Session, Validated, prepare_folder
 from stepscope.engine.training.trainer import DivergedError, StepLosses, Trainer
 from tests.support.streams.fakes import STEPS, tiny_checkpoint
@@ -83,7 +83,7 @@ def run(session: Session[Batch], checkpoint: Checkpoint) -> list[tuple[float, ..
     """Return the losses of all steps."""
 
     def make_batches(first_step: int) -> Iterator[Batch]:
-        return batches(CLIPS, checkpoint, batch_size=2, seed=0, refresh_at=60, first_step=first_step)
+        return batches(CLIPS, checkpoint, ContextRules(refresh_at=60), batch_size=2, seed=0, first_step=first_step)
 
     losses = list[tuple[float, ...]]()
     for event in session.run(make_batches):

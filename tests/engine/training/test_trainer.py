@@ -19,7 +19,14 @@ from stepscope.engine.records import UserTurn
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.dataset import batches, read_clips
 from stepscope.engine.training.objective import Batch, StreamObjective
-from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence, find_contexts
+from stepscope.engine.training.sequences import (
+    IGNORE_INDEX,
+    ContextRules,
+    TrainingClip,
+    TrainingTurn,
+    build_sequence,
+    find_contexts,
+)
 from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, ScriptedRunner, random_frames, tiny_checkpoint
 
@@ -64,7 +71,7 @@ def test_a_long_clip_is_split_into_the_contexts_of_a_stream_that_refreshes(check
     clip = replace(CLIP, turns=tuple(turn for turn in CLIP.turns if turn.role != "user"))
     turns = {0: ((), "Go."), 2: (("S1->start",), None), 4: (("S1->complete", "S2->start"), "Roof.")}
     refresh_at = build_sequence(clip, prompt, tokens_per_frame=2).ends[0] + 4
-    contexts = find_contexts(clip, prompt, tokens_per_frame=2, refresh_at=refresh_at)
+    contexts = find_contexts(clip, prompt, ContextRules(refresh_at=refresh_at), tokens_per_frame=2)
     runner = Recorder(turns=turns, num_frames=6, tokens_per_frame=2, codec=prompt)
     runner.replaced = []
     config = StreamConfig(lookahead=1, max_seq_len=refresh_at + 300, reserved_seq_len=300)

@@ -54,8 +54,8 @@ def estimate_run(split: Split, worker_config: WorkerConfig, *, devices: str, sec
     A split that ends earlier is measured whole. Raises as ``run_batch``, and ``ValueError`` if all videos fail.
     """
     started_s = time.perf_counter()
-    start_s, last, records = 0.0, None, list[VideoRecord]()
-    num_workers = 0
+    last: Progress | None = None
+    start_s, num_workers, records = 0.0, 0, list[VideoRecord]()
     with TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         with closing(run_batch(split, worker_config, out=out, devices=devices)) as events:
@@ -68,18 +68,7 @@ def estimate_run(split: Split, worker_config: WorkerConfig, *, devices: str, sec
                 last, num_workers = event, max(num_workers, len(event.workers))
                 if event.elapsed_s >= seconds:
                     break
-        return _extrapolate(split, out, last, records, start_s=start_s, num_workers=num_workers)
-
-
-def _extrapolate(
-    split: Split,
-    folder: Path,
-    last: Progress | None,
-    records: list[VideoRecord],
-    *,
-    start_s: float,
-    num_workers: int,
-) -> Estimate:
+        num_bytes = sum(path.stat().st_size for path in out.glob("*") if path.is_file())
     finished = [record for record in records if not record.error]
     if last is None or not last.elapsed_s or (records and not finished):
         reason = next((record.error for record in records if record.error), "no frame was done")
@@ -87,7 +76,6 @@ def _extrapolate(
     failed = {record.video_id for record in records} - {record.video_id for record in finished}
     failed_frames = sum(sample.num_frames for sample in split.samples if sample.video_id in failed)
     num_frames = sum(record.num_frames for record in finished)
-    sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
     return Estimate(
         num_videos=len(split.samples),
         num_frames=sum(sample.num_frames for sample in split.samples),
@@ -97,5 +85,5 @@ def _extrapolate(
         elapsed_s=last.elapsed_s,
         num_workers=num_workers,
         peak_memory_mb=max((record.peak_memory_mb or 0.0 for record in finished), default=0.0) or None,
-        bytes_per_frame=sum(sizes) / num_frames if num_frames else None,
+        bytes_per_frame=num_bytes / num_frames if num_frames else None,
     )

@@ -126,33 +126,26 @@ def find_best(scores: GridScores, metric: str, *, present: PresentPoint | None =
     own = math.nan if present is None else compute_loss(metric, present.scores[metric])
     digits = find_metric(metric).digits
     if present is not None and np.round(own - lowest, digits) <= 0:
-        is_off_grid = grid.find(present.thresholds) is None
-        axes = zip(present.thresholds, (grid.speak, grid.update), strict=True)
-        speak, update = (value if axis else math.nan for value, axis in axes)
-        return BestPoint(
-            metric=metric,
-            scores=present.scores,
-            speak_threshold=speak,
-            update_threshold=update,
-            num_tied=int((np.round(loss - own, digits) <= 0).sum()) + is_off_grid,
-            num_plateau=1,
-            split=scores.split,
-            grid=grid,
-            present=present,
-            is_present=True,
-        )
-    is_best = np.round(loss - lowest, digits) <= 0
-    row, column, num_plateau = _find_middle(is_best)
+        num_tied = int((np.round(loss - own, digits) <= 0).sum()) + (grid.find(present.thresholds) is None)
+        chosen, (speak, update), num_plateau = present.scores, present.thresholds, 1
+        is_present = True
+    else:
+        is_best, is_present = np.round(loss - lowest, digits) <= 0, False
+        num_tied = int(is_best.sum())
+        row, column, num_plateau = _find_middle(is_best)
+        place = row * values.shape[1] + column
+        chosen, (speak, update) = scores.points[place], list(grid.pairs())[place]
     return BestPoint(
         metric=metric,
-        scores=scores.points[row * values.shape[1] + column],
-        speak_threshold=(grid.speak or (math.nan,))[column],
-        update_threshold=(grid.update or (math.nan,))[row],
-        num_tied=int(is_best.sum()),
+        scores=chosen,
+        speak_threshold=speak if grid.speak else math.nan,
+        update_threshold=update if grid.update else math.nan,
+        num_tied=num_tied,
         num_plateau=num_plateau,
         split=scores.split,
         grid=grid,
         present=present,
+        is_present=is_present,
     )
 
 

@@ -238,7 +238,12 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
     Damaged lines do no harm if the record is found by its name. Raises ``ValueError`` with file, field and cure.
     """
     problems: dict[str, str] = {}
-    records = [_recognize_at(path, place, value) for place, value in read_values(path, problems)]
+    records = list[tuple[Result, ResultForm]]()
+    for place, value in read_values(path, problems):
+        try:
+            records.append(recognize(path, value))
+        except ValueError as error:
+            raise ValueError(f"{place} {error}") from error
     is_only = len(records) == 1 and not problems
     fits = [_check_video(records[0], sample)] if is_only else _select(records, sample)
     if problems and not fits:
@@ -256,14 +261,6 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
         return ImportedVideo(outputs=read.outputs, settings=_describe([read], rule), problems=tuple(problems.values()))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _recognize_at(path: Path, place: str, value: object) -> tuple[Result, ResultForm]:
-    """Return a record with its form; the error of ``recognize`` names its place in the file."""
-    try:
-        return recognize(path, value)
-    except ValueError as error:
-        raise ValueError(f"{place} {error}") from error
 
 
 def _check_video(record: tuple[Result, ResultForm], sample: Sample) -> tuple[Result, ResultForm]:

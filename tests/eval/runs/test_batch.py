@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import time
 from contextlib import closing
@@ -20,13 +19,10 @@ from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.pools.local_pool import _ProcessPool
 from stepscope.eval.runs.worker_messages import Progress, WorkerConfig, WorkerSpec
 from tests.support.data.batches import (
-    copies,
     like_tables,
-    make_worker_config,
     run_to_end,
     tables,
     write_scores,
-    write_split,
 )
 from tests.support.servers.programs import WORKER
 
@@ -153,16 +149,3 @@ def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(
     done = run_to_end(six_videos, live_work, tmp_path / "run", resume=True)
     assert sum(event.is_kept for event in done) == 1
     assert tables(tmp_path / "run") == like_tables(undisturbed)
-
-
-def test_a_run_is_not_continued_with_another_chat_template(
-    demo_manifest: Path, tiny_folder: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(tiny_folder, tmp_path / "checkpoint"))
-    split, out = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)), tmp_path / "run"
-    run_to_end(split, make_worker_config(folder), out, devices="cpu:1")
-    template = folder / "chat_template.jinja"
-    template.write_text(template.read_text() + "{# another #}")
-    with pytest.raises(ValueError, match=r"another model \(changed: chat template\); name a new folder"):
-        run_to_end(split, make_worker_config(folder), out, devices="cpu:1", resume=True)
-    assert (out / "metrics.json").is_file(), "the old tables stay"

@@ -152,14 +152,6 @@ def test_a_foreign_file_with_the_name_of_the_mark_removes_and_cuts_nothing(tmp_p
     assert {path: path.read_bytes() for path in (tmp_path / "eval").iterdir()} == files
 
 
-def test_a_video_without_a_whole_picture_is_one_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "video.mp4"
-    path.write_bytes(b"\0\0\0\x20ftypisom")
-    with pytest.raises(VideoError, match="has no whole picture"):
-        finish_growing(path)
-    assert path.read_bytes() == b"\0\0\0\x20ftypisom"
-
-
 def test_a_recording_on_a_full_disk_is_completed_once_there_is_space(tiny_folder: Path, tiny_disk: Path) -> None:
     path = tiny_disk / "live-1"
     recording = record(path, tiny_folder)

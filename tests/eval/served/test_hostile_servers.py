@@ -59,10 +59,6 @@ def answer(content: bytes, *, status: int = 200, **headers: str) -> Send:
     return send
 
 
-def test_a_plain_answer_is_read() -> None:
-    assert ask(answer(PLAIN)) == "Go."
-
-
 @pytest.mark.parametrize(
     ("send", "words"),
     [

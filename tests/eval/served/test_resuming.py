@@ -100,36 +100,6 @@ def test_a_lost_connection_keeps_the_answers_and_resume_gives_the_undisturbed_ru
     assert "already" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("body", ["<html>", '{"choices": []}', ""])
-def test_a_malformed_answer_keeps_those_before_it(tmp_path: Path, body: str) -> None:
-    with serve_chat(BreakingServer(answers=[*ANSWERS], break_at=NUM_GOOD)) as server:
-
-        def spoil() -> str:
-            server.raw = body
-            return ""
-
-        assert isinstance(server, BreakingServer)
-        server.breaks = spoil
-        assert main(command(server, tmp_path)) == 2
-        assert answers_of(tmp_path) == NUM_GOOD
-        server.raw = None
-        assert main(command(server, tmp_path, "--resume")) == 0
-
-
-def test_a_status_500_keeps_the_answers_before_it(tmp_path: Path) -> None:
-    with serve_chat(BreakingServer(answers=[*ANSWERS], break_at=NUM_GOOD - 1)) as server:
-
-        def fail_next() -> str:
-            server.failures.append((500, {}))
-            return server.answers.pop(0)
-
-        assert isinstance(server, BreakingServer)
-        server.breaks = fail_next
-        assert main(command(server, tmp_path)) == 2
-        assert answers_of(tmp_path) == NUM_GOOD
-        assert main(command(server, tmp_path, "--resume")) == 0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("serve", "number", "code"),

@@ -77,17 +77,6 @@ def test_tables_hold_every_point(grid: Grid, swept: Path) -> None:
     assert read_sweep(swept).as_matrix("dst_f1")[1][2] == pytest.approx(float(rows[5]["dst_f1"] or "nan"), nan_ok=True)
 
 
-def test_counts_of_old_without_failures_are_counted_again(grid: Grid, swept: Path, tmp_path: Path) -> None:
-    content = json.loads((swept / "v0.sweep.json").read_text(encoding="utf-8"))
-    old = [{name: part for name, part in run.items() if name != "failures"} for run in content["runs"]]
-    (tmp_path / "v0.sweep.json").write_text(json.dumps({**content, "runs": old}), encoding="utf-8")
-    kept, old_one = (SweepFolder(folder).video("v0", num_points=len(grid)) for folder in (swept, tmp_path))
-    assert kept is not None
-    assert not kept.error
-    assert old_one is not None
-    assert "must have num_videos" in old_one.error  # else they would be 0 failures at every point
-
-
 def test_progress_counts_runs_videos_and_passes(split: Path, work: WorkerConfig, tmp_path: Path) -> None:
     moments = sweep(split, work, Grid(speak=(0.4, 0.6), update=(0.5,)), tmp_path / "sweep")
     first, last = moments[0], moments[-1]

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from stepscope.engine.errors import VideoError
 from stepscope.engine.inference.memory import token_bytes
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
-from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.runs.streaming import sample_features, video_runs
+from stepscope.eval.runs.streaming import video_runs
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.streaming.video_runs import run_samples
 from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
@@ -200,30 +198,3 @@ def test_the_times_of_videos_in_flight_add_up_to_the_time_of_the_worker(monkeypa
     assert clock.read(2) - began_s == 3.0  # the first of two ends after 6 s
     clock.skip()  # half a second that belongs to neither
     assert clock.read(1) - began_s == 5.0  # 6 / 2 + 2: the second runs 2 s longer
-
-
-def test_a_reader_that_breaks_off_fails_its_own_video(
-    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = read_frames
-
-    def break_off(path: Path, **options: object) -> Iterable[object]:
-        for frame in read(path, **options):  # type: ignore[arg-type]
-            if path == samples[1].video_path and frame.index == 4:
-                raise VideoError("the disk is gone")
-            yield frame
-
-    monkeypatch.setattr(sample_features, "read_frames", break_off)
-    results = run_together(checkpoint, make_worker_config(tiny_folder), samples[:3])
-    assert [result.record.error for _, result in sorted(results.items())] == ["", "the disk is gone", ""]
-
-
-def test_a_video_that_is_shorter_than_its_split_has_a_warning(
-    checkpoint: Checkpoint, samples: list[Sample], tiny_folder: Path
-) -> None:
-    config = make_worker_config(tiny_folder)
-    whole = run_sample(checkpoint, config, samples[0])
-    assert whole.record.warning == ""
-    longer = replace(samples[0], num_frames=len(whole.outputs) + 30)
-    short = run_sample(checkpoint, config, longer)
-    assert short.record.warning == f"the video ends after {len(whole.outputs)} of {longer.num_frames} frames"

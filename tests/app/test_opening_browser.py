@@ -111,7 +111,11 @@ def test_the_first_failure_is_shown_without_a_click_and_named_in_one_line(page: 
     assert page.locator("#scores .score").first.inner_text().split("\n")[-1] == "Failures"
     assert page.locator("#scores .score b").first.inner_text() == "4"
     assert "cause decoy" in " ".join(page.locator(".ss-failure").inner_text().split())
-    page.locator(".ss-tour").wait_for()
+    tour, video, lanes = (page.locator(one).bounding_box() for one in (".ss-tour", "#video", ".ss-canvas"))
+    assert tour is not None
+    assert video is not None
+    assert lanes is not None
+    assert video["y"] <= tour["y"] < tour["y"] + tour["height"] <= lanes["y"], "it lies on the failure in the lanes"
     assert page.locator(".ss-said").evaluate(IS_IN_VIEW), "the line is covered or out of view"
     assert page.is_enabled("#run")
 

@@ -4,7 +4,8 @@ import { createButton, createNode } from "../dom/dom.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 
 const GAP_PX = 12,
-  EDGE_PX = 8; // between the popover and its part, and the window's edge
+  EDGE_PX = 8, // between the popover and its part, and the window's edge
+  PLAYHEAD_PX = 60;
 const BELOW_SIGNALS = ["cache", "axis"];
 const SETTING = "tour",
   SEEN = "seen";
@@ -146,18 +147,26 @@ function drawRing({ left, top, right, bottom }) {
   return createNode("div", "ss-tour-ring", "", { style });
 }
 
-// The place of the popover in the window that covers least of the toolbar and the parts, with its side and the
+// The box of the lanes around the playhead: the failure that the page has opened on.
+function boxOfPlayhead(player) {
+  const { left, top, bottom } = boxOf(player.canvas),
+    x = left + player.timeline.x(player.video.time);
+  return { left: x - PLAYHEAD_PX, right: x + PLAYHEAD_PX, top, bottom };
+}
+
+// The place of the popover in the window that covers least of the toolbar, the parts and the playhead in the lanes, with its side and the
 // `covered` area: below the parts, above them, below the toolbar (without an arrow), or beside one of them.
 function bestPlace(player, boxes) {
   const { offsetWidth: width, offsetHeight: height } = player.tour.box,
     bar = boxOf(player.find("bar")),
+    kept = [bar, boxOfPlayhead(player), ...boxes],
     part = boxAround(boxes),
     clamped = (value, most) => Math.max(EDGE_PX, Math.min(most - EDGE_PX, value)),
     left = clamped((part.left + part.right - width) / 2, innerWidth - width);
   const beside = boxes.flatMap((box) => {
     const top = clamped((box.top + box.bottom - height) / 2, innerHeight - height);
     return [
-      { side: "right", left: box.right + GAP_PX, top },
+      { side: "right", left: clamped(box.right + GAP_PX, innerWidth - width), top },
       { side: "left", left: box.left - GAP_PX - width, top },
     ];
   });
@@ -171,7 +180,7 @@ function bestPlace(player, boxes) {
     Math.min(x, y) >= EDGE_PX && x + width <= innerWidth - EDGE_PX && y + height <= innerHeight - EDGE_PX;
   const overlap = (from, size, low, high) => Math.max(0, Math.min(from + size, high) - Math.max(from, low));
   const coveredBy = ({ left: x, top: y }) =>
-    [bar, ...boxes].reduce(
+    kept.reduce(
       (sum, box) => sum + overlap(x, width, box.left, box.right) * overlap(y, height, box.top, box.bottom),
       0,
     );

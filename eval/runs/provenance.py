@@ -87,7 +87,7 @@ class Provenance:
     def of_settings(cls, run: str, settings: Mapping[str, Any]) -> Self:
         """Return the provenance of a run from settings named as in ``run.json``, as ``hide_folders``.
 
-        Values of wrong types are ignored.
+        Values of wrong types are ignored. Imported and recorded runs have their system in place of a checkpoint.
         """
         settings = hide_folders(settings)
         texts = {
@@ -95,6 +95,10 @@ class Provenance:
             for name in cls.__dataclass_fields__
             if name not in ("run", "config", "versions") and isinstance(settings.get(name), str)
         }
+        if not texts.get("checkpoint"):
+            recorded, missing = settings.get("recorded"), settings.get("missing")
+            systems = ", ".join(missing) if isinstance(missing, Mapping) else ""
+            texts["checkpoint"] = str(recorded.get("model", "")) if isinstance(recorded, Mapping) else systems
         kinds = {"config": Mapping, "versions": Mapping, "frame_pixels": int, "is_untrained": bool}
         parts = {name: settings[name] for name, kind in kinds.items() if isinstance(settings.get(name), kind)}
         return cls(run=run, **texts, **parts)
@@ -168,13 +172,18 @@ class Provenance:
         return [(label, text) for label, text in rows if text]
 
     @property
+    def _model(self) -> str:
+        """The model in one word; an imported run, which has no settings of a stream, names its system."""
+        return (self.model_digest[:12] if self.config else "") or self.checkpoint or self.model_digest[:12]
+
+    @property
     def summary(self) -> str:
         """The most important part in one line."""
         words = [
             f"run {self.run}",
             self.asked_label,
             f"split {PurePath(self.split).name}" if self.split else "",
-            f"model {self.model_digest[:12] or self.checkpoint or 'unknown'}",
+            f"model {self._model or 'unknown'}",
             "untrained signals" if self.is_untrained else "",
             self.device,
             *map(" ".join, self._thresholds()),

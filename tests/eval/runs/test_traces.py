@@ -95,6 +95,18 @@ def test_the_provenance_names_model_device_thresholds_settings_and_encoder() -> 
     assert json.loads(str(source.columns()["settings"]))["zero_cost"] == "keep"
 
 
+@pytest.mark.parametrize(
+    ("settings", "model"),
+    [
+        ({"missing": {"MMDuet": "thresholds"}}, "MMDuet"),
+        ({"recorded": {"model": "org/toy"}}, "org/toy"),
+        ({"checkpoint": "MMDuet file a.json", "model_digest": "feed"}, "MMDuet file a.json"),
+    ],
+)
+def test_a_run_of_another_system_names_it(settings: dict[str, object], model: str) -> None:
+    assert Provenance.of_settings("a", settings).summary == f"run a · model {model}"
+
+
 @pytest.mark.parametrize("settings", [{}, {"config": 3, "device": None, "versions": [], "model_digest": 7}])
 def test_a_run_without_settings_has_a_provenance_all_the_same(settings: dict[str, object]) -> None:
     source = Provenance.of_settings("old", settings)

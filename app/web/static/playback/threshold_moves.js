@@ -3,6 +3,7 @@
 
 import { refreshCounts } from "../timeline/chart.js";
 import { createNode, pointerOffset, trackDrag } from "../dom/dom.js";
+import { isForeignRun } from "../panels/inspection.js";
 import { hasTheta } from "../state/policy.js";
 import { DECISIONS, signalOf } from "../state/signals.js";
 import { isThreshold } from "../state/thresholds.js";
@@ -34,9 +35,13 @@ export function requestExactRun(player) {
 }
 
 // Shows the sliders of the rule of the run, or of the page's model before the first run; the style sheet has the rest.
+// A run of a different model does not read them.
 function showSliders(player) {
+  if (player.settings.hint) return;
   const isTheta = player.data ? hasTheta(player.data.policy) : player.settings.has_theta;
-  if (!player.settings.hint) document.documentElement.toggleAttribute("data-theta", isTheta);
+  document.documentElement.toggleAttribute("data-theta", isTheta);
+  for (const slider of document.querySelectorAll("#speak_threshold, #update_threshold, #theta"))
+    slider.inert = isForeignRun(player);
 }
 
 // Settles a request after a run arrived or was cleared; the sliders follow the run.

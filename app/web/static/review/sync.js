@@ -94,7 +94,7 @@ function handleReply(player, video, reply) {
     const action = player.outbox.remove(action_id),
       place = player.review.origins.get(action_id);
     player.review.origins.delete(action_id);
-    player.review.saved = new Date().toLocaleTimeString();
+    player.review.saved = "saved";
     if (video !== player.data?.video_id) continue;
     if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(player, place))
       [wanted, done, changed] = [event, action, what];
@@ -139,5 +139,5 @@ export function savedText(player) {
     reason ? `${count} not saved: ${reason}. Kept in this browser and sent again.` : `saving ${count}…`,
   );
   if (unnamed.length) words.unshift(`${unnamed.length} not saved yet: your name is missing.`);
-  return words.join(" ") || problem || (saved && `saved ${saved}`);
+  return words.join(" ") || problem || saved;
 }

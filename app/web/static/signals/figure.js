@@ -16,7 +16,8 @@ const NUMBERS = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 // Returns data and layout for the rows of one run, each row with the `name` of its signal, and whether its lines are
 // dense. The settings have the thresholds and counts that are shown.
 export function signalFigure(timeline, rows, settings) {
-  const marks = marksOf(rows[0].run);
+  const areCounted = rows.some(({ name }) => name in settings.counts),
+    marks = areCounted ? marksOf(rows[0].run) : [];
   const data = [
     ...rows.map((row) => line(timeline, row)),
     ...marks.map((mark) => sign(timeline, rows, mark)),
@@ -41,7 +42,7 @@ function line(timeline, row) {
     mode: hasLonePoint(y) ? "lines+markers" : "lines",
     hoverinfo: "skip",
     line: { color: colour, width: 1.4, simplify: false },
-    marker: { color: colour, size: 3 },
+    marker: { color: colour, size: 4 },
   };
 }
 

@@ -57,6 +57,9 @@ def test_decisions_follow_the_threshold_and_the_rule_of_an_imported_signal(page:
     kinds = [row["kind"] for row in seen["rows"]]
     assert "step" not in kinds, "its states are not known"
     assert kinds.count("trace") == 2
+    page.locator(".ss-figure .plot-container").wait_for()
+    assert page.locator(".ss-figure .legendtext").all_inner_texts() == [], "no threshold decides"
+    assert page.evaluate("document.querySelector('#speak_threshold').inert"), "the run does not read it"
     found = [move(page, "PageDown") for _ in range(7)]
     assert found == [(value, count_decisions("above", value)) for value, _ in found]
     assert {number for _, number in found} > {0, 1}

@@ -4,10 +4,9 @@
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import suppress
 from contextvars import ContextVar
-from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
@@ -24,6 +23,7 @@ from starlette.datastructures import FormData
 
 from stepscope.app.security.refusals import client_address
 from stepscope.engine.io.files import show_turns
+from stepscope.engine.turns import take_turns
 
 MAX_SESSIONS: Final = 1000
 """Windows and programs whose state is kept, the latest ones."""
@@ -108,8 +108,8 @@ def share_queue() -> None:
         return False
 
     async def push_own(queue: Queue, body: Any, request: Any, username: str | None) -> Any:
-        for user, events in list(kept.items()):
-            kept[user] = {name: event for name, event in events.items() if is_kept(queue, name, *event)}
+        for user, own in list(kept.items()):
+            kept[user] = {name: event for name, event in own.items() if is_kept(queue, name, *event)}
             if not kept[user]:
                 del kept[user]
         user = username or client_address(request.scope)
@@ -119,17 +119,9 @@ def share_queue() -> None:
         if pushed[0]:
             kept[user][pushed[1]] = (body.session_hash, time.monotonic())
             if (event := queue.event_ids_to_events.get(pushed[1])) is not None:
-                take_turns(queue.event_queue_per_concurrency_id[event.concurrency_id].queue)
+                events = queue.event_queue_per_concurrency_id[event.concurrency_id].queue
+                events[:] = take_turns(events, _name_user)
         return pushed
-
-    def take_turns(events: list[Event]) -> None:
-        """Sort waiting events: the first of each user, then the second of each."""
-        earlier = Counter[str]()
-        turns: list[int] = []
-        for event in events:
-            turns.append(earlier[name := _name_user(event)])
-            earlier[name] += 1
-        events[:] = [event for _, event in sorted(zip(turns, events, strict=True), key=itemgetter(0))]
 
     async def process_own(queue: Queue, events: list[Event], *values: Any, **options: Any) -> None:
         _user.set(_name_user(events[0]))

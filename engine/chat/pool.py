@@ -1,4 +1,4 @@
-"""A pool of workers with one queue, first in, first out. No torch.
+"""A pool of workers with one queue, in which the owners of prompts take turns. No torch.
 
 A client enters the queue with a prompt and gets a ticket. The ticket becomes a lease of one worker when all earlier
 tickets have theirs and a worker is idle. Closing the ticket frees its worker, or leaves the queue, at every moment.
@@ -16,6 +16,7 @@ from stepscope.engine.chat.prefix_store import StoreStats
 from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
+from stepscope.engine.turns import take_turns
 
 MAX_QUEUED_QUESTIONS = 100
 """Maximum number of waiting questions of a pool."""
@@ -154,7 +155,8 @@ class WorkerPool(Generic[W]):
                     f"{format_count(len(self._queue), 'question is', 'questions are')} waiting already; try again in "
                     "a moment"
                 )
-            self._queue.append(ticket)
+            served = [lease.owner for lease in self._leases if lease is not None]
+            self._queue = deque(take_turns([*self._queue, ticket], lambda one: one.owner, served=served))
             notified = self._dispatch()
         _notify(notified)
         return ticket

@@ -20,7 +20,7 @@ from stepscope.engine.errors import EngineError
 if TYPE_CHECKING:
     from stepscope.engine.chat.worker import ChatPrompt
 
-MAX_IDLE_S: Final = 30.0
+MAX_IDLE_S: Final = 10.0
 """Time between the prefill and ``Turn.start`` after which the worker is freed."""
 PLACE_INTERVAL_S: Final = 0.5
 """Time between two reports of the place in the queue, unless it changes."""

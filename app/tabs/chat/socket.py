@@ -8,12 +8,13 @@ need the page's login.
 import asyncio
 import base64
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
@@ -47,12 +48,13 @@ def chat_routes(service: ChatService[Any], checkpoint: Checkpoint) -> list[BaseR
     pool = service.pool
     encoder = ThreadPoolExecutor(1, thread_name_prefix="chat-pictures")
     reader = ThreadPoolExecutor(1, thread_name_prefix="chat-messages")
+    turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def connect(socket: WebSocket) -> None:
         if _is_refused(socket):
             await socket.close(1008)
             return
-        await ChatSocket(socket, service, checkpoint=checkpoint, encoder=encoder, reader=reader).serve()
+        await ChatSocket(socket, service, checkpoint=checkpoint, encoder=encoder, reader=reader, turns=turns).serve()
 
     return [
         WebSocketRoute("/ws/streaming/{session_id}", connect),
@@ -101,7 +103,8 @@ class ChatSocket:
     """Serves one connection.
 
     ``encoder`` is a thread for the pictures of prompts, and ``reader`` one for messages: a long one must not hold up
-    the answers of other clients, and takes memory until it is read.
+    the answers of other clients, and takes memory until it is read. ``turns`` are locks by owner: one prompt of an
+    owner at a time enters the encoder.
     """
 
     def __init__(
@@ -112,11 +115,13 @@ class ChatSocket:
         checkpoint: Checkpoint,
         encoder: ThreadPoolExecutor,
         reader: ThreadPoolExecutor,
+        turns: MutableMapping[str, asyncio.Lock],
     ) -> None:
         self._socket, self._service, self._checkpoint = socket, service, checkpoint
         self._encoder, self._reader = encoder, reader
         user = signed_in(socket)  # an address is no owner: behind a proxy, all clients have that of the proxy
         self._owner = f"connection {uuid4().hex}" if user is None else f"user {user}"
+        self._encoding = turns.setdefault(self._owner, asyncio.Lock())
         self._session_id = str(socket.path_params.get("session_id", ""))
         self._messages: list[Message] = []
         self._num_bytes = 0
@@ -191,7 +196,8 @@ class ChatSocket:
     async def _answer(self, turn: _SocketTurn, messages: list[Message]) -> None:
         try:
             loop = asyncio.get_running_loop()
-            prompt = await loop.run_in_executor(self._encoder, build_prompt, self._checkpoint, messages)
+            async with self._encoding:
+                prompt = await loop.run_in_executor(self._encoder, build_prompt, self._checkpoint, messages)
             prompt = replace(prompt, owner=self._owner)
             sender = _Sender(self._send, turn, self._session_id, len(messages))
             kind = "queued"

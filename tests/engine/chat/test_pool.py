@@ -57,6 +57,14 @@ def test_routing_chooses_an_idle_worker_exactly_if_there_is_one(workers: list[Wo
     assert chosen is None or workers[chosen].is_idle
 
 
+def test_the_questions_of_one_owner_do_not_hold_up_those_of_others() -> None:
+    pool = make_pool(1)
+    own = [pool.enqueue((1,), owner="anna") for _ in range(4)]
+    others = [pool.enqueue((1,), owner=owner) for owner in ("bob", "eve", "bob")]
+    assert [ticket.position for ticket in others] == [0, 1, 3]
+    assert [ticket.position for ticket in own[1:]] == [2, 4, 5]
+
+
 def test_a_question_returns_to_the_worker_that_holds_its_prompt() -> None:
     pool = make_pool()
     with pool.enqueue((1, 2, 3)) as first, pool.enqueue((2, 2, 2)) as second:

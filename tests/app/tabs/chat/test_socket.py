@@ -20,6 +20,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from stepscope.app.security import limits
+from stepscope.app.tabs.chat import socket as socket_module
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.worker import ChatWorker
@@ -88,6 +89,33 @@ def test_pictures_with_other_pixels_share_nothing(client: TestClient) -> None:
             generate(socket)
     assert cached[0] == 0
     assert cached[1] == cached[2] + 1, "all but the last token, and all up to the picture"
+
+
+def test_the_pictures_of_one_user_do_not_hold_up_those_of_others(
+    pool: WorkerPool[ChatWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, released, order = threading.Event(), threading.Event(), []
+
+    def build(_: Checkpoint, messages: Any) -> None:
+        begun.set()
+        released.wait(60)
+        order.append(messages[0].content)
+        raise ValueError("encoded")
+
+    monkeypatch.setattr(socket_module, "build_prompt", build)
+    with TestClient(make_app(pool)) as client, ExitStack() as stack:
+        sockets = []
+        for name, cookie in (("first", "secret"), ("second", "secret"), ("other", "")):
+            headers = {"cookie": f"access-token-x={cookie}"}
+            socket = stack.enter_context(client.websocket_connect("/ws/streaming/a", headers=headers))
+            sockets.append(socket)
+            socket.send_json({"type": "prefill", "messages": [{"role": "user", "content": name}]})
+            socket.send_json({"type": "generate", "max_new_tokens": 0})
+            assert "max_new_tokens" in socket.receive_json()["error"], "the prompt before it has been accepted"
+            assert begun.wait(60)
+        released.set()
+        assert {socket.receive_json()["error"] for socket in sockets} == {"encoded."}
+    assert order == ["first", "other", "second"]
 
 
 def test_messages_may_come_in_parts(client: TestClient) -> None:

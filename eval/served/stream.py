@@ -20,7 +20,7 @@ from stepscope.eval.recorder import VideoRecorder
 from stepscope.eval.served.answer_log import AnswerLog, KeptAnswer
 from stepscope.eval.served.chat import ChatClient, Completion, Endpoint, read_silence_prob, read_yes_prob
 from stepscope.eval.served.prompts import CONTEXT, Prompt, make_messages
-from stepscope.eval.served.video_chat import VideoChat, open_video_chat
+from stepscope.eval.served.video_chat import open_video_chat
 
 NOT_SILENT: Final = "not_silent_prob"
 YES_SPEAK: Final = "yes_speak_prob"
@@ -96,22 +96,6 @@ class _PolledModel:
         return self._client.complete(messages, max_tokens=max_tokens, needs_logprobs=True)
 
 
-class _StreamedModel:
-    """A session of vLLM-Omni, which gives no probabilities."""
-
-    def __init__(self, chat: VideoChat, system: str) -> None:
-        self._chat, self._system = chat, system
-
-    def see(self, picture: bytes, *, time_s: float) -> None:
-        self._chat.see(picture, time_s=time_s)
-
-    def ask(self, text: str) -> Completion:
-        return Completion(text=self._chat.ask(f"{self._system}\n{text}" if self._system else text))
-
-    def ask_yes(self, question: str) -> float:
-        return math.nan
-
-
 def can_ask(served: Served) -> bool:
     """Return whether there are questions, and the server gives the probabilities of answers, which one request shows.
 
@@ -128,8 +112,8 @@ def can_ask(served: Served) -> bool:
 def open_model(served: Served) -> Iterator[Model]:
     """Open a model for one video. Raises ``ServedModelError`` if it cannot be reached."""
     if served.endpoint.is_stream:
-        with open_video_chat(served.endpoint) as chat:
-            yield _StreamedModel(chat, served.prompt.system)
+        with open_video_chat(served.endpoint, system=served.prompt.system) as chat:
+            yield chat
         return
     with ChatClient(served.endpoint) as client:
         yield _PolledModel(client, served)

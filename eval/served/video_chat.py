@@ -6,6 +6,7 @@ with ``response.start``, ``response.text.delta`` and ``response.text.done``.
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from stepscope.eval.served.chat import (
     MAX_BYTES,
     MAX_CHARS,
     RETRIED_STATUSES,
+    Completion,
     Endpoint,
     RequestPace,
     ServedModelError,
@@ -36,23 +38,21 @@ _LOGGER.setLevel(logging.INFO)  # at the level DEBUG the library logs the header
 
 
 class VideoChat:
-    """An open session; ``open_video_chat`` makes it."""
+    """An open session with a model, which answers in text; ``open_video_chat`` makes it."""
 
-    def __init__(self, connection: ClientConnection, *, timeout_s: float, pace: RequestPace) -> None:
-        self._connection, self._timeout_s, self._pace = connection, timeout_s, pace
-
-    def configure(self, model: str) -> None:
-        """Choose the model of the session, which answers in text."""
-        self._send({"type": "session.config", "model": model, "modalities": ["text"]})
+    def __init__(self, connection: ClientConnection, endpoint: Endpoint, *, pace: RequestPace, system: str) -> None:
+        self._connection, self._timeout_s, self._pace = connection, endpoint.timeout_s, pace
+        self._system = f"{system}\n" if system else ""
+        self._send({"type": "session.config", "model": endpoint.model, "modalities": ["text"]})
 
     def see(self, picture: bytes, *, time_s: float) -> None:
         """Send one JPEG picture."""
         self._send({"type": "video.frame", "data": to_base64(picture), "format": "jpeg", "timestamp": time_s})
 
-    def ask(self, text: str) -> str:
-        """Return the answer to a text about the frames so far."""
+    def ask(self, text: str) -> Completion:
+        """Return the answer to a text about the frames so far, after the system prompt."""
         self._pace.wait_for_turn()
-        self._send({"type": "video.query", "text": text})
+        self._send({"type": "video.query", "text": f"{self._system}{text}"})
         answer = ""
         until_s = time.monotonic() + self._timeout_s
         while True:
@@ -62,9 +62,13 @@ class VideoChat:
                 answer = (answer + event["delta"])[: MAX_CHARS + 1]  # one more, so that ``done`` refuses it
             elif kind == "response.text.done":
                 whole = event.get("text")
-                return read_text_answer(whole if isinstance(whole, str) else answer)
+                return Completion(text=read_text_answer(whole if isinstance(whole, str) else answer))
             elif kind == "error":
                 raise ServedModelError(f"the endpoint refuses a query: {hide_key(json.dumps(event))}")
+
+    def ask_yes(self, question: str) -> float:
+        """Return nan: the stream gives no probabilities."""
+        return math.nan
 
     def close(self) -> None:
         """End the session."""
@@ -98,7 +102,11 @@ def _translated() -> Iterator[None]:
 
 @contextmanager
 def open_video_chat(
-    endpoint: Endpoint, *, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
+    endpoint: Endpoint,
+    *,
+    system: str = "",
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[VideoChat]:
     """Open a session at a WebSocket address, and end it at the end of the block. Raises ``ServedModelError``.
 
@@ -106,8 +114,7 @@ def open_video_chat(
     """
     with _connect(endpoint, sleep) as connection:
         pace = RequestPace(endpoint.requests_per_minute, sleep=sleep, clock=clock)
-        chat = VideoChat(connection, timeout_s=endpoint.timeout_s, pace=pace)
-        chat.configure(endpoint.model)
+        chat = VideoChat(connection, endpoint, pace=pace, system=system)
         yield chat
         with suppress(ServedModelError):  # all answers are there
             chat.close()

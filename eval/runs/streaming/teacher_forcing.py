@@ -129,15 +129,6 @@ class _Response:
     """Of the frames after it, up to the next response or the next restart of the context."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Segment:
-    """Probabilities between two restarts of the context."""
-
-    silence_probs: tuple[Silence, ...]
-    """Per frame."""
-    responses: tuple[_Response, ...]
-
-
 def read_live_turns(
     checkpoint: Checkpoint, config: StreamConfig, sample: Sample, frames: Iterable[FrameFeatures]
 ) -> tuple[LiveTurn, ...]:
@@ -152,9 +143,10 @@ def read_live_turns(
         raise ValueError(
             "the teacher-forced pass is for models whose tokens have consecutive positions; leave out --teacher-forced"
         )
-    segments = list(_read_segments(checkpoint, config, sample, iter(frames)))
-    silence_probs = [silence for segment in segments for silence in segment.silence_probs]
-    responses = [response for segment in segments for response in segment.responses]
+    silence_probs, responses = list[Silence](), list[_Response]()
+    for silences, said in _read_segments(checkpoint, config, sample, iter(frames)):
+        silence_probs += silences
+        responses += said
     turns, first = [], 0
     for index, response in enumerate(responses):
         following = responses[index + 1].frame if index + 1 < len(responses) else response.frame
@@ -176,8 +168,8 @@ def read_live_turns(
 
 def _read_segments(
     checkpoint: Checkpoint, config: StreamConfig, sample: Sample, frames: Iterator[FrameFeatures]
-) -> Iterator[_Segment]:
-    """Yield the probabilities of consecutive segments of frames, each as long as the context permits."""
+) -> Iterator[tuple[tuple[Silence, ...], list[_Response]]]:
+    """Yield the probabilities of each frame and response between two restarts of the context."""
     per_frame, first = checkpoint.model.tokens_per_frame, 0
     waiting = list(islice(frames, config.max_seq_len // per_frame))
     while waiting:
@@ -214,7 +206,7 @@ def make_clip(sample: Sample, *, num_frames: int) -> TrainingClip:
 @torch.inference_mode()
 def _read_segment(
     checkpoint: Checkpoint, config: StreamConfig, context: ReferenceContext, features: Tensor
-) -> _Segment:
+) -> tuple[tuple[Silence, ...], list[_Response]]:
     """Feed one segment, then the frames after each response without that response.
 
     The responses are processed from the last to the first, so that each needs one crop of the cache. For the context
@@ -251,4 +243,4 @@ def _read_segment(
                 late=read_silences(late[[position - response.stop for position in after]]),
             )
         )
-    return _Segment(silence_probs=read_silences(hidden[context.decisions]), responses=tuple(reversed(responses)))
+    return read_silences(hidden[context.decisions]), responses[::-1]

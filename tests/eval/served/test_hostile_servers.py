@@ -141,7 +141,7 @@ def delta(text: str) -> Event:
 
 def query(handle: Callable[[ServerConnection], None], *, timeout_s: float = 30) -> str:
     with serving_stream(handle) as url, open_video_chat(endpoint_of(url, timeout_s)) as chat:
-        return chat.ask("?")
+        return chat.ask("?").text
 
 
 def endpoint_of(url: str, timeout_s: float) -> Endpoint:

@@ -110,7 +110,7 @@ def test_a_stream_is_opened_again_after_a_passing_refusal_and_keeps_its_rate() -
     with serve_video_chat(ModelServer(answers=["a", "b", "c"], failures=[(503, {}), (429, {})])) as server:
         endpoint = Endpoint(url=server.url, model="m", requests_per_minute=30)
         with open_video_chat(endpoint, sleep=sleep, clock=lambda: now[0]) as chat:
-            assert [chat.ask("?") for _ in range(3)] == ["a", "b", "c"]
+            assert [chat.ask("?").text for _ in range(3)] == ["a", "b", "c"]
     assert waits == [1.0, 2.0, 2.0, 2.0]  # two refusals; then 2 s between two queries
 
 

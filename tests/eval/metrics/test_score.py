@@ -62,6 +62,12 @@ def test_the_reference_against_itself_is_perfect() -> None:
     assert scores["in_time_share"] == pytest.approx(5 / 6)  # one of six frames took 600 ms of 500
 
 
+def test_a_median_time_is_the_mean_of_the_two_middle_ones_as_that_of_a_lead_is() -> None:
+    slow = [replace(one, latency_ms=ms, first_token_ms=ms) for one, ms in zip(outputs({}, {}), range(6), strict=True)]
+    scores = score_counts(analyze_video(SAMPLE, slow, encode=count_letters).counts)
+    assert (scores["latency_p50_ms"], scores["first_token_p50_ms"], scores["latency_p95_ms"]) == (2.5, 2.5, 5.0)
+
+
 def test_a_decision_finds_the_reference_after_the_last_output_as_its_message_does() -> None:
     says, updates = {0: "Go.", 3: "Good."}, {2: "S1->start", 3: "S1->complete"}
     spec = SignalSpec(name="gate", decides="speak")

@@ -72,7 +72,8 @@ def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> Non
     page.keyboard.press("Enter")
     page.keyboard.press("m")
     page.keyboard.type(HOSTILE[:80])
-    page.keyboard.press("Enter")
+    page.reload()  # with the text in its box
+    page.wait_for_function("document.querySelector('.ss')?.inspect?.().layer.length")
     wait_until_saved(page)
     (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
     assert (said.tags, said.note) == (("dark", "odd"), HOSTILE[:80])

@@ -4,7 +4,15 @@ import { isDraft, dropUnnamed, fillInput, submitForEvent, submitInput, ownAssign
 import { layout } from "../timeline/chart.js";
 import { drawCorrection, resetEdited } from "./corrections.js";
 import { clockText, referenceWord, STOP_SIGNS } from "../state/data.js";
-import { createButton, createNode, createQuote, EVENT_INPUTS, keepSetting, setStatus } from "../dom/dom.js";
+import {
+  createButton,
+  createNode,
+  createQuote,
+  EVENT_INPUTS,
+  focusedInput,
+  keepSetting,
+  setStatus,
+} from "../dom/dom.js";
 import { describeEvent, eventLabel } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
 import {
@@ -232,6 +240,8 @@ export function mountReview(player) {
   });
   // the selection does not follow the playhead while the user types
   player.listen("review", "focusout", () => redrawPlayhead(player));
+  // a reload submits the text, as a click elsewhere does
+  player.listen(window, "pagehide", () => focusedInput(player)?.blur());
   player.listen(document, "visibilitychange", () => document.hidden || retryAll(player));
 }
 

@@ -85,10 +85,10 @@ def _state_shares(videos: Sequence[VideoAnalysis]) -> list[dict[str, float]]:
 def precision_recall(counts: DecisionCounts) -> list[dict[str, float]]:
     """Return precision and recall over frames at each threshold, from the recorded probabilities.
 
-    A frame is decided if its probability is greater than the threshold. Points without a decided frame are left out;
-    the result is empty without an expected frame.
+    A frame is decided if its probability is known and greater than the threshold. Points without a decided frame are
+    left out; the result is empty without an expected frame.
     """
-    thresholds, num_expected = np.linspace(0, 1, NUM_POINTS).round(2), counts.expected_probs.total
+    thresholds, num_expected = np.linspace(0, 1, NUM_POINTS).round(2), counts.num_expected
     hits, alarms = counts.expected_probs.above(thresholds), counts.other_probs.above(thresholds)
     return [
         {"threshold": threshold, "precision": hit / (hit + alarm), "recall": hit / num_expected}

@@ -176,7 +176,7 @@ def find_cut(path: str | Path) -> float | None:
     except (VideoError, StopIteration) as error:  # the latter if it ends within the tolerance of times
         raise VideoError(f"{track.path}: no picture can be read; export or download the video again") from error
     end_s = measure_packets(track).end_s
-    return end_s if track.lasts_beyond(end_s) else None
+    return end_s if track.is_cut_off or track.lasts_beyond(end_s) else None
 
 
 def find_damage(path: str | Path) -> float | None:
@@ -284,6 +284,8 @@ def decode_pictures(
             f"{track.path}: only its first {reached_s:.2f} s can be read: another recording is appended to the file; "
             "give each recording as a file, or join them with FFmpeg's concat"
         )
+    if track.is_cut_off and math.isinf(stop_s):
+        damage = damage or "the file is cut off"
     if still and not damage:
         on_damage(f"{track.path}: {still}")
     if damage:

@@ -16,9 +16,11 @@ from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError, first_line
 from stepscope.engine.video.boxes import find_settings, read_boxes
+from stepscope.engine.video.cuts import is_cut_off
 from stepscope.engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
 from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
 from stepscope.engine.video.packets import (
+    AVI,
     DEFAULT_STEP_S,
     MATROSKA,
     MP4,
@@ -40,7 +42,7 @@ _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
 _FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
 """Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
 _LAST_TICK = 2**60
-STORES_DURATION = frozenset({MP4, MATROSKA, "avi"})
+STORES_DURATION = frozenset({MP4, MATROSKA, AVI})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
 
@@ -98,6 +100,8 @@ class Track:
     """Whether the first picture consists of two fields."""
     is_indexed: bool = True
     """Whether the header covers the whole file. If not, a further recording may be appended to it."""
+    is_cut_off: bool = False
+    """Whether the file ends inside its own structure, and its header has no duration to compare with."""
     has_unreadable_rest: bool = False
     """Whether a further recording is appended that FFmpeg does not read, or decodes with the settings of the first."""
     is_browser_playable: bool = False
@@ -208,6 +212,9 @@ def find_track(path: Path) -> Track:
             last_s = _find_last_end(container, stream)
             end_s = last_s if last_s and _is_complete(path, segment_end) else max(end_s, last_s)
         zero_s = 0.0 if name == MP4 else start_s  # an edit list of fragments hides the pictures before 0
+        is_cut = is_cut_off(path, name)
+        if is_cut and name == AVI and stream.frames and rate:  # FFmpeg's duration is that of the rest
+            end_s, is_cut = start_s + float(stream.frames / rate), False
         if start_s > 0 and name in _BROWSER_TIMED:
             zero_s = start_s if _is_clock_late(container, path, stream, start_s=start_s, end_s=end_s) else 0.0
         return Track(
@@ -227,6 +234,7 @@ def find_track(path: Path) -> Track:
             is_hdr=first is not None and is_hdr(first),
             is_interlaced=first is not None and bool(first.interlaced_frame),
             is_indexed=is_indexed,
+            is_cut_off=is_cut,
             has_unreadable_rest=_has_unreadable_rest(path, name, stream),
             is_browser_playable=_is_browser_playable(path, name, container.streams.video[0]),
             playback_s=_playback_end(container, stream) - zero_s,

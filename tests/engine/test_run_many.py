@@ -17,13 +17,8 @@ from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import CASES, stream_both, stream_many, video
-from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.fakes import random_frames
 from tests.support.streams.streams import SHORT, decided, probs
-
-
-@pytest.fixture(scope="module")
-def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"), seed=getattr(request, "param", 0))
 
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -126,13 +126,6 @@ def test_where_graphs_can_be_had_three_modes_are_measured_with_them(
     assert [row.passes for row in rows[2:5]] == [row.passes for row in rows[5:]]
 
 
-def test_graphs_without_a_gpu_are_refused_in_one_line(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench("--checkpoint", str(tiny_folder), "--graphs", "on") == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "error: graphs are on, but they need a CUDA device, and the model is on cpu; set them to auto"
-    )
-
-
 @pytest.mark.parametrize("option", ["--batch-size", "--repeats"])
 def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("--checkpoint", str(tiny_folder), option, "-1") == 2

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.dialogue import format_clock as format_clock  # re-exported: all tabs format times
+from stepscope.engine.errors import first_line
 from stepscope.engine.io.files import replace_surrogates, show_turns
 from stepscope.eval.annotations.corrected_samples import Proposal
 
@@ -38,9 +39,7 @@ def as_sentence(error: Exception | Warning | str) -> str:
     A message over ``MAX_SENTENCE`` characters loses its middle. Unpaired surrogates become ``?``, and marks that turn
     the text escapes. The text of an ``OSError`` would show its number and the whole path.
     """
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{Path(error.filename).name}: {error.strerror}" if error.filename else error.strerror
+    text = first_line(error) if isinstance(error, OSError) else str(error)
     text = show_turns(replace_surrogates(text))
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text

@@ -9,6 +9,8 @@
 Each message names the failure, the value and the remedy.
 """
 
+from pathlib import Path
+
 
 class EngineError(Exception):
     """Base of all errors that the engine raises about its surroundings."""
@@ -31,5 +33,11 @@ class ContextError(EngineError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message; the name of its type if the message is empty."""
+    """Return the first line of an exception's message; the name of its type if the message is empty.
+
+    The message of an ``OSError`` is the name of its file and the reason, without its number and the folders.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        name = Path(error.filename).name if isinstance(error.filename, str) else ""
+        return f"{name}: {error.strerror}" if name else error.strerror
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from stepscope.app.formatting import name_files
+from stepscope.app.formatting import as_sentence, name_files
 from stepscope.engine.errors import EngineError
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
@@ -164,12 +164,9 @@ class JobQueue:
             began_s = time.monotonic()
             try:
                 self._run(job, began_s)
-            except FolderRefusedError as error:
-                job.problem = str(error)
-                job.state = "refused"
             except (EngineError, ValueError, OSError) as error:
-                job.problem = str(error)
-                job.state = "failed"
+                job.problem = name_files(as_sentence(error), [job.folder]).removesuffix(".")
+                job.state = "refused" if isinstance(error, FolderRefusedError) else "failed"
             except Exception as error:  # a bug must not stop the queue; the page shows it
                 warnings.warn(f"the batch run {job.name} ended: {error!r}", stacklevel=1)
                 job.problem = f"{type(error).__name__}: {error}"

@@ -23,7 +23,7 @@ from choreographer import Browser, Tab
 from choreographer.browsers.chromium import Chromium
 
 from stepscope.app.figures.options import PIXELS_PER_INCH
-from stepscope.engine.errors import EngineError
+from stepscope.engine.errors import EngineError, first_line
 
 PictureFormat = Literal["svg", "png", "pdf"]
 
@@ -160,10 +160,10 @@ def _use(make: Callable[[str], Browser], work: Callable[[Any], Awaitable[Any]]) 
                 if (content := thread.submit(asyncio.run, _attempt(make, work, browser)).result()) is not None:
                     return content
     except (RuntimeError, OSError, ValueError) as error:
-        reason = str(error.args[0] if error.args else error).strip().partition("\n")[0] or type(error).__name__
-        raise EngineError(f"{browser} cannot draw the figure: {reason}; try another in BROWSER_PATH") from error
+        reason = first_line(error if isinstance(error, OSError) else Exception(*error.args[:1]))
+        raise EngineError(f"{browser.name} cannot draw the figure: {reason}; try another in BROWSER_PATH") from error
     limit = f"no answer in {_NUM_ATTEMPTS} attempts of {_TIMEOUT_S} s"
-    raise EngineError(f"{browser} cannot draw the figure: {limit}; try another in BROWSER_PATH")
+    raise EngineError(f"{browser.name} cannot draw the figure: {limit}; try another in BROWSER_PATH")
 
 
 async def _attempt(make: Callable[[str], Browser], work: Callable[[Any], Awaitable[Any]], browser: Path) -> Any:

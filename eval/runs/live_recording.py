@@ -112,7 +112,7 @@ class LiveRecording:
                         closed.callback(file.close)
                 sample = _complete(self._path, graphs=describe_graphs(self._checkpoint, self._config))
         except (OSError, VideoError) as error:
-            reason = getattr(error, "strerror", None) or first_line(error)
+            reason = first_line(error)
             raise RecordingError(
                 f"the recording {self._path.name} cannot be completed ({reason}); free some space, then run "
                 "`stepscope recover` with its folder, or start the page again"

@@ -264,7 +264,7 @@ def read_recorded(splits: MutableMapping[str, Split], runs: Path) -> list[str]:
             with suppress(FolderRefusedError):  # another program records it
                 recover_recording(path.parent)
         except (EngineError, ValueError, OSError) as error:
-            problems.append(f"The recorded session {path.parent.name} cannot be completed: {error}.")
+            problems.append(f"The recorded session {path.parent.name} cannot be completed: {as_sentence(error)}")
     for path in sorted(runs.glob(f"*/{OWN_SPLIT}")):
         try:
             if path.parent.name not in splits:

@@ -154,7 +154,7 @@ def write_browser(path: Path, script: str) -> Path:
 def test_a_browser_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = write_browser(tmp_path / "chromium", "exit 1")
     monkeypatch.setenv("BROWSER_PATH", str(program))
-    with pytest.raises(EngineError, match=re.escape(f"{program} cannot draw the figure: ") + r"\w.*; try another"):
+    with pytest.raises(EngineError, match=re.escape(f"{program.name} cannot draw the figure: ") + r"\w.*; try another"):
         write_figure(tmp_path / "a.pdf", make_drawing(), "pdf")
 
 

@@ -1,10 +1,12 @@
 """The shown run of the batch tab without a browser: its status, its place in the queue, its tables."""
 
+import errno
 import json
 import os
 import re
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from stepscope.app.core import job_queue
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.core.results import HEADERS
@@ -128,6 +131,25 @@ def test_a_reply_that_is_rendered_after_a_later_one_is_put_right(
 
 def tick(batches: BatchContext, last: handlers.BatchView, name: str = "a", order: str = "as in the split") -> Any:
     return handlers.tick(batches, last.shown, last.progress, name, order)
+
+
+@pytest.mark.parametrize(
+    ("fail", "reason"),
+    [
+        (lambda path: OSError(errno.ENOSPC, "No space left", f"{path}/run.json"), "run.json: No space left"),
+        (lambda path: ValueError(f"{path} is full"), "a is full"),
+    ],
+)
+def test_a_run_that_cannot_be_written_names_no_folder(
+    batches: BatchContext, fail: Callable[[Path], Exception], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: Any, out: Path, **__: Any) -> None:
+        raise fail(out)
+
+    monkeypatch.setattr(job_queue, "run_batch", run)
+    start(batches)
+    wait_for(batches, "a", "failed")
+    assert handlers.show(batches, "a", "as in the split").status.value == f"⚠ a failed: {reason}."
 
 
 def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: BatchContext, tmp_path: Path) -> None:

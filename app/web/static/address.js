@@ -112,7 +112,7 @@ function keptPreview(player) {
 // Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video or of
 // the page's tab.
 export function updateAddress(player, isNow = false) {
-  if (player.settings.hint) return; // the address is that of the page's first player
+  if (player.settings.hint || player.address.isLeaving) return; // it is that of the first player, or of the next page
   const now = performance.now();
   openWantedView(player, now);
   const { address } = player;
@@ -166,8 +166,10 @@ function onPopState(player) {
     (inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against));
   const isShown = isSameBatch && (isSameRun || place.tab);
   player.address.keptFor = isSameRun || !isShown ? undefined : player.data;
-  if (isShown) openTabsOfAddress(player);
-  else location.reload(); // a page with a live session asks; if the user stays, updateAddress restores its address
+  if (isShown) return openTabsOfAddress(player);
+  // a page with a live session asks; if the user stays, updateAddress restores its address
+  player.address.isLeaving = !document.querySelector("[data-session]");
+  location.reload();
 }
 
 function momentLink(player) {

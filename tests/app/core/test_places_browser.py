@@ -47,9 +47,13 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, tiny
     page.wait_for_selector("#reviewed_split", state="visible")
     page.go_back()
     page.wait_for_selector("#video", state="visible")
+    is_drawn = "document.querySelector('#video video').dispatchEvent(new Event('seeked'))"  # which writes the address
+    page.evaluate(f"addEventListener('popstate', () => {is_drawn})")
     page.go_back()
     wait_for_status(page, "^Done")
     assert inspect(page)["video"] == "truck-2"
+    page.go_forward()
+    wait_for_status(page, "^foreign.mp4, 0:02")
     page.close()
 
 

@@ -116,6 +116,7 @@ class Address {
     [this.lastWriteMs, this.lastPushMs, this.viewClickMs] = [0, -Infinity, -Infinity];
     this.wantedTab = this.wantedView = null; // the view of the address until it is open
     this.isCompareShown = false; // whether a second run was shown
+    this.isLeaving = false; // whether Back reloads the page: an address written now would drop those of Forward
     this.keptFor = undefined; // the run for which Back keeps the video of the address
   }
 }

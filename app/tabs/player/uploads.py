@@ -255,8 +255,6 @@ def show_result(
     run, problems = _read(clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes))
     context.recent.keep_run(run)
     notes = [f"{clip.name}, {format_clock(clip.duration_s)}, with the results of {checked.path.name}."]
-    if clip.num_frames - len(run.outputs) > clip.fps:  # the last entry of a form per second lasts one
-        notes.append(f"They end after {len(run.outputs)} of {format_count(clip.num_frames, 'frame')}.")
     notes += map(as_sentence, list_missing(run.settings))
     notes += [as_sentence(name_files(problem, [checked.path])) for problem in problems[:1]]
     notes += [f"{format_count(len(problems) - 1, 'more line')} of the file cannot be read."] if problems[1:] else []

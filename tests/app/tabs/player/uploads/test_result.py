@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def test_each_form_opens_with_its_video_and_names_what_it_lacks(context: AppCont
     assert not data["has_states"], "no form holds the states of the steps"
     assert data["origin"]["rows"][1][1].split(" file ")[1].startswith(Path(name).name)
     assert not any("threshold" in label for label, _ in data["origin"]["rows"])
+
+
+def test_that_results_end_early_is_said_once(context: AppContext, clip: Clip) -> None:
+    view, _ = show(context, replace(clip, num_frames=40, duration_s=20.0), "mmduet.jsonl")
+    assert view.run.status.value.count("20 of 40 frames") == 1
 
 
 def test_a_reference_that_is_added_later_scores_the_results(context: AppContext, clip: Clip) -> None:

@@ -157,9 +157,19 @@ def make_own_sample(
     steps: str | Sequence[Step],
     turns: Iterable[Turn] | None,
 ) -> Sample:
-    """Return the sample of a recorded video, whose length is not known yet. Raises ``ValueError`` without a rate."""
+    """Return the sample of a recorded video, whose length is not known yet.
+
+    Raises ``ValueError`` without a rate, and for a turn of an unknown role or an impossible time.
+    """
     if fps is None or not 0 < fps < math.inf:
         raise ValueError(f"fps must be positive, since no split gives that of {video_id}; got {fps}")
+    turns, has_reference = tuple(turns or ()), turns is not None
+    for number, turn in enumerate(turns):
+        place = f"video {video_id}: turns[{number}]"
+        if turn.role not in ROLE_ORDER:
+            raise ValueError(f"{place}.role must be one of {', '.join(ROLE_ORDER)}; got {turn.role!r}")
+        if not 0 <= turn.time_s < math.inf:
+            raise ValueError(f"{place}.time_s must be a time from 0 s; got {turn.time_s}")
     return Sample(
         video_id=video_id,
         video_path=None if video_path is None else Path(video_path).resolve(),
@@ -167,6 +177,6 @@ def make_own_sample(
         num_frames=1,
         goal=goal,
         steps=parse_steps(steps) if isinstance(steps, str) else tuple(steps),
-        turns=tuple(sorted(turns or (), key=turn_order)),
-        has_reference=turns is not None,
+        turns=tuple(sorted(turns, key=turn_order)),
+        has_reference=has_reference,
     )

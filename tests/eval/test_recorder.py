@@ -158,6 +158,9 @@ def test_a_second_recording_keeps_finished_videos_and_repeats_failed_ones(tmp_pa
             video.frame(1 / 0)
         with pytest.raises(ValueError, match=r"video d: turns\[0\].text must be text"):
             record(run, "d", turns=[replace(TURNS[0], text="")])
+        for change, problem in (({"role": "model"}, "role must be one of"), ({"time_s": math.nan}, "time_s must be")):
+            with pytest.raises(ValueError, match=rf"video d: turns\[0\]\.{problem}"):
+                record(run, "d", turns=[replace(TURNS[0], **change)])
         record(run, "c")
         assert [run.is_finished(name) for name in "abcd"] == [True, False, True, False]
     assert score_folder(tmp_path) == 1

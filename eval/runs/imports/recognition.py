@@ -1,9 +1,10 @@
 """Recognises the result files of other systems by their content.
 
 ``FORMS`` lists the forms; the modules of ``eval.runs.imports`` describe them. A file holds one JSON value, JSON
-lines or WebVTT, with one record or several. A record of no known form is refused.
+lines, WebVTT or SRT, with one record or several. A record of no known form is refused.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,8 @@ FORMS: Final = (
     timed_texts.OMNIPRO,
 )
 """In the order of recognition: the first that matches a record is its form."""
+_SUBTITLES: Final = re.compile(r"\ufeff?(?:WEBVTT|\s*\d{1,9}\s*\n\s*[\d:]{1,12}[.,]\d{1,9} *-->)", re.ASCII)
+"""Begin of a WebVTT file, or the number and the time of the first cue of an SRT file."""
 
 
 def recognize(path: Path, value: object) -> tuple[Result, ResultForm]:
@@ -57,11 +60,11 @@ def read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, obj
     except (OSError, ValueError) as error:
         problems[str(path)] = f"{path} cannot be read as JSON: {error}"
         return
-    if text.lstrip("\ufeff").startswith("WEBVTT"):
+    if _SUBTITLES.match(text):
         try:
             content = timed_texts.parse_webvtt(text)
         except ValueError as error:
-            problems[str(path)] = f"{path} cannot be read as WebVTT: {error}"
+            problems[str(path)] = f"{path} cannot be read as subtitles: {error}"
         else:
             yield str(path), content
         return

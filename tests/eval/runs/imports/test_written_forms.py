@@ -354,6 +354,8 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
         outputs = read(tmp_path, text, name="kettle.vtt")
         assert messages(outputs) == {1: "Water is poured.", 4: "It boils."}
         assert len(outputs) == 5
+    numbered = "1\n00:00:01,000 --> 00:00:02,000\nWater is\npoured.\n\n2\n00:00:04,500 --> 00:00:05,000\nIt boils.\n"
+    assert messages(read(tmp_path, numbered, name="kettle.srt")) == {1: "Water is poured.", 4: "It boils."}
     lines = [
         {"type": "segment", "start": float(at), "end": at + 1.0, "text": " ..." if at else "Go"} for at in range(3)
     ]

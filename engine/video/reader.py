@@ -31,7 +31,7 @@ from stepscope.engine.video.decoders import (
 )
 from stepscope.engine.video.packets import PacketReader, seconds_of
 from stepscope.engine.video.selective import decode_sampled
-from stepscope.engine.video.sound import find_sound_end
+from stepscope.engine.video.sound import find_sound_end, has_damaged_sound
 from stepscope.engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets, open_container
 
 _MAX_STILL_S = 3600.0
@@ -214,8 +214,11 @@ def find_copy_reason(path: str | Path) -> str:
 
     Raises ``VideoError`` as ``probe`` does.
     """
-    reason = probe(path).copy_reason
-    return reason or ("browsers show no pictures from its damage on" if find_damage(path) is not None else "")
+    if reason := probe(path).copy_reason:
+        return reason
+    if find_damage(path) is not None:
+        return "browsers show no pictures from its damage on"
+    return "browsers show no pictures from damage in its sound on" if has_damaged_sound(Path(path)) else ""
 
 
 def find_still(path: str | Path) -> str:

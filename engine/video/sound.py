@@ -1,9 +1,9 @@
 """The sound of a video, on the clock of its pictures: for copies that a browser plays, and as a waveform.
 
-Only the first sound of a file counts, as browsers play it. Sound that cannot be decoded ends; the pictures do not.
+Only the first sound of a file counts, as browsers play it. Packets that cannot be decoded are silent.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +13,8 @@ import av
 import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
+from av.audio.stream import AudioStream
+from av.container import InputContainer
 from numpy.typing import NDArray
 
 from stepscope.engine.video.packets import seconds_of
@@ -43,7 +45,7 @@ def read_sound(
             return
         resampler, next_s, at = AudioResampler(format="fltp", layout=layout, rate=rate), 0.0, 0
         with suppress(av.error.FFmpegError):
-            for frame in container.decode(stream):
+            for frame in _decode_whole(container, stream):
                 time_s = seconds_of(frame.pts, stream) - track.zero_s - start_s
                 if frame.pts is None or time_s < next_s - _JITTER_S:
                     continue
@@ -55,6 +57,24 @@ def read_sound(
                     part.pts, part.time_base = at, Fraction(1, rate)
                     at += part.samples
                     yield part
+
+
+def _decode_whole(container: InputContainer, stream: AudioStream) -> Iterator[AudioFrame]:
+    for packet in container.demux(stream):
+        with suppress(av.error.FFmpegError):
+            yield from packet.decode()
+
+
+def has_damaged_sound(path: Path) -> bool:
+    """Return whether a packet of the sound cannot be decoded: Chromium then plays no picture after it, either."""
+    with open_container(path) as container:
+        stream = next(iter(container.streams.audio), None)
+        try:
+            for packet in container.demux(stream) if stream is not None else ():
+                packet.decode()
+        except av.error.FFmpegError:
+            return True
+    return False
 
 
 def find_sound_end(track: Track) -> float:

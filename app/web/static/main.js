@@ -6,6 +6,7 @@ import { layout, paint, requestPaint, reveal, setView, updateCounts } from "./ti
 import { mountCommands } from "./commands.js";
 import { mountCorrections } from "./review/corrections.js";
 import { frameAt } from "./state/data.js";
+import { setStatus } from "./dom/dom.js";
 import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
 import { mountInspection } from "./panels/inspection.js";
@@ -67,10 +68,13 @@ export function createPlayer(host) {
     onMove: player.moveThreshold,
     whenIdle: () => player.video.firstPicture(PICTURE_FIRST_MS), // plotly.js keeps the page busy for half a second
   });
-  player.video = new VideoPlayer(`#${settings.video_id} video`, () => {
+  const onMove = () => {
     requestTick(player);
     updateSound(player);
-  });
+  };
+  player.video = new VideoPlayer(`#${settings.video_id} video`, onMove, () =>
+    setStatus(player, "The browser cannot play this video past damage in it, and shows no more pictures."),
+  );
   player.transcript = new Transcript(player.find("rows"), settings.verdicts, (row) => goToRow(player, row));
   player.receiver = new Receiver({
     ask: (stream, first) => withTimeout(player.server.follow({ stream, first })),

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
-from stepscope.engine.video.reader import probe
+from stepscope.engine.video.reader import find_copy_reason, probe
 from stepscope.engine.video.sound import PEAKS_PER_S, measure_peaks
-from stepscope.engine.video.writer import convert_for_browser
+from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.streams.odd import add_sound
 from tests.support.streams.videos import write_plain
 
@@ -47,9 +48,26 @@ def test_a_video_without_sound_has_no_waveform(loud: Path, tmp_path: Path) -> No
     assert len(measure_peaks(tmp_path / "copy.mp4")[1]) == 0
 
 
-def test_damaged_sound_ends_and_the_pictures_do_not(loud: Path, tmp_path: Path) -> None:
+def test_damage_in_the_sound_does_not_end_the_pictures(loud: Path, tmp_path: Path) -> None:
     content = bytearray(loud.read_bytes())
     content[len(content) // 3 : len(content) // 3 + 400] = bytes(400)
     (tmp_path / "damaged.mkv").write_bytes(content)
     convert_for_browser(tmp_path / "damaged.mkv", tmp_path / "copy.mp4")
     assert probe(tmp_path / "copy.mp4").duration_s > 2
+
+
+def test_a_copy_goes_on_after_damage_in_the_sound_at_which_browsers_stop(tmp_path: Path) -> None:
+    path, copy = tmp_path / "loud.mp4", tmp_path / "copy.mp4"
+    write_h264(tmp_path / "silent.mp4", [np.zeros((64, 96, 3), np.uint8)] * 16, fps=2)
+    add_sound(path, tmp_path / "silent.mp4", length_s=8, loud_s=(3.0, 6.0))
+    assert find_copy_reason(path) == ""
+    content = bytearray(path.read_bytes())
+    with av.open(str(path)) as container:
+        places = [(packet.pos or 0, packet.size) for packet in container.demux(audio=0) if packet.size]
+    for start, size in places[len(places) // 2 :][:10]:
+        content[start : start + size] = bytes(size)
+    path.write_bytes(content)
+    assert find_copy_reason(path) == "browsers show no pictures from damage in its sound on"
+    convert_for_browser(path, copy)
+    assert loud_span(copy)[:2] == pytest.approx((3.0, 6.0), abs=0.1)
+    assert find_copy_reason(copy) == ""

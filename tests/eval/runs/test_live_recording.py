@@ -230,7 +230,9 @@ def test_a_recovery_on_a_full_disk_changes_nothing(tiny_folder: Path, tiny_disk:
         recording.video.write(index, np.full((480, 640, 3), 60 * index, np.uint8))
         recording.add(make_gap(index, fps=2, before=None, initial={}))
     fill_disk(tiny_disk)
-    with pytest.raises(RecordingError, match=r"live-1 cannot be completed \(video.mp4: No space left on device\); free some"):
+    with pytest.raises(
+        RecordingError, match=r"live-1 cannot be completed \(video.mp4: No space left on device\); free some"
+    ):
         recording.finish()
     files = {path: path.read_bytes() for path in path.iterdir()}
     assert read_recorded({}, tiny_disk) == [

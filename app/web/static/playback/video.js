@@ -6,9 +6,18 @@ const ARRIVAL_MS = 5000; // within this time a video that is exchanged has anoth
 const VIDEO_EVENTS = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
 
 export class VideoPlayer {
-  // onMove(): called when the time jumps, and when playback starts or stops.
-  constructor(selector, onMove) {
-    Object.assign(this, { selector, onMove, video: null, captions: "off", rate: 1, wanted: null, arrival: null });
+  // onMove(): called when the time jumps, and when playback starts or stops. onFailure(): when no picture follows.
+  constructor(selector, onMove, onFailure) {
+    Object.assign(this, {
+      selector,
+      onMove,
+      onFailure,
+      video: null,
+      captions: "off",
+      rate: 1,
+      wanted: null,
+      arrival: null,
+    });
     Object.assign(this, { clock: 0, end: Infinity, began: null }); // of the clock, in seconds; when it was started
   }
 
@@ -20,6 +29,8 @@ export class VideoPlayer {
       this.track = null;
       if (video) video.playbackRate = this.rate;
       for (const name of video ? VIDEO_EVENTS : []) video.addEventListener(name, this.onMove);
+      video?.addEventListener("error", () => this.fail(video));
+      video?.addEventListener("loadedmetadata", () => (video.style.opacity = ""));
     }
     if (!video && this.began !== null && this.clockTime >= this.end) this.pause();
     if (!(video?.readyState >= 1)) return video;
@@ -29,6 +40,13 @@ export class VideoPlayer {
     video.currentTime = this.arrival.time;
     this.arrival = null;
     return video;
+  }
+
+  // Chromium stops for good at damage: from then on the element would show its last picture at every time.
+  fail(video) {
+    if (video.readyState < 1 || video !== this.video) return; // it is being exchanged
+    video.style.opacity = 0;
+    this.onFailure();
   }
 
   // Resolves when the video shows a picture, and after `limit_ms` in any case: it may be missing, damaged or slow.

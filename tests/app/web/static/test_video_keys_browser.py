@@ -1,4 +1,4 @@
-"""Keys in the video's own controls: they neither start playback nor lose the player's commands."""
+"""The video's own controls, whose keys neither start playback nor lose the player's commands; and its failure."""
 
 import pytest
 from playwright.sync_api import Browser
@@ -28,4 +28,8 @@ def test_tab_past_the_controls_of_the_video_does_not_start_it(browser: Browser, 
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     page.wait_for_function("!document.querySelector('#video video').paused")
+    # Chromium stops for good at damage, with its last picture
+    page.evaluate("document.querySelector('#video video').dispatchEvent(new Event('error'))")
+    assert inspect(page)["said"].startswith("The browser cannot play this video past damage in it")
+    assert page.evaluate("document.querySelector('#video video').style.opacity") == "0", "no picture that is not true"
     page.close()

@@ -4,8 +4,10 @@ Thresholds are used exactly as set. Lengths are in tokens unless the name says o
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from string import Formatter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -115,10 +117,8 @@ class StreamConfig:
         for name in ("draft_tokens", "kept_tokens"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         list_states(find_policy(self.decision_policy), self.states)
-        try:
-            self.frame_text.format(start=0.0, end=1.0)
-        except (KeyError, IndexError, ValueError, AttributeError) as error:
-            raise ValueError(f"frame_text may have the fields {{start}} and {{end}} only; got {error}") from error
+        _require(abs(self.seed) < 2**63, "seed", self.seed, "less than 2^63")
+        _check_frame_text(self.frame_text)
         for name, kind in (("illegal_updates", IllegalUpdates), ("context_strategy", ContextStrategy)):
             choices = get_args(kind)
             _require(getattr(self, name) in choices, name, getattr(self, name), f"one of {', '.join(choices)}")
@@ -247,6 +247,17 @@ class Thresholds:
     def __str__(self) -> str:
         """Return both as text."""
         return format_thresholds(self.speak, self.update)
+
+
+def _check_frame_text(text: str) -> None:
+    """Raise ``ValueError`` for other fields than those of a frame, and for widths that take the memory."""
+    try:
+        for _, name, spec, _ in Formatter().parse(text):
+            if name not in (None, "start", "end") or re.search(r"\d{3}|{", spec or ""):
+                raise ValueError(f"{name}:{spec}")
+        text.format(start=0.0, end=1.0)
+    except ValueError as error:
+        raise ValueError(f"frame_text may have the fields {{start}} and {{end}} only; got {error}") from error
 
 
 def _require(is_valid: bool, name: str, value: object, rule: str) -> None:

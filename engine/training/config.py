@@ -55,6 +55,8 @@ class TrainConfig:
                 f"positive_weight must be positive and decision_weight not negative; got {self.positive_weight}, "
                 f"{self.decision_weight}"
             )
+        if abs(self.seed) >= 2**31:
+            raise ValueError(f"seed must be less than 2^31; got {self.seed}")
         if self.micro_batch_size is not None and self.micro_batch_size < 1:
             raise ValueError(f"micro_batch_size must be at least 1; got {self.micro_batch_size}")
 

@@ -11,6 +11,7 @@ import stepscope.eval.__main__
 from stepscope.engine.config import StreamConfig, format_threshold, read_threshold
 from stepscope.engine.decisions.policies import convert_theta
 from stepscope.engine.plurals import format_count
+from stepscope.engine.training.config import TrainConfig
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,20 @@ def test_the_thresholds_of_a_rule_with_theta_are_written_as_theta(speak: float, 
 )
 def test_a_noun_agrees_with_its_number(number: int, nouns: tuple[str, ...], text: str) -> None:
     assert format_count(number, *nouns) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["{start:900000000}", "{end:.900000000f}", "{start:{end}}", "{start.real}", "{other}", "{"]
+)
+def test_a_frame_text_has_the_times_of_a_frame_and_no_more(text: str) -> None:
+    """A width of 900,000,000 would take 900 MB."""
+    assert StreamConfig(frame_text="{{1000}} {start:.1f} to {end:06.2f} s").text_before(2) == "{1000} 1.0 to 001.50 s"
+    with pytest.raises(ValueError, match="frame_text may have the fields"):
+        StreamConfig(frame_text=text)
+
+
+def test_a_seed_that_no_generator_takes_is_refused_before_the_model_is_loaded() -> None:
+    with pytest.raises(ValueError, match=r"seed must be less than 2\^63"):
+        StreamConfig(seed=2**63)
+    with pytest.raises(ValueError, match=r"seed must be less than 2\^31"):
+        TrainConfig(seed=2**31)

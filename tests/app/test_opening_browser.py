@@ -95,6 +95,7 @@ def test_a_run_is_studied_beside_questions_without_the_form(visitor: BrowserCont
     expect(page.locator("#question")).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    expect(page.locator(".ss-figure .legendtext")).to_have_count(0)  # it would lie on the curves
     parts = ("#video", ".ss-said", ".ss-next", ".ss-now", ".ss-rows", ".ss-lanes")
     below = [page.locator(part).bounding_box() for part in parts]
     tops = [box["y"] for box in below if box]

@@ -10,6 +10,7 @@ import { colourOf, heightOfMark, markedFrames, marksOf } from "./decision_marks.
 import { hasScale, yOf } from "./scale.js";
 
 export const LEGEND_HEIGHT = 20; // above the first row
+const LEGEND_WIDTH = 560; // of all its entries
 export const CONFIG = { displayModeBar: false, doubleClick: false, showAxisDragHandles: false, showTips: false };
 const NUMBERS = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
@@ -126,6 +127,7 @@ function layoutOf(timeline, rows, { thresholds }) {
     width: timeline.width,
     height,
     margin: { l: timeline.gutter, r: MARGIN, t: 0, b: 0, autoexpand: false },
+    showlegend: timeline.inner >= LEGEND_WIDTH, // in several lines it would lie on the curves
     uirevision: "signals",
     hoverdistance: 9,
     dragmode: "zoom",

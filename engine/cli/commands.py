@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -9,7 +10,7 @@ from typing import TypeVar
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from stepscope.engine.cli.options import EncodeOptions, ModelOptions, RunOptions
+from stepscope.engine.cli.options import EncodeOptions, ModelOptions, RunOptions, TaskOptions
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.dialogue import parse_steps, parse_user_turn
 from stepscope.engine.io.files import EncodingError, read_text, strip_text
@@ -34,9 +35,8 @@ def run(options: RunOptions) -> None:
     device = find_decoder(options)
     checkpoint = load_checkpoint(options)
     config = checkpoint.fit_config(options.stream)
-    task = Task(
-        goal=strip_text(options.goal),
-        steps=read_steps(options.steps) if options.steps else (),
+    task = replace(
+        read_task(options),
         user_turns=tuple(parse_user_turn(text) for text in options.user),
         questions=tuple(parse_user_turn(text) for text in options.ask),
     )
@@ -70,6 +70,11 @@ def find_decoder(options: RunOptions | EncodeOptions) -> str:
     """Return the device that decodes the video of a command. Raises ``VideoError`` if it cannot."""
     check_hardware(options.hardware_decoding, [options.device])
     return find_decoding_device(options.hardware_decoding, options.device)
+
+
+def read_task(options: TaskOptions) -> Task:
+    """Return the task of a command, without turns. Raises ``ValueError`` if its steps cannot be read."""
+    return Task(goal=strip_text(options.goal), steps=read_steps(options.steps) if options.steps else ())
 
 
 def read_steps(path: Path) -> tuple[Step, ...]:

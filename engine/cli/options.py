@@ -64,23 +64,13 @@ class DecodingOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(DecodingOptions, ModelOptions):
-    """Stream one video and write a FrameOutput per line."""
+class TaskOptions(ModelOptions):
+    """The checkpoint, the task of one stream and its settings."""
 
-    video: Positional[Path]
-    """The video file."""
-    out: Path
-    """JSON lines file to write, one FrameOutput per line."""
     goal: str = ""
     """Goal of the task."""
     steps: Path | None = None
     """Text file with one step per line, such as 'S1: attach the wheel'."""
-    user: UseAppendAction[tuple[str, ...]] = ()
-    """A user turn, as 'TIME: WORDS'; TIME in seconds, as m:ss or as h:mm:ss."""
-    ask: UseAppendAction[tuple[str, ...]] = ()
-    """A question, written like a user turn; the assistant answers it at this frame, also below the speak threshold."""
-    features: Path | None = None
-    """Feature file of the video, to skip encoding."""
     preset: str = ""
     """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
     other options win."""
@@ -88,6 +78,22 @@ class RunOptions(DecodingOptions, ModelOptions):
     """YAML or JSON file of stream settings; options override it."""
     stream: OmitArgPrefixes[StreamConfig] = field(default_factory=StreamConfig)
     """Settings of the stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(DecodingOptions, TaskOptions):
+    """Stream one video and write a FrameOutput per line."""
+
+    video: Positional[Path]
+    """The video file."""
+    out: Path
+    """JSON lines file to write, one FrameOutput per line."""
+    user: UseAppendAction[tuple[str, ...]] = ()
+    """A user turn, as 'TIME: WORDS'; TIME in seconds, as m:ss or as h:mm:ss."""
+    ask: UseAppendAction[tuple[str, ...]] = ()
+    """A question, written like a user turn; the assistant answers it at this frame, also below the speak threshold."""
+    features: Path | None = None
+    """Feature file of the video, to skip encoding."""
 
 
 @dataclass(frozen=True, kw_only=True)

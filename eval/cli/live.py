@@ -8,9 +8,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from stepscope.engine.cli.commands import load_checkpoint, read_steps
-from stepscope.engine.control.task import Task
-from stepscope.engine.io.files import strip_text
+from stepscope.engine.cli.commands import load_checkpoint, read_task
 from stepscope.engine.live.session import LiveOptions, LiveSession
 from stepscope.engine.live.sources import FileSource, LiveSource, SystemClock, UrlSource
 from stepscope.engine.plurals import format_count
@@ -27,7 +25,7 @@ _STATUS_S = 5.0
 def live(options: LiveCommandOptions) -> int:
     """Stream a live source until it ends or Ctrl-C; return 1 if it was lost."""
     source = open_source(options.source, fps=options.stream.fps)
-    task = Task(goal=strip_text(options.goal), steps=read_steps(options.steps) if options.steps else ())
+    task = read_task(options)
     checkpoint = load_checkpoint(options)
     config = checkpoint.fit_config(options.stream)
     recording = LiveRecording(

@@ -1,12 +1,12 @@
 """The options of the evaluation's commands."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
+from tyro.conf import Positional, arg
 
-from stepscope.engine.cli.options import DecodingOptions, LoadingOptions, ModelOptions
+from stepscope.engine.cli.options import DecodingOptions, LoadingOptions, TaskOptions
 from stepscope.engine.cli.program import Options
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.config_files import read_config
@@ -326,29 +326,18 @@ class MetricsOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveCommandOptions(ModelOptions):
+class LiveCommandOptions(TaskOptions):
     """Stream a live source in real time and record the session as a run folder; each line typed is a question."""
 
     source: Positional[str]
     """A URL, such as rtsp://camera.local/stream or http://host/video.mjpg, or a video file, played at its speed."""
     out: Path
     """Run folder to write, new or empty: video, outputs, and a split that refers to the video."""
-    goal: str = ""
-    """Goal of the task."""
-    steps: Path | None = None
-    """Text file with one step per line, such as 'S1: attach the wheel'."""
     queue_frames: int = 4
     """Frames that may wait before the encoder, and before the model; the oldest ones without a question are dropped."""
     on_time_s: float = 1.0
     """Maximum lag of a frame that counts as decided in time, in seconds."""
     stall_s: float = 30.0
     """Maximum time without a picture, in seconds; a lost connection is tried again meanwhile."""
-    preset: str = ""
-    """Settings of a published assistant by name, or of a file of your own; stepscope presets lists them. --config and
-    other options win."""
-    config: Path | None = None
-    """YAML or JSON file of stream settings; options override it."""
-    stream: OmitArgPrefixes[StreamConfig] = field(default_factory=StreamConfig)
-    """Settings of the stream."""
 
     stop_message: ClassVar[str] = "stopped"

@@ -10,13 +10,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from stepscope.engine.cli.commands import find_decoder, read_steps
+from stepscope.engine.cli.commands import find_decoder, read_task
 from stepscope.engine.cli.commands import run as run_checkpoint
-from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.signals import SILENCE, list_states
 from stepscope.engine.dialogue import parse_user_turn
 from stepscope.engine.errors import EngineError
-from stepscope.engine.io.files import read_text, strip_text
+from stepscope.engine.io.files import read_text
 from stepscope.engine.plurals import format_count
 from stepscope.engine.video.reader import probe, read_frames
 from stepscope.eval.data.loading import read_split
@@ -45,7 +44,10 @@ def run_video(options: RunVideoOptions) -> int | None:
         print("warning: the server gives no logprobs, so no questions are asked", file=sys.stderr)
     sample = _find_sample(options)
     fps = options.stream.fps if sample is None else sample.fps
-    task = _task(options) if sample is None else build_task(sample)
+    if sample is None:
+        task = replace(read_task(options), user_turns=tuple(map(parse_user_turn, options.user)))
+    else:
+        task = build_task(sample)
     settings = _settings(served, options)
     excerpt = None if sample is None else sample.excerpt
     expected = round(probe(options.video).duration_s * fps) if sample is None else sample.num_frames
@@ -154,11 +156,3 @@ def _find_sample(options: RunVideoOptions) -> Sample | None:
         return find_by_names([options.video.name], read_split(options.split))
     except ValueError as error:
         raise ValueError(f"{options.video} {error}") from error
-
-
-def _task(options: RunVideoOptions) -> Task:
-    return Task(
-        goal=strip_text(options.goal),
-        steps=read_steps(options.steps) if options.steps else (),
-        user_turns=tuple(parse_user_turn(text) for text in options.user),
-    )

@@ -179,14 +179,17 @@ def open_media(path: Path, *, hwaccel: HWAccel | None = None) -> InputContainer:
 
 
 def find_track(path: Path) -> Track:
-    """Describe the video stream to read: FFmpeg's best stream, which decord reads too.
+    """Describe the video stream to read: FFmpeg's best stream, which decord reads too, if it has a decoder for it.
 
     Raises ``VideoError`` if the file has no video stream, or, before decoding, if its pictures have more than
     ``MAX_PIXELS``.
     """
     with open_container(path) as container:
         name = container.format.name
-        stream = container.streams.best("video")
+        stream, others = container.streams.best("video"), container.streams.video
+        if isinstance(stream, VideoStream) and stream.codec_context is None:
+            known = (one for one in others if one.codec_context and Disposition.attached_pic not in one.disposition)
+            stream = next(known, stream)
         if not isinstance(stream, VideoStream) or Disposition.attached_pic in stream.disposition:
             raise VideoError(f"{path}: has no video stream (its format is {name}); give a video file")
         if stream.codec_context is None:
@@ -317,7 +320,7 @@ def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> boo
     is_webm = path.suffix.lower() == ".webm"
     if not (is_webm or container == MP4):
         return False
-    codec = stream.codec_context.codec.canonical_name
+    codec = stream.codec_context.codec.canonical_name if stream.codec_context else ""
     if codec == "h264":
         return not is_webm and stream.codec_context.pix_fmt in ("yuv420p", "yuvj420p")
     return codec in ("vp8", "vp9", "av1")
@@ -379,8 +382,11 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
         duration_s = seconds_of(stream.duration, stream)
         if container.format.name == MP4 and not stream.frames:
             return duration_s + min(0.0, start_s)  # of fragments FFmpeg's length includes the delay
+        entries = stream.index_entries
+        if container.format.name == MP4 and len(entries) > stream.frames and entries[0].is_discard:
+            return None  # an edit list cuts the first fragment: FFmpeg's length includes what is cut
         if container.format.name == MP4 and start_s > 0:
-            num_shown = sum(not entry.is_discard for entry in stream.index_entries)
+            num_shown = sum(not entry.is_discard for entry in entries)
             if num_shown < stream.frames:  # an edit list delays and cuts the stream: FFmpeg's length includes the delay
                 return None
         needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0

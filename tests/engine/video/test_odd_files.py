@@ -178,6 +178,25 @@ def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, ad
         open_url(f"{address}/a.mp4")
 
 
+def test_of_two_video_tracks_that_with_a_known_codec_is_read(tmp_path: Path) -> None:
+    source, path = write_recording(tmp_path / "a.mp4", levels=range(20, 60)), tmp_path / "two.mp4"
+    with av.open(str(source)) as old, av.open(str(path), "w") as new:
+        tracks = [new.add_stream_from_template(old.streams.video[0]) for _ in range(2)]
+        for packet in old.demux(video=0):
+            for track in tracks if packet.size else ():
+                packet.stream = track
+                new.mux(packet)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"avc1", content.index(b"stsd"))
+    content[at : at + 4] = b"what"
+    path.write_bytes(content)
+    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
+    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
+    assert probe(path).copy_reason == "browsers cannot play the file"
+    convert_for_browser(path, tmp_path / "copy.mp4")
+    assert probe(tmp_path / "copy.mp4").duration_s == pytest.approx(4, abs=0.01)
+
+
 @pytest.mark.parametrize("place", [0, 3, 11, 17])
 def test_pictures_that_lack_data_of_a_transport_stream_are_left_out(tmp_path: Path, place: int) -> None:
     first = write_recording(tmp_path / "a.ts", levels=range(20, 80))
@@ -227,6 +246,12 @@ def test_pictures_of_fragments_before_their_edit_list_are_left_out(tmp_path: Pat
     convert_for_browser(path, tmp_path / "copy.mp4")
     copied = read_frames(tmp_path / "copy.mp4", fps=2)
     assert [frame.image.mean() for frame in copied] == pytest.approx(range(30, 60, 5), abs=2.5)
+
+
+def test_an_edit_list_that_cuts_the_first_fragment_is_no_damage(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "early.hybrid.mp4", levels=range(20, 60), start_s=-1)
+    assert len(list(read_frames(path, fps=2, on_damage=pytest.fail))) == 6
+    assert find_cut(path) is None
 
 
 @pytest.mark.parametrize("name", ["jump.mp4", "jump.ts"])

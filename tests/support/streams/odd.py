@@ -51,6 +51,7 @@ def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0, widt
         "live.webm": {"live": "1"},
         "fragmented.mp4": {"movflags": "+frag_keyframe+empty_moov+default_base_moof"},
         "cut.mp4": {"movflags": "+frag_keyframe+delay_moov", "avoid_negative_ts": "disabled"},
+        "hybrid.mp4": {"movflags": "+frag_keyframe", "avoid_negative_ts": "disabled"},
         "mkv": {"avoid_negative_ts": "disabled"},
         "webm": {"avoid_negative_ts": "disabled"},
     }.get(kind, {})

@@ -4,7 +4,7 @@ import { finishVideo, undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
 import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
-import { causeMeanings, clockText, frameAt, SIGNS } from "./state/data.js";
+import { causeMeanings, clockText, frameAt, referenceWord, SIGNS } from "./state/data.js";
 import { createButton, createNode, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
 import { focusTags, giveVerdict } from "./review/review.js";
@@ -199,7 +199,8 @@ function clearRegion(player) {
 
 function setCaptions(player, which) {
   player.video.caption(player.data, which);
-  setStatus(player, which === "off" ? "No captions" : `Captions: ${which}`);
+  const name = which === "reference" ? referenceWord(player.data) : which;
+  setStatus(player, which === "off" ? "No captions" : `Captions: ${name}`);
 }
 
 function focusQuestion(player) {

@@ -4,7 +4,7 @@ import { drawHit, drawKinds, drawOnlyKind, HIT_WORDS } from "./playback/failure_
 import { updateSound } from "./lanes/sound.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
-import { clockText } from "./state/data.js";
+import { clockText, referenceWord } from "./state/data.js";
 import { focusedInput, setStatus, showTurns } from "./dom/dom.js";
 import { showChanges } from "./panels/failure_changes.js";
 import { closeInspection, isForeignRun } from "./panels/inspection.js";
@@ -56,6 +56,7 @@ export function showRun(player, next) {
   }
   if (!AVAILABLE_SCOPES[player.review.scope](player)) player.review.scope = player.find("scope").value = "all";
   player.video.end = player.data.duration_s;
+  nameCaptions(player);
   player.video.caption(player.data, player.video.captions);
   player.transcript.draw(player.data);
   drawKinds(player);
@@ -88,6 +89,13 @@ export function showRun(player, next) {
   if (!(opened ?? linked) || player.data.opens_review || player.stopIndex === null) return;
   setStatus(player, openingText(player), true);
   if (opened && !isLinkAtStart(player)) offerTour(player);
+}
+
+function nameCaptions(player) {
+  const option = player.find("captions").options[2],
+    word = referenceWord(player.data);
+  option.text = `CC ${word}`;
+  option.label = word === "reference" ? "CC ref." : option.text;
 }
 
 // Marks the page while it shows a run of a different model, which the page's model cannot continue; the style sheet has

@@ -37,6 +37,11 @@ def test_captions_are_cues_of_the_video(page: Page) -> None:
     page.select_option(".ss-captions", "reference")
     wait_until_drawn(page)
     assert cues(page) == [[1, 4, "Now the wheel."], [4, 6, "Now the roof."], [6, 10, "Careful!"]]
+    copied = "Object.assign(document.querySelector('.ss').unpacked(), { has_reference: false, is_copied: true })"
+    page.evaluate(f"{{ {copied}; }}")
+    page.select_option(".ss-captions", "off")
+    page.select_option(".ss-captions", "reference")
+    assert page.locator(".ss-said").inner_text() == "Captions: copy"
 
 
 def test_a_region_loops(page: Page) -> None:

@@ -160,7 +160,7 @@ def serve(options: PageOptions) -> None:
         bound_choices()
         remove_failed_uploads()
         show_turns_in_components()
-        load_first(f"{LIVE_MODULES.address}/leaving.js")
+        load_first(f"{LIVE_MODULES.address}/before_gradio.js")
         limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         modules = [MODULES.make_route(), LIVE_MODULES.make_route()]

@@ -28,14 +28,16 @@ pytestmark = NEEDS_CHROMIUM
 
 @pytest.fixture
 def page(window: Page, tiny_page: str) -> Iterator[Page]:
-    """Open the page; requests to foreign hosts fail the test."""
+    """Open the page; requests to foreign hosts and warnings of Gradio's uploads fail the test."""
     forget(window, tiny_page)
-    asked: list[str] = []
+    asked, written = list[str](), list[str]()
     window.on("request", lambda request: asked.append(request.url))
+    window.on("console", lambda message: written.append(message.text))
     open_page(window, tiny_page)
     yield window
     hosts = {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}
+    assert "Method not implemented." not in written
 
 
 def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> None:

@@ -1,7 +1,6 @@
 """The video stream that is read from a file, as its container describes it."""
 
 import math
-import mmap
 import os
 import re
 from contextlib import suppress
@@ -41,6 +40,7 @@ _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
 """A duration in Matroska, such as 00:00:05.000000000; one that is not of this form is ignored."""
 _FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
 """Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
+_NUM_BLOCK_BYTES = 2**20
 _LAST_TICK = 2**60
 STORES_DURATION = frozenset({MP4, MATROSKA, AVI})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
@@ -307,12 +307,24 @@ def _has_unreadable_rest(path: Path, container: str, stream: VideoStream) -> boo
     Of mp4, FFmpeg knows the tables and the settings of the first file alone; fragments need only the settings.
     """
     if container == "flv":
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _FLV_START.search(content, 1) is not None
+        return _has_further_flv(path)
     if container != MP4:
         return False
     settings = [find_settings(header) for header in read_boxes(path, b"moov")]
     return any(stream.frames or other != settings[0] for other in settings[1:])
+
+
+def _has_further_flv(path: Path) -> bool:
+    """Search in blocks: a search of a whole file would stop all other threads."""
+    num_overlapping = 12  # the bytes of a start but one
+    with path.open("rb") as file:
+        block = file.read(_NUM_BLOCK_BYTES)[1:]  # without the start of the first
+        while not _FLV_START.search(block):
+            further = file.read(_NUM_BLOCK_BYTES)
+            if not further:
+                return False
+            block = block[-num_overlapping:] + further
+    return True
 
 
 def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> bool:

@@ -16,6 +16,7 @@ import pytest
 from stepscope.app.core.videos import read_upload
 from stepscope.engine.errors import VideoError
 from stepscope.engine.records import Excerpt
+from stepscope.engine.video import track
 from stepscope.engine.video.decoders import Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from stepscope.engine.video.network import open_url
 from stepscope.engine.video.reader import Frame, find_cut, find_damage, probe, read_frames, sample_track
@@ -162,6 +163,21 @@ def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path
         "give each recording as a file, or join them with FFmpeg's concat"
     ]
     list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
+
+
+@pytest.mark.parametrize("block_bytes", range(1, 30))
+def test_an_appended_flv_file_is_found_between_blocks_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr(track, "_NUM_BLOCK_BYTES", block_bytes)
+    header, path = b"FLV\x01\x05\0\0\0\x09\0\0\0\0", tmp_path / "a.flv"
+    for content, is_expected in [
+        (header, False),
+        (header + b"FLV\x01" * 9, False),
+        (header + bytes(40) + header, True),
+    ]:
+        path.write_bytes(content)
+        assert track._has_further_flv(path) == is_expected
 
 
 @pytest.mark.parametrize("kind", [b"encv", b"what"])

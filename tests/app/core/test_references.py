@@ -196,7 +196,7 @@ def test_a_file_that_is_too_large_is_not_read(take: Take, clip: Clip, tmp_path: 
 
 @pytest.mark.parametrize(
     ("content", "number"),
-    [("{}\n" * 60, 120), ("[" + "[]," * 90, 113), ("x\n" * 101, 101), ('{"a":\n 1,\n\t"b": 2}' * 101, 126)],
+    [("{}\n" * 60, 120), ("[" + "[]," * 90, 181), ("x\n" * 101, 101), ('{"a":\n 1,\n\t"b": 2}' * 101, 202)],
 )
 def test_a_file_of_too_many_small_values_is_not_read(
     take: Take, clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, number: int
@@ -204,7 +204,7 @@ def test_a_file_of_too_many_small_values_is_not_read(
     monkeypatch.setattr("stepscope.app.core.references.MAX_PARTS", 100)
     (tmp_path / "own.json").write_text(content)
     status = take(clip, tmp_path / "own.json")[1].status.value
-    assert f"has {number} lists, objects and lines, more than the limit of 100" in status
+    assert f"has {number} lists, objects, lines and commas, more than the limit of 100" in status
 
 
 def test_a_reference_without_an_upload_says_where_it_belongs(take: Take, context: AppContext, tmp_path: Path) -> None:

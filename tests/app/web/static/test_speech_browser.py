@@ -47,7 +47,8 @@ def test_responses_are_spoken_when_they_occur_once_that_is_switched_on(page: Pag
     assert page.locator(".ss-speech").get_attribute("aria-pressed") == "true"
     assert inspect(page)["said"].startswith("The model's responses are spoken")
     page.keyboard.press("Home")
-    play_until(page, 1.6)
+    with page.expect_response("**/speech?*"):
+        play_until(page, 1.6)
     assert [text.strip() for text in spoken] == ["Now the wheel."]
     assert statuses[0] in (200, 206)
     for _ in range(2):  # 10 s, over the second response
@@ -55,7 +56,8 @@ def test_responses_are_spoken_when_they_occur_once_that_is_switched_on(page: Pag
     page.wait_for_function("document.querySelector('.ss').inspect().time > 6")
     page.keyboard.press("j")
     page.wait_for_function("document.querySelector('.ss').inspect().time > 4")
-    play_until(page, 6.2)
+    with page.expect_response("**/speech?*"):
+        play_until(page, 6.2)
     assert [text.strip() for text in spoken][1:] == ["Now the roof."]
     page.click(".ss-speech")
     assert page.locator(".ss-speech").get_attribute("aria-pressed") == "false"

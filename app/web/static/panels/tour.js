@@ -154,8 +154,8 @@ function boxOfPlayhead(player) {
   return { left: x - PLAYHEAD_PX, right: x + PLAYHEAD_PX, top, bottom };
 }
 
-// The place of the popover in the window that covers least of the toolbar, the parts and the playhead in the lanes, with
-// its side and the `covered` area: below the parts, above them, below the toolbar (without an arrow), or beside one.
+// The place of the popover in the window that covers least of the toolbar, the parts and the playhead in the lanes,
+// with its side and the `covered` area: below the parts, above them, below the toolbar (no arrow), or beside one.
 function bestPlace(player, boxes) {
   const { offsetWidth: width, offsetHeight: height } = player.tour.box,
     bar = boxOf(player.find("bar")),

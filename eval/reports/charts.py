@@ -98,11 +98,11 @@ def precision_recall(counts: DecisionCounts) -> list[dict[str, float]]:
 
 
 def roc(counts: DecisionCounts) -> list[dict[str, float]]:
-    """Return the ROC curve over frames, from no decided frame to all; empty unless the frames have both classes.
+    """Return the ROC curve over frames, from no decided frame to all with a probability; empty without both classes.
 
-    Points on a straight line between their neighbours are left out, so the area of the curve is ``auroc``. A curve with
-    more than ``MAX_ROC_POINTS`` corners is thinned. The threshold is nan where every frame is decided. A frame is
-    decided above its threshold; ``roc_curve`` of scikit-learn decides it at the threshold too, so it has other ones.
+    Points on a straight line between their neighbours are left out, so the area of the curve is ``auroc`` if all frames
+    have a probability. A curve with more than ``MAX_ROC_POINTS`` corners is thinned. The last threshold is nan. A frame
+    is decided above its threshold; ``roc_curve`` of scikit-learn decides it at the threshold too, so it has other ones.
 
     Expected 0.9 and 0.4 and the rest 0.6 and 0.2 give the points (0, 0), (0, 1/2), (1/2, 1/2), (1/2, 1), (1, 1).
     """
@@ -115,7 +115,8 @@ def roc(counts: DecisionCounts) -> list[dict[str, float]]:
     turns = np.diff(alarms)[:-1] * np.diff(hits)[1:] != np.diff(alarms)[1:] * np.diff(hits)[:-1]
     corners = np.flatnonzero(np.concatenate(([True], turns, [True])))
     kept = corners[np.linspace(0, len(corners) - 1, min(len(corners), MAX_ROC_POINTS)).round().astype(int)]
-    points = np.stack((np.append(thresholds, np.nan), alarms / other.total, hits / expected.total), axis=1)[kept]
+    rates = alarms / (counts.num_frames - counts.num_expected), hits / counts.num_expected
+    points = np.stack((np.append(thresholds, np.nan), *rates), axis=1)[kept]
     return [{"threshold": t, "false_positive_rate": alarm, "recall": hit} for t, alarm, hit in points.tolist()]
 
 

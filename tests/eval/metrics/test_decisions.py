@@ -18,7 +18,7 @@ from sklearn.metrics import (
 from stepscope.eval.matching.assignment import Link, assign
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, summarize_decisions
-from stepscope.eval.reports.charts import precision_recall, reliability
+from stepscope.eval.reports.charts import precision_recall, reliability, roc
 
 INF = float("inf")
 FPS = 2.0
@@ -88,11 +88,13 @@ def test_calibration_is_over_ten_bins_of_equal_width() -> None:
     assert summarize_decisions(made)["ece"] == pytest.approx(1.8 / 5)
 
 
-def test_the_curve_of_a_sparse_signal_passes_through_the_decisions_of_the_run() -> None:
+def test_the_curves_of_a_sparse_signal_pass_through_the_decisions_of_the_run() -> None:
     made = counts([0.9, math.nan, 0.2, 0.7], [0, 1])  # decided 0 and 3; nothing is known of the expected frame 1
     scores = summarize_decisions(made)
     assert (scores["precision"], scores["recall"]) == (0.5, 0.5)
     assert {"threshold": 0.5, "precision": 0.5, "recall": 0.5} in precision_recall(made)
+    corners = [(point["false_positive_rate"], point["recall"]) for point in roc(made)]
+    assert corners == [(0, 0), (0, 0.5), (1, 0.5)]  # through (0.5, 0.5)
 
 
 def test_events_score_within_a_tolerance() -> None:

@@ -34,7 +34,7 @@ FORMS: Final = (
     timed_texts.OMNIPRO,
 )
 """In the order of recognition: the first that matches a record is its form."""
-_SUBTITLES: Final = re.compile(r"\ufeff?(?:WEBVTT|\s*\d{1,9}\s*\n\s*[\d:]{1,12}[.,]\d{1,9} *-->)", re.ASCII)
+_SUBTITLES: Final = re.compile(r"\ufeff?(?:WEBVTT|\s*\d{1,9}[^\S\n]*\n\s*[\d:]{1,12}[.,]\d{1,9} *-->)", re.ASCII)
 """Begin of a WebVTT file, or the number and the time of the first cue of an SRT file."""
 
 

@@ -364,6 +364,8 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
         read(tmp_path, "WEBVTT\n", name="kettle.vtt")
     with pytest.raises(ValueError, match=r"a cue has a time such as .*; got '4\.5 --> 5'"):
         read(tmp_path, f"{captions}\n4.5 --> 5\nNow.\n", name="kettle.vtt")
+    with pytest.raises(ValueError, match="is of no known form"):
+        read(tmp_path, "1" + "\n" * 500_000, name="kettle.srt")  # quadratic, it would take a quarter of an hour
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from av.audio.stream import AudioStream
 from av.codec.context import Flags
 from av.container import OutputContainer
 from av.video.frame import PictureType, VideoFrame
-from av.video.reformatter import ColorRange, Colorspace
+from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
 from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError
@@ -126,8 +126,11 @@ def add_h264(
     stream.codec_context.time_base = Fraction(1, CLOCK)
     stream.codec_context.max_b_frames = 0  # with them, an mp4 of a variable rate gets a wrong duration
     stream.codec_context.flags |= Flags.frame_duration
+    # all tags: Chromium takes a video of 720 lines without primaries for one of BT.709, whatever its matrix is
     stream.codec_context.colorspace = Colorspace.SMPTE170M
     stream.codec_context.color_range = ColorRange.MPEG
+    stream.codec_context.color_primaries = ColorPrimaries.BT709
+    stream.codec_context.color_trc = ColorTrc.BT709
     return stream
 
 

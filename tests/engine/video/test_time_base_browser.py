@@ -1,4 +1,4 @@
-"""Frames are on display when Chromium shows them: one clock for files that start late, with and without sound."""
+"""Chromium shows the model's frames: one clock for files that start late, with and without sound; the same colours."""
 
 import base64
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from av.container import OutputContainer
 from playwright.sync_api import Browser, Page
 
 from stepscope.engine.video.reader import read_frames
-from stepscope.engine.video.writer import convert_for_browser
+from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.pages.browser import NEEDS_CHROMIUM
 
 pytestmark = NEEDS_CHROMIUM
@@ -101,3 +101,10 @@ def test_the_browser_shows_the_picture_of_our_frame(
     wanted = [int(frames[int(time * FPS)].image[32, 32, 0]) for time in times]
     assert seen == pytest.approx(wanted, abs=3)  # pictures are 7 apart
     assert len(set(wanted)) > 5
+
+
+@pytest.mark.parametrize("height", [64, 720])
+def test_a_written_video_has_its_colours_at_every_height(page: Page, tmp_path: Path, height: int) -> None:
+    write_h264(tmp_path / "red.mp4", [np.full((height, 64, 3), (220, 30, 30), np.uint8)] * 3, fps=1)
+    content = base64.b64encode((tmp_path / "red.mp4").read_bytes()).decode()
+    assert page.evaluate(SHOWN, [content, [1.5]]) == [pytest.approx(220, abs=3)]

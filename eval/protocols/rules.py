@@ -18,7 +18,8 @@ from stepscope.eval.protocols.registry import find_protocol
 _LEAST_REACH_S: Final = 15.0
 """Replies are graded against the references that are at most this far away, or as far as a parameter reaches."""
 _EMPTY: Final = Video(references=(), times_s=(), accuracies=(), duration_s=0.0)
-_EDGES: Final = re.compile(r"^\W+|\W+$")
+_WORDS: Final = re.compile(r"\w(?:.*\w)?", re.DOTALL)
+"""A text from its first letter or digit to its last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ def read_video(rule: Rule, sample: Sample, outputs: Sequence[FrameOutput], *, gr
         accuracies = ([float(step == _completed(turn.text)) for turn in turns] for _, step in done)
     else:
         said = list_replies(sample, outputs)
-        replies = [one for one in said if _EDGES.sub("", one.text.lower()) not in rule.protocol.silence]
+        replies = [one for one in said if _words_of(one.text) not in rule.protocol.silence]
         times_s = tuple(reply.time_s for reply in replies)
         grade_all = _grade_joined if rule.protocol.grades_joined else _grade_each
         accuracies = grade_all(rule, replies, turns, spans, find_question(sample), grade)
@@ -163,6 +164,11 @@ def _list_references(protocol: Protocol, sample: Sample) -> list[int]:
         if is_read[protocol.reads](turn)
     ]
     return [position for *_, position in sorted(found)]
+
+
+def _words_of(text: str) -> str:
+    found = _WORDS.search(text.lower())
+    return found[0] if found is not None else ""
 
 
 def _completed(text: str) -> str:

@@ -81,10 +81,11 @@ def test_texts_are_not_graded_where_the_protocol_reads_none() -> None:
 
 
 def test_words_that_spot_counts_as_silence_are_no_replies() -> None:
-    outputs = make_outputs({20: "No response.", 30: "none", 40: "no idea"})
+    long = f"no{'!' * 500_000}a"  # would take a quarter of an hour if it took quadratic time
+    outputs = make_outputs({20: "No response.", 25: "...", 30: "none", 40: "no idea", 50: long})
     sample = spoken((10.0, "n"))
-    assert read_video(parse_rule("spot-sqa"), sample, outputs, grade=grade).video.times_s == (20.0,)
-    assert read_video(parse_rule("omnipro"), sample, outputs, grade=grade).video.times_s == (10.0, 15.0, 20.0)
+    assert read_video(parse_rule("spot-sqa"), sample, outputs, grade=grade).video.times_s == (12.5, 20.0, 25.0)
+    assert read_video(parse_rule("omnipro"), sample, outputs, grade=grade).video.times_s == (10, 12.5, 15, 20, 25)
 
 
 def test_pauc_of_a_run_grades_all_replies_of_a_span_together() -> None:

@@ -14,7 +14,7 @@ from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError, first_line
-from stepscope.engine.video.boxes import find_settings, read_boxes
+from stepscope.engine.video.boxes import count_entries, find_settings, read_boxes
 from stepscope.engine.video.cuts import is_cut_off
 from stepscope.engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
 from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
@@ -42,6 +42,8 @@ _FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
 """Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
 _NUM_BLOCK_BYTES = 2**20
 _LAST_TICK = 2**60
+_MAX_ENTRIES = 2**23
+"""Pictures and packets of an mp4 file: each takes 36 bytes while it is open. More than a day of 30 pictures/s."""
 STORES_DURATION = frozenset({MP4, MATROSKA, AVI})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
@@ -154,6 +156,8 @@ def open_container(path: Path) -> InputContainer:
     try:
         if path.stat().st_size == 0:
             raise VideoError(f"{path}: the file is empty (0 bytes); copy or download it again")
+        if (number := count_entries(path)) > _MAX_ENTRIES:
+            raise VideoError(f"{path}: states {number} pictures and packets, more than {_MAX_ENTRIES}; cut it")
         return open_media(path)
     except av.error.ArgumentError as error:  # FFmpeg's reason for a format that is not among ``FORMATS``
         raise VideoError(

@@ -17,7 +17,9 @@ from av.video.frame import VideoFrame
 
 from stepscope.app.core.videos import read_upload
 from stepscope.engine.errors import VideoError
+from stepscope.engine.video.boxes import count_entries
 from stepscope.engine.video.reader import probe, read_frames
+from tests.support.streams.odd import write_recording
 
 SIZE: Final = 64
 NUM_SMALL: Final = 25
@@ -191,3 +193,24 @@ def test_many_tiny_pictures_and_short_files_are_refused_in_a_sentence(
     path.write_bytes(b"YUV4MPEG2 W1 H1 F%d:1 C420jpeg\n" % fps + b"FRAME\n\0\0\0" * number)
     with pytest.raises(VideoError, match=reason):
         read_upload(path, fps=2, max_duration_s=600)
+
+
+@pytest.mark.parametrize("kind", [b"stsz", b"trun"])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_header_that_states_millions_of_pictures_is_not_opened(tmp_path: Path, kind: bytes, is_cut: bool) -> None:
+    path = write_recording(tmp_path / ("a.mp4" if kind == b"stsz" else "a.fragmented.mp4"), levels=range(20, 30))
+    content, number = bytearray(path.read_bytes()), 85_000_000
+    at = content.rindex(kind) + (12 if kind == b"stsz" else 8)
+    content[at : at + 4] = number.to_bytes(4, "big")
+    if is_cut:
+        start = content.rindex(b"moov" if kind == b"stsz" else b"moof") - 4
+        content[start : start + 4] = (len(content) - start + 1).to_bytes(4, "big")
+    path.write_bytes(content)
+    with pytest.raises(VideoError, match=r"states 850000\d\d pictures and packets, more than 8388608; cut it"):
+        probe(path)
+
+
+@pytest.mark.parametrize("is_fragmented", [False, True])
+def test_the_entries_of_a_file_are_counted(tmp_path: Path, is_fragmented: bool) -> None:
+    path = write_recording(tmp_path / ("a.fragmented.mp4" if is_fragmented else "a.mp4"), levels=range(20, 30))
+    assert count_entries(path) == 10

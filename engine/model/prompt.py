@@ -17,8 +17,8 @@ from stepscope.engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"
-MAX_TEXT_CHARS: Final = 2**20
-"""Maximum length of a text that is split into tokens, which takes about 1 s and 300 MB; no context has room for it."""
+MAX_TEXT_CHARS: Final = 2**17
+"""Maximum length of a text that is split into tokens: emoji take 0.4 s, in which other conversations wait."""
 YES: Final = ("yes", "Yes", "YES", " yes", " Yes", " YES")
 NO: Final = ("no", "No", "NO", " no", " No", " NO")
 """Spellings of answers; those that are one token of a tokenizer count."""

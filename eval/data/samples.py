@@ -144,6 +144,16 @@ def describe_early_end(sample: Sample, num_frames: int) -> str:
     return f"ends after {num_frames} of {format_count(sample.num_frames, 'frame')}"
 
 
+def describe_other_end(sample: Sample, num_frames: int) -> str:
+    """Return a warning about a video of fewer frames than the sample has, or of two more; empty for any other."""
+    if num_frames <= sample.num_frames + 1:
+        return describe_early_end(sample, num_frames)
+    return (
+        f"has {num_frames} frames, though its record states {sample.num_frames}: the rest counts as without reference; "
+        "give the record start_s 0 to leave it out"
+    )
+
+
 def turn_order(turn: Turn) -> tuple[float, int]:
     """Return the sort key of a turn: its time, then updates, user, assistant."""
     return turn.time_s, ROLE_ORDER[turn.role]

@@ -17,7 +17,7 @@ from stepscope.engine.model.features.encoder_pool import EncoderPool, count_core
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording, run_recordings
 from stepscope.engine.streamer import Streamer
-from stepscope.eval.data.samples import Sample, build_task, describe_early_end
+from stepscope.eval.data.samples import Sample, build_task, describe_other_end
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.decisions import DecisionCounts
 from stepscope.eval.metrics.score import VideoCounts, analyze_video
@@ -102,8 +102,8 @@ class _Walk:
         video_id, source = self.sample.video_id, digest_sample(self.sample)
         if error:
             return SweptVideo(video_id=video_id, source=source, error=error)
-        early_end = describe_early_end(self.sample, len(self.recording.outputs))
-        warnings = self._warnings + ([f"the video {early_end}"] if early_end else [])
+        other_end = describe_other_end(self.sample, len(self.recording.outputs))
+        warnings = self._warnings + ([f"the video {other_end}"] if other_end else [])
         return SweptVideo(
             video_id=video_id,
             source=source,

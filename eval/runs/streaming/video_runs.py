@@ -21,7 +21,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.stream import StreamEvent, StreamRequest
 from stepscope.engine.streamer import Streamer
-from stepscope.eval.data.samples import Sample, build_task, describe_early_end
+from stepscope.eval.data.samples import Sample, build_task, describe_other_end
 from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.videollm_online import count_live
 from stepscope.eval.runs.folder import VideoRecord, digest_sample
@@ -204,8 +204,8 @@ class _VideoRuns:
         except (EngineError, ValueError) as error:
             return VideoResult(record=replace(video.record, error=str(error)))
         fps, num_frames = video.sample.fps, len(video.outputs)
-        early_end = describe_early_end(video.sample, num_frames)
-        warnings = video.warnings + ([f"the video {early_end}"] if early_end else [])
+        other_end = describe_other_end(video.sample, num_frames)
+        warnings = video.warnings + ([f"the video {other_end}"] if other_end else [])
         warnings += [
             f"the user turn at {turn.time_s:g} s lies after the end of the video and was not fed"
             for turn in find_late_turns(video.task, fps=fps, num_frames=num_frames)

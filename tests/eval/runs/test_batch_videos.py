@@ -126,6 +126,28 @@ def test_a_user_turn_behind_the_end_gets_a_warning_and_other_warnings_are_shown(
     assert {str(warning.message) for warning in shown} == {"about something else"}
 
 
+@pytest.mark.parametrize(
+    ("num_frames", "start_s", "warning"),
+    [(6, None, "has 12 frames, though its record states 6: the rest counts"), (11, None, ""), (6, 0.0, "")],
+)
+def test_a_video_that_goes_on_after_its_record_gets_a_warning(
+    demo_manifest: Path,
+    tiny_folder: Path,
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    num_frames: int,
+    start_s: float | None,
+    warning: str,
+) -> None:
+    (video,) = copies(demo_manifest, tmp_path, 1)
+    video |= {"num_frames": num_frames, "turns": []} | ({} if start_s is None else {"start_s": start_s})
+    (sample,) = read_samples(write_split(tmp_path, video))
+    result = run_sample(checkpoint, make_worker_config(tiny_folder), sample)
+    assert warning in result.record.warning
+    assert bool(warning) == bool(result.record.warning)
+    assert len(result.outputs) == (12 if start_s is None else num_frames)
+
+
 def test_half_a_surrogate_pair_in_every_text_stops_nothing(
     demo_manifest: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:

@@ -176,5 +176,5 @@ def test_an_error_of_the_encoder_ends_the_question_and_not_the_connection(
 def test_texts_that_no_context_can_hold_are_refused_before_they_are_split_into_tokens(checkpoint: Checkpoint) -> None:
     halves = [TEXT_PART | {"text": "a" * (MAX_TEXT_CHARS // 2)}] * 2
     message = Message.model_validate({"role": "user", "content": [*halves, TEXT_PART | {"text": "a"}]})
-    with pytest.raises(ValueError, match="at most 1048576 characters; got 1048577"):
+    with pytest.raises(ValueError, match="at most 131072 characters; got 131073"):
         build_prompt(checkpoint, [message])

@@ -42,6 +42,7 @@ from stepscope.app.security.gradio_patches import (
     refuse_long_sessions,
     remove_failed_uploads,
     share_queue,
+    share_sessions,
     show_turns_in_components,
 )
 from stepscope.app.security.guard import RequestGuard
@@ -157,6 +158,7 @@ def serve(options: PageOptions) -> None:
         keep_no_values()
         refuse_long_sessions()
         share_queue()
+        share_sessions()
         bound_choices()
         remove_failed_uploads()
         show_turns_in_components()

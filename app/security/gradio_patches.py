@@ -4,12 +4,13 @@
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
+from weakref import WeakKeyDictionary
 
 import gradio as gr
 from anyio import CapacityLimiter
@@ -88,6 +89,28 @@ def refuse_long_sessions() -> None:
 
     setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
     setattr(Queue, "push", push_short)  # noqa: B010
+
+
+def share_sessions() -> None:
+    """Let the state of a new session replace the oldest one of the user who has the most, not that of another user.
+
+    A session that only kept a connection open, for which Gradio needs no login, has no user.
+    """
+    users = WeakKeyDictionary[StateHolder, dict[str, str]]()
+
+    def update(states: StateHolder, name: str) -> None:
+        with states.lock:
+            users_of = users.setdefault(states, {})
+            if name in states.session_data:
+                states.session_data.move_to_end(name)
+                users_of[name] = _user.get() or users_of.get(name, "")
+            if len(states.session_data) > states.capacity:
+                ((user, _),) = Counter(users_of.get(kept, "") for kept in states.session_data).most_common(1)
+                oldest = next(kept for kept in states.session_data if users_of.get(kept, "") == user)
+                for records in (states.session_data, states.time_last_used, users_of):
+                    records.pop(oldest, None)
+
+    setattr(StateHolder, "update", update)  # noqa: B010 - mypy refuses the assignment
 
 
 def share_queue() -> None:

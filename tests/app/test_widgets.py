@@ -13,7 +13,7 @@ from anyio import to_thread
 from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Queue
 from gradio.server_messages import ProcessCompletedMessage
-from gradio.state_holder import SessionState
+from gradio.state_holder import SessionState, StateHolder
 
 from stepscope.app.controls.gradio_private import drop_hidden_progress
 from stepscope.app.controls.widgets import by_component, list_components, wire
@@ -25,6 +25,7 @@ from stepscope.app.security.gradio_patches import (
     SharedThreads,
     bound_choices,
     share_queue,
+    share_sessions,
     show_turns_in_components,
 )
 from stepscope.app.style.colours import COLOURS, NON_TEXT_COLOURS
@@ -162,6 +163,22 @@ def test_a_list_takes_a_bounded_number_of_values_and_logs_no_unknown_one(recwarn
         names.preprocess(["a"] * (MAX_CHOSEN + 1))
     gr.Dropdown(["a"], value="x" * 1000)
     assert not recwarn.list
+
+
+def test_the_sessions_of_one_user_replace_no_session_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StateHolder, "update", StateHolder.update)  # restored at the end
+    share_sessions()
+    states = StateHolder()
+    states.set_blocks(gr.Blocks())
+    states.capacity = 10
+    for user, number in [("anna", 2), ("", 20), ("bob", 20), ("", 20)]:  # connections without an event have no user
+        token = gradio_patches._user.set(user)
+        for index in range(number):
+            states[f"{user}{index}"].state_data[0] = user
+        gradio_patches._user.reset(token)
+    assert len(states.session_data) == len(states.time_last_used) == 10
+    assert list(states.session_data)[:6] == ["anna0", "anna1", "bob16", "bob17", "bob18", "bob19"]
+    assert states["anna0"].state_data == {0: "anna"}
 
 
 def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped(

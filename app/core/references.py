@@ -37,8 +37,8 @@ def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
     if size > limit:
         raise ValueError(f"{path}: has {size / 2**20:.0f} MiB, more than the limit of {limit / 2**20:.0f} MiB; {cure}")
     content = path.read_bytes()
-    # a line that begins with a space is part of a value
-    number = sum(map(content.count, (b"{", b"[", b"\n", b","))) - content.count(b"\n ") - content.count(b"\n\t")
+    num_indented = content.count(b"\n ") + content.count(b"\n\t")  # lines inside a value, which has other marks as well
+    number = sum(map(content.count, (b"{", b"[", b"\n", b","))) - num_indented + num_indented // 4
     if number > MAX_PARTS:
         raise ValueError(
             f"{path}: has {number} lists, objects, lines and commas, more than the limit of {MAX_PARTS}; {cure}"

@@ -196,7 +196,7 @@ def test_a_file_that_is_too_large_is_not_read(take: Take, clip: Clip, tmp_path: 
 
 @pytest.mark.parametrize(
     ("content", "number"),
-    [("{}\n" * 60, 120), ("[" + "[]," * 90, 181), ("x\n" * 101, 101), ('{"a":\n 1,\n\t"b": 2}' * 101, 202)],
+    [("{}\n" * 60, 120), ("[" + "[]," * 90, 181), ("x\n" * 101, 101), ('{"a":\n 1,\n\t"b": 2}' * 101, 252)],
 )
 def test_a_file_of_too_many_small_values_is_not_read(
     take: Take, clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, number: int

@@ -4,6 +4,7 @@ Each file is named after its video and run. ``stepscope export traces`` writes t
 page draws the timeline as SVG.
 """
 
+import re
 from collections.abc import Generator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -45,6 +46,8 @@ def export_run(live: LiveRun | None, event: gr.EventData) -> Generator[Any]:
 
 
 TIMELINE: Final = "timeline"
+_REPEATS: Final = re.compile(r"<!(?:DOCTYPE|ENTITY)|<(?:[\w.-]{1,20}:)?use\b", re.IGNORECASE)
+"""Elements that repeat others: ten lines of them may draw a billion, and keep the browser from other figures."""
 VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name != "videos"}}
 """Figures of one video, by name: titles in the order of the page."""
 
@@ -82,6 +85,8 @@ def _print(event: gr.EventData, file_format: str) -> bytes:
     svg = read_event(event, "svg")
     if file_format != "pdf" or not isinstance(svg, str):
         raise ValueError("the page draws the timeline and sends it to be printed as PDF; reload the page")
+    if _REPEATS.search(svg):
+        raise ValueError("the timeline must draw each part once; reload the page")
     return print_svg(svg)
 
 

@@ -102,6 +102,13 @@ def test_the_menu_has_every_figure_of_a_video() -> None:
             {"chart": TIMELINE, "format": "svg"},
             "the page draws the timeline and sends it to be printed as PDF; reload the page.",
         ),
+        *(
+            (
+                {"chart": TIMELINE, "format": "pdf", "svg": f"<svg>{repeats}</svg>"},
+                "the timeline must draw each part once; reload the page.",
+            )
+            for repeats in ("<use href='#a'/>", "<s:Use/>", "<!DOCTYPE a [<!ENTITY b 'b'>]>")
+        ),
     ],
 )
 def test_a_figure_that_cannot_be_drawn_is_a_problem_in_the_status_line(

@@ -187,5 +187,5 @@ def test_texts_cannot_smuggle_special_tokens_in(folder: Path) -> None:
 
 def test_a_text_that_no_context_can_hold_is_not_split_into_tokens(folder: Path) -> None:
     prompt = load_model(folder, device="cpu").smolvlm_prompt
-    with pytest.raises(ContextError, match="at most 1048576 characters; got 1048577"):
+    with pytest.raises(ContextError, match="at most 131072 characters; got 131073"):
         prompt.system("a" * (MAX_TEXT_CHARS + 1))

@@ -89,8 +89,6 @@ def test_with_a_reference_its_steps_alone_are_shown(page: Page, tmp_path: Path) 
     lanes = "document.querySelector('.ss').inspect().rows.filter(({ kind }) => kind === 'step')"
     page.wait_for_function(f"{lanes}.length === 2")
     page.keyboard.press("End")
-    text = page.wait_for_selector(".ss-now .ss-states")
-    assert text is not None
-    assert "◐ in progress" in text.inner_text()
+    page.locator(".ss-now .ss-states", has_text="◐ in progress").wait_for()
     assert "states of the steps not known; in the reference:" in page.locator(".ss-now").inner_text()
     assert page.locator(".ss-wrong").count() == 0

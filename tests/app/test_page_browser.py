@@ -168,6 +168,7 @@ def test_a_task_that_changes_in_any_way_is_said_until_it_is_the_runs_again(page:
 def test_a_conversation_without_a_video_is_held_and_branched_by_keyboard(page: Page) -> None:
     page.get_by_role("tab", name="Chat", exact=True).focus()
     page.keyboard.press("Enter")
+    page.locator("#chat_question textarea").wait_for()  # hidden, it would take no keys
     page.locator("#chat_question textarea").focus()
     page.keyboard.type("What is next?")
     page.keyboard.press("Enter")

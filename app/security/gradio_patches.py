@@ -36,7 +36,7 @@ MAX_EVENTS: Final = 64
 """Events of one user, or of one address without accounts, that wait, run or are unread; each may keep 8 MiB."""
 
 UNREAD_S: Final = 300.0
-"""Time after which the answers to a session that nobody reads are dropped, in seconds."""
+"""Time after which unread answers to a session are dropped, in seconds."""
 
 MAX_THREADS: Final = 16
 """Handlers of one user, or address, that compute at a time: each takes its turn in Python."""

@@ -35,7 +35,7 @@ def read_boxes(path: Path, kind: bytes, *, may_be_cut: bool = False) -> Iterator
 def count_entries(path: Path) -> int:
     """Return the number of entries of FFmpeg's index of a file, as its header and its fragments state it.
 
-    FFmpeg makes the index when it opens the file, and believes the numbers: 4 bytes of it may cost gigabytes.
+    FFmpeg allocates the index when it opens the file, without a check of these numbers: a file of 2 kB can take 3 GB.
     """
     total = 0
     for header in read_boxes(path, b"moov", may_be_cut=True):

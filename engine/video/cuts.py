@@ -1,4 +1,4 @@
-"""Whether a file is cut off according to its own structure, where FFmpeg reads it as a shorter whole one.
+"""Whether a file, by its own structure, is cut off or followed by another: FFmpeg reads it as a shorter whole one.
 
 Recorders that never finish a file leave its sizes 0 or unknown: such a file is whole. MPEG-TS, MPEG-PS, NUT, DV and raw
 streams do not state their length, so that a cut is not seen.
@@ -13,6 +13,9 @@ from typing import Final
 _NUM_HEADER_BYTES: Final = 2**16
 _FLV_SIZE: Final = re.compile(rb"\0\x08filesize\0(.{8})", re.DOTALL)
 """Size of the file, a float. **Source**: Adobe Flash Video File Format Specification 10.1, annex E.5."""
+_FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
+"""Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
+_NUM_BLOCK_BYTES = 2**20
 _ASF_PROPERTIES: Final = re.compile(
     rb"\xa1\xdc\xab\x8c\x47\xa9\xcf\x11\x8e\xe4\x00\xc0\x0c\x20\x53\x65.{24}(.{8}).{40}(.{4})", re.DOTALL
 )
@@ -52,6 +55,19 @@ def is_cut_off(path: Path, container: str) -> bool:
             case "ogg":
                 return _is_ogg_cut(content)
     return False
+
+
+def has_further_flv(path: Path) -> bool:
+    """Return whether another FLV file is appended. A search of the whole file at once would stop all other threads."""
+    num_overlapping = 12  # the bytes of a start but one
+    with path.open("rb") as file:
+        block = file.read(_NUM_BLOCK_BYTES)[1:]  # without the start of the first
+        while not _FLV_START.search(block):
+            further = file.read(_NUM_BLOCK_BYTES)
+            if not further:
+                return False
+            block = block[-num_overlapping:] + further
+    return True
 
 
 def _is_avi_cut(content: mmap.mmap) -> bool:

@@ -15,7 +15,7 @@ from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError, first_line
 from stepscope.engine.video.boxes import count_entries, find_settings, read_boxes
-from stepscope.engine.video.cuts import is_cut_off
+from stepscope.engine.video.cuts import has_further_flv, is_cut_off
 from stepscope.engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
 from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
 from stepscope.engine.video.packets import (
@@ -38,9 +38,6 @@ _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 """Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
 _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
 """A duration in Matroska, such as 00:00:05.000000000; one that is not of this form is ignored."""
-_FLV_START = re.compile(rb"FLV\x01[\x01\x04\x05]\0\0\0\x09\0\0\0\0")
-"""Begin of a file. **Source**: Adobe Flash Video File Format Specification 10.1, annex E."""
-_NUM_BLOCK_BYTES = 2**20
 _LAST_TICK = 2**60
 _MAX_ENTRIES = 2**23
 """Pictures and packets of an mp4 file: each takes 36 bytes while it is open. More than a day of 30 pictures/s."""
@@ -311,24 +308,11 @@ def _has_unreadable_rest(path: Path, container: str, stream: VideoStream) -> boo
     Of mp4, FFmpeg knows the tables and the settings of the first file alone; fragments need only the settings.
     """
     if container == "flv":
-        return _has_further_flv(path)
+        return has_further_flv(path)
     if container != MP4:
         return False
     settings = [find_settings(header) for header in read_boxes(path, b"moov")]
     return any(stream.frames or other != settings[0] for other in settings[1:])
-
-
-def _has_further_flv(path: Path) -> bool:
-    """Search in blocks: a search of a whole file would stop all other threads."""
-    num_overlapping = 12  # the bytes of a start but one
-    with path.open("rb") as file:
-        block = file.read(_NUM_BLOCK_BYTES)[1:]  # without the start of the first
-        while not _FLV_START.search(block):
-            further = file.read(_NUM_BLOCK_BYTES)
-            if not further:
-                return False
-            block = block[-num_overlapping:] + further
-    return True
 
 
 def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> bool:

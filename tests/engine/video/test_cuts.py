@@ -7,6 +7,7 @@ import av
 import numpy as np
 import pytest
 
+from stepscope.engine.video.cuts import has_further_flv
 from stepscope.engine.video.reader import find_cut, read_frames
 
 NUM_PICTURES, RATE = 50, 25
@@ -76,3 +77,18 @@ def test_a_recording_that_was_never_finished_is_whole(
     path.write_bytes(content)
     assert find_cut(path) is None
     assert list(read_frames(path, fps=5, on_damage=pytest.fail))
+
+
+@pytest.mark.parametrize("block_bytes", range(1, 30))
+def test_an_appended_flv_file_is_found_between_blocks_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr("stepscope.engine.video.cuts._NUM_BLOCK_BYTES", block_bytes)
+    header, path = b"FLV\x01\x05\0\0\0\x09\0\0\0\0", tmp_path / "a.flv"
+    for content, is_expected in [
+        (header, False),
+        (header + b"FLV\x01" * 9, False),
+        (header + bytes(40) + header, True),
+    ]:
+        path.write_bytes(content)
+        assert has_further_flv(path) == is_expected

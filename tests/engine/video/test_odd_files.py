@@ -16,7 +16,6 @@ import pytest
 from stepscope.app.core.videos import read_upload
 from stepscope.engine.errors import VideoError
 from stepscope.engine.records import Excerpt
-from stepscope.engine.video import track
 from stepscope.engine.video.decoders import Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from stepscope.engine.video.network import open_url
 from stepscope.engine.video.reader import Frame, find_cut, find_damage, probe, read_frames, sample_track
@@ -165,21 +164,6 @@ def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path
     list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
 
 
-@pytest.mark.parametrize("block_bytes", range(1, 30))
-def test_an_appended_flv_file_is_found_between_blocks_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
-) -> None:
-    monkeypatch.setattr(track, "_NUM_BLOCK_BYTES", block_bytes)
-    header, path = b"FLV\x01\x05\0\0\0\x09\0\0\0\0", tmp_path / "a.flv"
-    for content, is_expected in [
-        (header, False),
-        (header + b"FLV\x01" * 9, False),
-        (header + bytes(40) + header, True),
-    ]:
-        path.write_bytes(content)
-        assert track._has_further_flv(path) == is_expected
-
-
 @pytest.mark.parametrize("kind", [b"encv", b"what"])
 def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, address: str, kind: bytes) -> None:
     path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
@@ -192,25 +176,6 @@ def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, ad
             read_file(path)
     with pytest.raises(VideoError, match="has no video stream that can be decoded"):
         open_url(f"{address}/a.mp4")
-
-
-def test_of_two_video_tracks_that_with_a_known_codec_is_read(tmp_path: Path) -> None:
-    source, path = write_recording(tmp_path / "a.mp4", levels=range(20, 60)), tmp_path / "two.mp4"
-    with av.open(str(source)) as old, av.open(str(path), "w") as new:
-        tracks = [new.add_stream_from_template(old.streams.video[0]) for _ in range(2)]
-        for packet in old.demux(video=0):
-            for track in tracks if packet.size else ():
-                packet.stream = track
-                new.mux(packet)
-    content = bytearray(path.read_bytes())
-    at = content.index(b"avc1", content.index(b"stsd"))
-    content[at : at + 4] = b"what"
-    path.write_bytes(content)
-    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
-    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
-    assert probe(path).copy_reason == "browsers cannot play the file"
-    convert_for_browser(path, tmp_path / "copy.mp4")
-    assert probe(tmp_path / "copy.mp4").duration_s == pytest.approx(4, abs=0.01)
 
 
 @pytest.mark.parametrize("place", [0, 3, 11, 17])

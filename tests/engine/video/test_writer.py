@@ -186,3 +186,22 @@ def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(
 ) -> None:
     source = write_recording(tmp_path / f"a.{kind}", levels=range(20, 60))
     assert probe(add_sound(tmp_path / f"b.{kind}", source, length_s=length_s)).copy_reason == reason
+
+
+def test_of_two_video_tracks_that_with_a_known_codec_is_read(tmp_path: Path) -> None:
+    source, path = write_recording(tmp_path / "a.mp4", levels=range(20, 60)), tmp_path / "two.mp4"
+    with av.open(str(source)) as old, av.open(str(path), "w") as new:
+        tracks = [new.add_stream_from_template(old.streams.video[0]) for _ in range(2)]
+        for packet in old.demux(video=0):
+            for track in tracks if packet.size else ():
+                packet.stream = track
+                new.mux(packet)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"avc1", content.index(b"stsd"))
+    content[at : at + 4] = b"what"
+    path.write_bytes(content)
+    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
+    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
+    assert probe(path).copy_reason == "browsers cannot play the file"
+    convert_for_browser(path, tmp_path / "copy.mp4")
+    assert probe(tmp_path / "copy.mp4").duration_s == pytest.approx(4, abs=0.01)

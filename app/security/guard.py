@@ -12,7 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepscope.app.failures import describe_failure, log_failure
-from stepscope.app.security.hosts import HostGuard, HostRules
+from stepscope.app.security.hosts import SAFE_METHODS, HostGuard, HostRules
+from stepscope.app.security.identity import lacks_login
 from stepscope.app.security.limits import BodyLimit, BodyRefusedError, ConnectionLimit
 from stepscope.app.security.refusals import client_address, refuse
 from stepscope.engine.io.files import is_disk_full
@@ -86,7 +87,10 @@ class Throttle:
 
 
 class LoginThrottle:
-    """ASGI middleware that refuses logins after too many wrong passwords; they are checked one after another."""
+    """ASGI middleware that refuses logins after too many wrong passwords; they are checked one after another.
+
+    It refuses what needs a login before the body is read: Gradio parses it first.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self._throttle, self._turn = app, Throttle(), asyncio.Lock()
@@ -97,7 +101,8 @@ class LoginThrottle:
             scope["type"] == "http" and scope["method"] == "POST" and scope["path"].rstrip("/").endswith("/login")
         )
         if not is_login:
-            await self._app(scope, receive, send)
+            is_refused = scope["type"] == "http" and scope["method"] not in SAFE_METHODS and lacks_login(scope)
+            await (refuse(401, "log in first") if is_refused else self._app)(scope, receive, send)
             return
         received = [await receive()]  # before its turn: a slow body holds up no other login
         while received[-1].get("more_body"):

@@ -130,7 +130,7 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
         return 403, "this page does not fetch from other hosts"
     if not is_known_route(path):
         return 404, f"this page has no {path.partition(API_PREFIX)[2].partition('/')[0][:80]}"
-    if method in SAFE_METHODS:
+    if method in SAFE_METHODS and not path.endswith("/logout"):  # it ends the sessions of its user
         return None
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")  # a page cannot set the latter
     is_foreign = origin is not None and not rules.is_same_origin(origin, netloc)
@@ -138,7 +138,7 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
     # a proxy has changed the Host of a request that its browser calls one of the same origin
     if not is_trusted or (rules.is_local and is_foreign):
         return 403, (
-            f"a request from another page ({origin}) cannot change anything here; behind a proxy, start with "
+            f"a request from another page ({origin or site}) cannot change anything here; behind a proxy, start with "
             "--allowed-host NAME, where NAME is the host in the address bar"
         )
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -6,6 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from starlette.requests import Request
+from starlette.types import Scope
+
 from stepscope.app.reviews.actions import check_reviewer
 from stepscope.engine.io.files import INVISIBLE, EncodingError, read_text
 
@@ -23,6 +26,12 @@ def signed_in(request: Any) -> str | None:
     page = raw.app
     cookies = (f"access-token-{page.cookie_id}", f"access-token-unsecure-{page.cookie_id}")
     return next((page.tokens[token] for token in map(raw.cookies.get, cookies) if token in page.tokens), None)
+
+
+def lacks_login(scope: Scope) -> bool:
+    """Return whether the page has ``--auth`` users, and a request comes from none of them."""
+    page = scope.get("app")
+    return getattr(page, "auth", None) is not None and signed_in(Request(scope)) is None
 
 
 def needs_login() -> bool:

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -12,7 +13,7 @@ import pytest
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from stepscope.app.cli.serve import trust_proxies
 from stepscope.app.reviews.store import open_store
@@ -85,6 +86,8 @@ def test_only_the_page_itself_and_programs_change_anything(
 ) -> None:
     assert status(rules, "127.0.0.1:7860", **{"content_type": JSON, **headers}) == expected
     assert status(rules, "127.0.0.1:7860", method="GET", **headers) is None
+    logout = {"method": "GET", "path": "/logout", "content_type": JSON}  # a cross-site link would end all sessions
+    assert status(rules, "127.0.0.1:7860", **{**logout, **headers}) == expected
 
 
 @pytest.mark.parametrize("header", PROXY_HEADERS)
@@ -143,6 +146,29 @@ def post(app: RequestGuard, path: str, content: bytes, kind: str) -> httpx.Respo
             return await client.post(path, content=content, headers={"content-type": kind})
 
     return asyncio.run(ask())
+
+
+def test_without_a_login_no_body_is_read() -> None:
+    def app(path: str, cookie: str) -> int:
+        page = SimpleNamespace(auth={"ann": "tower"}, cookie_id="x", tokens={"token": "ann"})
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            assert cookie == "token" or path == "/login", "the body is read"
+            return {"type": "http.request", "body": b"right"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = {"host": "127.0.0.1", "content-type": JSON if path == "/run" else "multipart/form-data"}
+        headers["cookie"] = f"access-token-x={cookie}"
+        scope = {"type": "http", "method": "POST", "path": path, "app": page, "client": ("127.0.0.1", 5000)}
+        scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
+        asyncio.run(guarded()(scope, receive, send))
+        found: int = sent[0]["status"]
+        return found
+
+    assert [app("/run", "other"), app("/run", "token"), app("/login", "")] == [401, 200, 200]
 
 
 def guarded(rules: HostRules = LOCAL) -> RequestGuard:

@@ -20,8 +20,9 @@ from gradio.route_utils import GradioMultiPartParser
 from gradio.routes import templates
 from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, Headers
 
+from stepscope.app.security.limits import declared_size
 from stepscope.app.security.refusals import client_address
 from stepscope.engine.io.files import show_turns
 from stepscope.engine.turns import take_turns
@@ -33,7 +34,10 @@ MAX_SESSION_CHARS: Final = 100
 """Longest name of a session; Gradio's has 11 characters."""
 
 MAX_EVENTS: Final = 64
-"""Events of one user, or of one address without accounts, that wait, run or are unread; each may keep 8 MiB."""
+"""Events of one user, or of one address without accounts, that wait, run or are unread."""
+
+MAX_EVENT_BYTES: Final = 32 * 2**20
+"""Maximum size of the requests of these events together, in bytes."""
 
 UNREAD_S: Final = 300.0
 """Time after which unread answers to a session are dropped, in seconds."""
@@ -114,12 +118,12 @@ def share_sessions() -> None:
 
 
 def share_queue() -> None:
-    """Share what all users have: ``MAX_EVENTS`` events and ``MAX_THREADS`` threads for each, who wait in turns."""
+    """Share events, their bytes and threads among users, who wait in turns: each has as many as the limits say."""
     push, process = Queue.push, Queue.process_events
-    kept: defaultdict[str, dict[str, tuple[str, float]]] = defaultdict(dict)
-    """Session and time of the events of each user."""
+    kept: defaultdict[str, dict[str, tuple[str, float, int]]] = defaultdict(dict)
+    """Session, time and bytes of the events of each user."""
 
-    def is_kept(queue: Queue, event_id: str, session: str, began_s: float) -> bool:
+    def is_kept(queue: Queue, event_id: str, session: str, began_s: float, _: int) -> bool:
         if event_id in queue.event_ids_to_events:
             return True
         messages = queue.pending_messages_per_session.get(session)
@@ -136,11 +140,14 @@ def share_queue() -> None:
             if not kept[user]:
                 del kept[user]
         user = username or client_address(request.scope)
-        if len(kept.get(user, ())) >= MAX_EVENTS:
-            return False, f"{MAX_EVENTS} actions of yours are waiting or running; try again later.", "queue_full"
+        size = declared_size(Headers(scope=request.scope))
+        num_bytes = size + sum(of_event for _, _, of_event in kept.get(user, {}).values())
+        if len(kept.get(user, ())) >= MAX_EVENTS or num_bytes > MAX_EVENT_BYTES:
+            reason = f"{MAX_EVENTS} actions of yours, or {MAX_EVENT_BYTES // 2**20} MiB, wait or run; try again later."
+            return False, reason, "queue_full"
         pushed = await push(queue, body, request, username)
         if pushed[0]:
-            kept[user][pushed[1]] = (body.session_hash, time.monotonic())
+            kept[user][pushed[1]] = (body.session_hash, time.monotonic(), size)
             if (event := queue.event_ids_to_events.get(pushed[1])) is not None:
                 events = queue.event_queue_per_concurrency_id[event.concurrency_id].queue
                 events[:] = take_turns(events, _name_user)

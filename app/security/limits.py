@@ -141,7 +141,7 @@ class BodyLimit:
             await self._uploads.measure(Path(get_upload_folder()), MAX_UPLOADS_BYTES)
             await self._forward(scope, receive, send, self._uploads)
             return
-        with self._bodies.hold(client_address(scope), _declared_size(Headers(scope=scope))) as is_allowed:
+        with self._bodies.hold(client_address(scope), declared_size(Headers(scope=scope))) as is_allowed:
             if is_allowed:
                 await self._forward(scope, receive, send, ValueSpace())
             else:
@@ -178,7 +178,7 @@ class BodyLimit:
             await refuse(refused.status, refused.reason)(scope, receive, send)
 
 
-def _declared_size(headers: Headers) -> int:
+def declared_size(headers: Headers) -> int:
     """Return the greatest possible size of a body within its limit, in bytes."""
     if "transfer-encoding" in headers:
         return MAX_BODY_BYTES

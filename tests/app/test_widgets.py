@@ -20,6 +20,7 @@ from stepscope.app.controls.widgets import by_component, list_components, wire
 from stepscope.app.security import gradio_patches
 from stepscope.app.security.gradio_patches import (
     MAX_CHOSEN,
+    MAX_EVENT_BYTES,
     MAX_EVENTS,
     MAX_THREADS,
     SharedThreads,
@@ -28,6 +29,7 @@ from stepscope.app.security.gradio_patches import (
     share_sessions,
     show_turns_in_components,
 )
+from stepscope.app.security.limits import MAX_BODY_BYTES
 from stepscope.app.style.colours import COLOURS, NON_TEXT_COLOURS
 
 
@@ -190,9 +192,10 @@ def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped
     with gr.Blocks() as page:
         gr.Button().click(str.upper, gr.Textbox(), gr.Textbox())
     queue = page.queue()._queue
-    request: Any = SimpleNamespace(scope={"client": ("192.0.2.1", 5000)})
 
-    def push(user: str | None, session: str) -> Any:
+    def push(user: str | None, session: str, *, size: int = 0) -> Any:
+        headers = [(b"content-length", str(size).encode())]
+        request: Any = SimpleNamespace(scope={"client": ("192.0.2.1", 5000), "headers": headers})
         body = PredictBodyInternal(fn_index=0, data=["a" * 1000], session_hash=session)
         return asyncio.run(queue.push(body, request, user))
 
@@ -204,11 +207,13 @@ def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped
 
     assert [push("anna", f"a{number}")[0] for number in range(MAX_EVENTS + 3)] == [True] * MAX_EVENTS + [False] * 3
     assert [push(user, "other")[0] for user in ("bob", None)] == [True, True]
+    own = [push("cora", f"c{number}", size=MAX_BODY_BYTES)[0] for number in range(6)]
+    assert own == [True] * (MAX_EVENT_BYTES // MAX_BODY_BYTES) + [False] * 2
     (waiting,) = queue.event_queue_per_concurrency_id.values()
-    assert [event.username for event in waiting.queue[:5]] == ["anna", "bob", None, "anna", "anna"]
+    assert [event.username for event in waiting.queue[:5]] == ["anna", "bob", None, "cora", "anna"]
     answer_all()
     assert push("anna", "a0")[1:] == (
-        f"{MAX_EVENTS} actions of yours are waiting or running; try again later.",
+        f"{MAX_EVENTS} actions of yours, or 32 MiB, wait or run; try again later.",
         "queue_full",
     )
     monkeypatch.setattr(gradio_patches, "UNREAD_S", 0)

@@ -335,5 +335,5 @@ def test_a_queue_that_is_full_refuses_with_a_sentence(client: PageClient) -> Non
     full = [reply for reply in replies if reply.status_code != 200]
     assert len(full) >= 10
     assert {(reply.status_code, reply.json()["detail"]) for reply in full} == {
-        (503, f"{MAX_EVENTS} actions of yours are waiting or running; try again later.")
+        (503, f"{MAX_EVENTS} actions of yours, or 32 MiB, wait or run; try again later.")
     }

@@ -34,6 +34,8 @@ _BROWSER_TIMED = frozenset({MP4, MATROSKA})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
 _MAX_DELAY_S = 2.0
 """Delay of the first picture behind the sound that even the shortest video may have, in seconds."""
+_MAX_HIDDEN_S = 0.25
+"""Time before ``Track.playback_start_s`` that needs no copy, in seconds: encoders delay by some pictures."""
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 """Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
 _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
@@ -105,6 +107,8 @@ class Track:
     """Whether a further recording is appended that FFmpeg does not read, or decodes with the settings of the first."""
     is_browser_playable: bool = False
     """Whether Chromium plays the file, perhaps with another one of its video streams."""
+    playback_start_s: float = 0.0
+    """Start of the first stream, from ``zero_s``, in seconds: Chromium does not go to an earlier time."""
     playback_s: float = 0.0
     """At least so long Chromium plays, from ``zero_s``, in seconds: also sound, and pictures that an edit list cuts."""
     begin_s: float = 0.0
@@ -123,9 +127,10 @@ class Track:
         is_mirrored = self.orientation.is_transposed ^ self.orientation.is_flipped_x ^ self.orientation.is_flipped_y
         is_early = self.container == MATROSKA and self.zero_s < 0  # browsers leave the first pictures out
         reasons = {
-            "browsers cannot play the file": not self.is_browser_playable,
+            "not every browser plays this format": not self.is_browser_playable,
             "browsers show its first video stream, not the best one": self.stream_index > 0,
             f"its clock starts at {self.start_s:g} s": self.zero_s > 0 or is_early,
+            f"browsers cannot show it before {self.playback_start_s:.2f} s": self.playback_start_s > _MAX_HIDDEN_S,
             "browsers show HDR colours in different ways": self.is_hdr,
             "not every browser mirrors pictures": is_mirrored,
         }
@@ -241,6 +246,7 @@ def find_track(path: Path) -> Track:
             is_cut_off=is_cut,
             has_unreadable_rest=_has_unreadable_rest(path, name, stream),
             is_browser_playable=_is_browser_playable(path, name, container.streams.video[0]),
+            playback_start_s=(container.start_time or 0) / av.time_base - zero_s,
             playback_s=_playback_end(container, stream) - zero_s,
         )
 

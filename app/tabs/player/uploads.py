@@ -112,7 +112,7 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     )
     converted = f" Shown as a converted copy, because {clip.copy_reason}." if clip.copy_reason else ""
     if clip.cut_s is not None:
-        converted += f" The file is cut off at about {format_clock(clip.cut_s)}: only that part can be read."
+        converted += f" The file is cut off at {clip.cut_s:.2f} s: only that part can be read."
     elif clip.damaged_s is not None:
         damaged = format_clock(clip.damaged_s, digits=1)
         converted += f" The file is damaged at {damaged}: pictures near it and after it may be missing."

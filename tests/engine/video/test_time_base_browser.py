@@ -13,7 +13,7 @@ from av.audio.stream import AudioStream
 from av.container import OutputContainer
 from playwright.sync_api import Browser, Page
 
-from stepscope.engine.video.reader import read_frames
+from stepscope.engine.video.reader import probe, read_frames
 from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.pages.browser import NEEDS_CHROMIUM
 
@@ -30,6 +30,7 @@ SHOWN = """async ([text, times]) => {
         const shown = new Promise((done) => { video.requestVideoFrameCallback(done); });
         video.currentTime = time;
         await new Promise((done) => { video.onseeked = done; });
+        if (Math.abs(video.currentTime - time) > 0.01) throw new Error(`at ${video.currentTime}, not ${time}`);
         await Promise.race([shown, new Promise((done) => { setTimeout(done, 300); })]); // one alike is not shown again
         pen.drawImage(video, 0, 0, 8, 8);
         seen.push(pen.getImageData(4, 4, 1, 1).data[0]);
@@ -85,7 +86,6 @@ def add_silence(container: OutputContainer, sound: AudioStream, begin_s: float, 
         ("sound.mp4", "libx264", 0.7, 0.0),
         ("sound.webm", "libvpx", 0.7, 0.0),
         ("both.mp4", "libx264", 1.5, 0.8),
-        ("converted.mkv", "libx264", 1.0, None),
     ],
 )
 def test_the_browser_shows_the_picture_of_our_frame(
@@ -94,8 +94,8 @@ def test_the_browser_shows_the_picture_of_our_frame(
     path = write(tmp_path / name, codec=codec, start_s=start_s, sound_s=sound_s)
     frames = list(read_frames(path, fps=FPS))
     assert len(frames) == pytest.approx(FPS * start_s + NUM_PICTURES, abs=1)
-    times = [0.05 + number / FPS for number in range(2, len(frames) - 1, 4)]
-    if name == "converted.mkv":
+    times = [0.05 + number / FPS for number in range(0, len(frames) - 1, 4)]
+    if probe(path).copy_reason:
         convert_for_browser(path, path := tmp_path / "converted.mp4")
     seen = page.evaluate(SHOWN, [base64.b64encode(path.read_bytes()).decode(), times])
     wanted = [int(frames[int(time * FPS)].image[32, 32, 0]) for time in times]

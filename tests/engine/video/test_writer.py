@@ -179,6 +179,18 @@ def test_a_browser_needs_a_copy_to_show_the_pictures_of_a_webm_before_time_0(tmp
     assert probe(copy).duration_s == pytest.approx(4, abs=0.11)
 
 
+@pytest.mark.parametrize("kind", ["mp4", "webm", "live.webm", "cut.mp4"])
+def test_a_browser_needs_a_copy_to_reach_the_time_before_the_first_picture(tmp_path: Path, kind: str) -> None:
+    path = write_recording(tmp_path / f"late.{kind}", levels=range(20, 60), start_s=1)
+    assert len(list(read_frames(path, fps=2))) == 10
+    assert probe(path).copy_reason == "browsers cannot show it before 1.00 s"
+    convert_for_browser(path, tmp_path / "copy.mp4")
+    assert probe(tmp_path / "copy.mp4").copy_reason == ""
+    assert picture_times(tmp_path / "copy.mp4")[:2] == pytest.approx([0, 1.1], abs=1e-3)
+    if kind == "webm":  # with sound from 0 on
+        assert probe(add_sound(tmp_path / "sound.webm", path, length_s=5)).copy_reason == ""
+
+
 @pytest.mark.parametrize("kind", ["mp4", "webm", "live.webm"])
 @pytest.mark.parametrize(("length_s", "reason"), [(4, ""), (8, "browsers play on after its last picture")])
 def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(
@@ -202,6 +214,6 @@ def test_of_two_video_tracks_that_with_a_known_codec_is_read(tmp_path: Path) -> 
     path.write_bytes(content)
     frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
     assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
-    assert probe(path).copy_reason == "browsers cannot play the file"
+    assert probe(path).copy_reason == "not every browser plays this format"
     convert_for_browser(path, tmp_path / "copy.mp4")
     assert probe(tmp_path / "copy.mp4").duration_s == pytest.approx(4, abs=0.01)

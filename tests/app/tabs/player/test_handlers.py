@@ -174,7 +174,7 @@ def test_an_upload_longer_than_its_header_says_is_cut_at_the_limit(context: AppC
 )  # of the copy for display; the run's is shown
 def test_a_damaged_upload_is_streamed_as_far_as_it_can_be_read(context: AppContext, uploads: Uploads) -> None:
     clip, status = upload(context, uploads.damaged)
-    assert "The file is cut off at about 0:0" in status
+    assert "The file is cut off at 3.00 s: only that part can be read." in status
     live = LiveRun()
     last = list(run_views(context, clip, live, speak_threshold=1, update_threshold=1))[-1]
     assert last.status.value.startswith("⚠ Done: ")

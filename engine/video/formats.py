@@ -22,7 +22,9 @@ OPEN_TIMEOUT_S: Final = 30.0
 """Longest time in which FFmpeg may find the streams of a file, in seconds."""
 
 _NUM_START_BYTES: Final = 1024
-_ATOMS: Final = frozenset({b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot"})
+_ATOMS: Final = frozenset(
+    {b"ftyp", b"styp", b"sidx", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"uuid"}
+)
 """Types of the first box of an mp4 or mov file. **Source**: ISO/IEC 14496-12, and Apple's QuickTime File Format."""
 _BEGINNINGS: Final = (b"\x1aE\xdf\xa3", b"\x00\x00\x01\xba", b"FLV\x01", b"OggS\x00", b"\x30\x26\xb2\x75", b"GIF8")
 """First bytes of Matroska, MPEG-PS, FLV, Ogg, ASF and GIF."""
@@ -63,6 +65,12 @@ def has_refused_size(context: VideoCodecContext) -> bool:
     return not 0 < context.width * context.height <= MAX_PIXELS
 
 
+def begins_as_mp4(path: Path) -> bool:
+    """Return whether a file begins with a box of an mp4 or mov file."""
+    with path.open("rb") as file:
+        return file.read(8)[4:] in _ATOMS
+
+
 def begins_like_video(path: Path) -> bool:
     """Return whether a file begins with the signature of a container, and with no text that names other files.
 
@@ -78,4 +86,4 @@ def begins_like_video(path: Path) -> bool:
         start[size - 188 :: size][:3] == b"GGG"
         for size in _PACKET_BYTES  # each packet begins with 0x47
     )
-    return start[4:8] in _ATOMS or is_avi or is_transport or start.startswith(_BEGINNINGS)
+    return begins_as_mp4(path) or is_avi or is_transport or start.startswith(_BEGINNINGS)

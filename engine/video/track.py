@@ -16,7 +16,15 @@ from av.video.stream import VideoStream
 from stepscope.engine.errors import VideoError, first_line
 from stepscope.engine.video.boxes import count_entries, find_settings, read_boxes
 from stepscope.engine.video.cuts import has_further_flv, is_cut_off
-from stepscope.engine.video.formats import FORMATS_RULE, MAX_PIXELS, OPEN_TIMEOUT_S, input_options, limit_pixels
+from stepscope.engine.video.formats import (
+    FORMATS,
+    FORMATS_RULE,
+    MAX_PIXELS,
+    OPEN_TIMEOUT_S,
+    begins_as_mp4,
+    input_options,
+    limit_pixels,
+)
 from stepscope.engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
 from stepscope.engine.video.packets import (
     AVI,
@@ -158,7 +166,7 @@ def open_container(path: Path) -> InputContainer:
     try:
         if path.stat().st_size == 0:
             raise VideoError(f"{path}: the file is empty (0 bytes); copy or download it again")
-        if (number := count_entries(path)) > _MAX_ENTRIES:
+        if begins_as_mp4(path) and (number := count_entries(path)) > _MAX_ENTRIES:
             raise VideoError(f"{path}: states {number} pictures and packets, more than {_MAX_ENTRIES}; cut it")
         return open_media(path)
     except av.error.ArgumentError as error:  # FFmpeg's reason for a format that is not among ``FORMATS``
@@ -172,11 +180,12 @@ def open_container(path: Path) -> InputContainer:
 
 def open_media(path: Path, *, hwaccel: HWAccel | None = None) -> InputContainer:
     """Open a file of a format in ``FORMATS`` with PyAV, which raises its own errors; ``hwaccel`` decodes."""
+    is_mp4 = begins_as_mp4(path)  # FFmpeg also finds an mp4 behind other bytes, where no entries are counted
     # "file:" so that a colon in a name does not select a protocol
     container = av.open(
         f"file:{path}",
         metadata_errors="replace",
-        options=input_options(),
+        options=input_options(formats=tuple(name for name in FORMATS if is_mp4 or name != MP4)),
         hwaccel=hwaccel,
         timeout=(OPEN_TIMEOUT_S, None),  # a limit for each packet would take the GIL at each read
     )

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -207,6 +208,84 @@ def test_a_header_that_states_millions_of_pictures_is_not_opened(tmp_path: Path,
         content[start : start + 4] = (len(content) - start + 1).to_bytes(4, "big")
     path.write_bytes(content)
     with pytest.raises(VideoError, match=r"states 850000\d\d pictures and packets, more than 8388608; cut it"):
+        probe(path)
+
+
+def _edit_boxes(content: bytes, path: tuple[bytes, ...], change: Callable[[bytes], bytes]) -> bytes:
+    """Return boxes in which those at a path, such as moov/trak, are replaced by what ``change`` returns for them."""
+    edited, at = b"", 0
+    while at < len(content):
+        size, kind = int.from_bytes(content[at : at + 4], "big"), content[at + 4 : at + 8]
+        whole = content[at : at + size]
+        if kind == path[0]:
+            whole = change(whole) if len(path) == 1 else _box(kind, _edit_boxes(whole[8:], path[1:], change))
+        edited, at = edited + whole, at + size
+    return edited
+
+
+TRACK: Final = (b"moov", b"trak")
+EDITS: Final = struct.pack(">IIHH", 1000, 0, 1, 0) * 1_000_000
+HIDDEN: Final[dict[str, tuple[tuple[bytes, ...], Callable[[bytes], bytes]]]] = {
+    "a track in another box": (TRACK, lambda track: _box(b"edts", track)),
+    "a track among the samples": (TRACK, lambda track: _box(b"trak", _box(b"stbl", _box(b"stsd", track)))),
+    "a compressed header": (
+        (b"moov",),
+        lambda whole: _box(
+            b"moov", _box(b"cmov", _box(b"dcom", b"zlib"), _box(b"cmvd", bytes(4), zlib.compress(whole)))
+        ),
+    ),
+    "an outermost track": ((b"moov",), lambda whole: _box(b"moov", whole[8:116]) + whole[116:]),
+    "a header of 128 MiB": ((b"moov",), lambda whole: _box(b"moov", whole[8:], _box(b"free", bytes(2**27)))),
+    "an endless box": (TRACK, lambda track: _box(b"udta", (2**31).to_bytes(4, "big") + track[4:])),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_tables_of_pictures_at_other_places_are_refused(tmp_path: Path, name: str) -> None:
+    path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
+    path.write_bytes(_edit_boxes(path.read_bytes(), *HIDDEN[name]))
+    with pytest.raises(VideoError, match="has tables of pictures where no program writes them, or compressed"):
+        probe(path)
+
+
+@pytest.mark.parametrize("start", [b"\0\0\0\x10none" + bytes(8), bytes(4), b"ID3\4\0\0\0\0\0\0"])
+def test_an_mp4_behind_other_bytes_is_not_opened_as_one(tmp_path: Path, start: bytes) -> None:
+    path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
+    path.write_bytes(start + path.read_bytes())
+    with pytest.raises(VideoError, match="not a video container"):
+        probe(path)
+
+
+def test_samples_count_once_for_each_edit(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
+    edits = _box(b"elst", struct.pack(">II", 0, 1_000_000), EDITS)
+    path.write_bytes(_edit_boxes(path.read_bytes(), (*TRACK, b"edts"), lambda _: _box(b"edts", edits)))
+    with pytest.raises(VideoError, match=r"states 9999990 pictures and packets"):
+        probe(path)
+
+
+def test_sound_counts_by_parts_of_its_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "a.mov"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000)
+        for time_s in range(4):
+            frame = av.AudioFrame(format="s16", layout="stereo", samples=8000)
+            frame.sample_rate, frame.pts = 8000, 8000 * time_s
+            container.mux(stream.encode(frame))
+    assert count_entries(path) <= 4 * (1 + 8000 // 512)
+    content, tables = path.read_bytes(), (*TRACK, b"mdia", b"minf", b"stbl")
+    chunks, places = struct.pack(">IIIII", 0, 1, 1, 2**31 - 1, 1), struct.pack(">II9I", 0, 9, *[40] * 9)
+    content = _edit_boxes(content, (*tables, b"stsc"), lambda _: _box(b"stsc", chunks))
+    content = _edit_boxes(content, (*tables, b"stco"), lambda _: _box(b"stco", places))
+    path.write_bytes(content)
+    with pytest.raises(VideoError, match=r"states \d{7,} pictures and packets"):
+        probe(path)
+
+
+def test_a_file_of_millions_of_boxes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    path.write_bytes(_box(b"ftyp", b"isom") + _box(b"free") * (2**21 + 1))
+    with pytest.raises(VideoError, match="has more than 2097152 boxes"):
         probe(path)
 
 

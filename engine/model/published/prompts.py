@@ -149,10 +149,10 @@ class ProAssistPrompt(_LlamaPrompt):
         return (*self._header("assistant"), *self.plain(f"\n\n{text}"))
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text after the header, without special tokens; empty while the header is being written."""
-        after = list(ids)
-        if self._end not in after and after[:1] == [self._start]:
-            return ""
+        """Return the text after the last header, without special tokens and without a header that is being written."""
+        after, header = list(ids), list(ids)[::-1]
+        if self._start in header and self._end not in header[: header.index(self._start)]:
+            after = after[: -1 - header.index(self._start)]
         if self._end in after:
             after = after[len(after) - after[::-1].index(self._end) :]
         return str(self.tokenizer.decode(after, skip_special_tokens=True)).strip()

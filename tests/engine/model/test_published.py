@@ -151,3 +151,8 @@ def test_the_header_that_proassist_writes_is_no_part_of_a_streamed_reply() -> No
     streamed = [prompt.text(ids[:count]) for count in range(len(ids) + 1)]
     assert streamed[-1] == "Attach the wheel."
     assert all(streamed[-1].startswith(text) for text in streamed)
+    # a second header: the published loop keeps what follows the last one
+    ids += prompt.words("Done.")
+    streamed = [prompt.text(ids[:count]) for count in range(len(ids) + 1)]
+    assert streamed[-1] == "Done."
+    assert "assistant" not in "".join(streamed)

@@ -252,7 +252,7 @@ def test_tables_of_pictures_at_other_places_are_refused(tmp_path: Path, name: st
 def test_an_mp4_behind_other_bytes_is_not_opened_as_one(tmp_path: Path, start: bytes) -> None:
     path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
     path.write_bytes(start + path.read_bytes())
-    with pytest.raises(VideoError, match="not a video container"):
+    with pytest.raises(VideoError, match=r"not a video container|cannot be opened as video"):
         probe(path)
 
 

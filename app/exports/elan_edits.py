@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from xml.etree import ElementTree
-from xml.parsers import expat
 
 from stepscope.app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
 from stepscope.app.exports.spans import TURN_DURATION_MS, to_ms
@@ -28,7 +27,8 @@ from stepscope.eval.annotations.corrections import Correction, CorrectionKind, T
 from stepscope.eval.data.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
-_MAX_BYTES = 64 * 2**20
+_MAX_BYTES = 8 * 2**20
+_NUM_BLOCK_BYTES = 2**16
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]{0,200}\?>")
 _TIME = re.compile("[0-9]{1,12}")
@@ -171,20 +171,24 @@ def _parse(path: Path) -> ElementTree.Element:
         raise ValueError(f"{path} is larger than {_MAX_BYTES // 2**20} MiB, the largest document that is read")
     if content.startswith(_UTF16_MARKS):  # the declaration still names UTF-8
         content = _DECLARATION.sub("", decode_text(content), count=1).encode()
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser = ElementTree.XMLParser(target=_Tree())
     try:
-        parser.Parse(content, True)
-        root = ElementTree.fromstring(content)
-    except (expat.ExpatError, ElementTree.ParseError, ValueError) as error:
+        for start in range(0, len(content), _NUM_BLOCK_BYTES):  # the parser stops all other threads
+            parser.feed(content[start : start + _NUM_BLOCK_BYTES])
+        root: ElementTree.Element = parser.close()
+    except (ElementTree.ParseError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as an ELAN document: {error}") from error
     if root.tag != "ANNOTATION_DOCUMENT":
         raise ValueError(f"{path} is not an ELAN document: its root is {root.tag}, not ANNOTATION_DOCUMENT")
     return root
 
 
-def _refuse_doctype(*_: object) -> None:
-    raise ValueError("it has a document type declaration, which ELAN never writes")
+class _Tree(ElementTree.TreeBuilder):
+    """The elements of a document. Raises ``ValueError`` at a document type declaration."""
+
+    def doctype(self, *_: object) -> None:
+        """Refuse it."""
+        raise ValueError("it has a document type declaration, which ELAN never writes")
 
 
 def _annotations(

@@ -6,9 +6,9 @@ none is left, the server accepts no client.
 
 import os
 import re
-from asyncio import timeout
+from asyncio import get_running_loop, timeout_at
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +33,7 @@ MAX_BODIES_BYTES: Final = (64 * 2**20, 256 * 2**20)
 MAX_JSON_SIGNS: Final = 500_000
 """Maximum number of ``{``, ``[`` and ``,`` of a body, as in 25,000 outputs of frames: the event loop reads it."""
 BODY_WAIT_S: Final = 60.0
-"""Maximum time without data of a body."""
+"""Maximum time of a body, of an upload without data."""
 MAX_UPLOADS_BYTES: Final = 16 * 2**30
 """Maximum size of all files that the page keeps for its windows, in bytes; they are removed after a day."""
 MAX_REQUESTS: Final = (256, 768)
@@ -58,14 +58,27 @@ class Connections:
         self._open = Counter[str]()
 
     @contextmanager
-    def hold(self, address: str, amount: int = 1) -> Iterator[bool]:
-        """Count an amount for the duration of a ``with`` block; yield whether it is within the limits."""
-        self._open[address] += amount
+    def count(self, address: str) -> Iterator[Callable[[int], bool]]:
+        """Yield what adds an amount until the end of a ``with`` block, and returns whether it is within the limits."""
+        own = 0
+
+        def add(amount: int) -> bool:
+            nonlocal own
+            own += amount
+            self._open[address] += amount
+            return self._open[address] <= self._limits[0] and self._open.total() <= self._limits[1]
+
         try:
-            yield self._open[address] <= self._limits[0] and self._open.total() <= self._limits[1]
+            yield add
         finally:
-            self._open[address] -= amount
+            self._open[address] -= own
             self._open += Counter()  # without the addresses that have none
+
+    @contextmanager
+    def hold(self, address: str) -> Iterator[bool]:
+        """Count one for the duration of a ``with`` block; yield whether it is within the limits."""
+        with self.count(address) as add:
+            yield add(1)
 
 
 class UploadSpace:
@@ -89,10 +102,10 @@ class UploadSpace:
 
 
 class ValueSpace:
-    """The bytes and values that one body may have."""
+    """The bytes and values that one body may have; ``add`` counts its bytes among those of all bodies."""
 
-    def __init__(self) -> None:
-        self._received, self._signs = 0, 0
+    def __init__(self, add: Callable[[int], bool]) -> None:
+        self._add, self._received, self._signs = add, 0, 0
 
     def check(self, chunk: bytes) -> None:
         """Count a part of a body. Raises ``BodyRefusedError`` if it is too long."""
@@ -102,6 +115,8 @@ class ValueSpace:
             raise BodyRefusedError(413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")
         if self._signs > MAX_JSON_SIGNS:
             raise BodyRefusedError(413, f"the request has more than {MAX_JSON_SIGNS} parts, lists and commas")
+        if not self._add(len(chunk)):
+            raise BodyRefusedError(429, "too many long requests are under way; try again later")
 
 
 class ConnectionLimit:
@@ -141,25 +156,25 @@ class BodyLimit:
             await self._uploads.measure(Path(get_upload_folder()), MAX_UPLOADS_BYTES)
             await self._forward(scope, receive, send, self._uploads)
             return
-        with self._bodies.hold(client_address(scope), declared_size(Headers(scope=scope))) as is_allowed:
-            if is_allowed:
-                await self._forward(scope, receive, send, ValueSpace())
-            else:
-                await refuse(429, "too many long requests are under way; try again later")(scope, receive, send)
+        with self._bodies.count(client_address(scope)) as add:
+            await self._forward(scope, receive, send, ValueSpace(add))
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send, space: UploadSpace | ValueSpace) -> None:
         is_started, is_complete = False, False
         refused: BodyRefusedError | None = None
+        end_s = get_running_loop().time() + BODY_WAIT_S
 
         async def receive_checked() -> Message:
-            nonlocal is_complete, refused
+            nonlocal is_complete, end_s, refused
             try:
-                async with timeout(None if is_complete else BODY_WAIT_S):
+                if isinstance(space, UploadSpace):
+                    end_s = get_running_loop().time() + BODY_WAIT_S
+                async with timeout_at(None if is_complete else end_s):
                     message = await receive()
                 is_complete = not message.get("more_body", False)
                 space.check(message.get("body", b""))
             except TimeoutError:
-                refused = BodyRefusedError(408, f"no data came for {BODY_WAIT_S:g} s")
+                refused = BodyRefusedError(408, f"the data did not come within {BODY_WAIT_S:g} s")
                 raise refused from None
             except BodyRefusedError as error:
                 refused = error

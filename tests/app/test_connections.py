@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -126,13 +126,27 @@ def test_connections_beyond_the_limit_are_closed_until_others_end(port: int, mon
     ("body", "status"),
     [
         ("Content-Length: 10\n\n{{}}", b"408"),
-        ("Content-Length: 101\n\n", b"429"),
-        ("Transfer-Encoding: chunked\n\n2\n{{}}\n0\n\n", b"429"),
+        ("Content-Length: 101\n\n" + "x" * 101, b"429"),
+        ("Content-Length: 101\n\n", b"408"),  # counts as what came of it
+        ("Transfer-Encoding: chunked\n\n2\n{{}}\n0\n\n", b"200"),
         ("Content-Length: 2\n\n{{}}", b"200"),
     ],
 )
 def test_bodies_that_stop_or_are_too_long_together_are_refused(port: int, body: str, status: bytes) -> None:
     assert send(port, POST + body)[9:12] == status
+
+
+def test_a_body_that_drips_has_an_end(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall((POST + "Content-Length: 100\n\n").format(port=port).replace("\n", "\r\n").encode())
+        client.settimeout(0.02)
+        for _ in range(1000):
+            client.sendall(b"x")
+            with suppress(TimeoutError):
+                assert client.recv(100).startswith(b"HTTP/1.1 408")
+                break
+        else:
+            pytest.fail("the body was read for 20 s")
 
 
 def test_a_body_that_is_no_http_leaves_no_traceback(port: int, caplog: pytest.LogCaptureFixture) -> None:

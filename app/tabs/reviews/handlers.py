@@ -252,7 +252,7 @@ def import_documents(
             reviewer=reviewer,
             allow_deletions=allow_deletions,
         )
-        for path in paths or ()
+        for path in dict.fromkeys(paths or ())
     ]
     refused = [outcome.message for outcome in outcomes if outcome.is_refused]
     kept = [outcome.message for outcome in outcomes if not outcome.is_refused]

@@ -49,6 +49,8 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     assert page.locator("#scores .score").count() == len(HEADLINES) + len(STATES)
     page.locator(".ss-row", has_text="0:01.0").first.click()
     page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 1.0) < 0.05")
+    assert page.locator("#video .time").count() == 1
+    assert page.locator("#video .time").is_hidden()  # it rounds to seconds
     page.keyboard.press("End")
     page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 12 of 12')")
     states = " ".join(page.locator(".ss-states").inner_text().split())

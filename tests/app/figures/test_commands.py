@@ -38,8 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             SimpleNamespace(encode=count_letters, name=name) if "load_encoder" in reference else load_object(reference)
         )
 
-    for module in (figure, figure):
-        monkeypatch.setattr(module, "load_object", load)
+    monkeypatch.setattr(figure, "load_object", load)
     run = make_run(tmp_path)
     sample = run.clip.sample
     assert sample is not None

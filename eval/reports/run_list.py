@@ -14,7 +14,7 @@ from typing import Any, Final
 from stepscope.engine.io.files import Cell, replace_surrogates, replace_surrogates_in, to_json
 from stepscope.eval.reports.search import TERM
 from stepscope.eval.reports.table_files import read_metrics
-from stepscope.eval.runs.folder import RunFolder, has_states
+from stepscope.eval.runs.folder import RunFolder, describe_rules, has_states
 from stepscope.eval.runs.notes import RunNotes, read_notes
 from stepscope.eval.runs.provenance import hide_folders
 
@@ -107,7 +107,10 @@ def describe_origin(settings: Mapping[str, Any]) -> str:
 
 def _list_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings of a run, and whether it has states: without them its failures are those of responses."""
-    return {**dict(_flatten(settings)), "states": "yes" if has_states(settings) else "no"}
+    return {
+        **dict(_flatten({**settings, "rules": describe_rules(settings)})),
+        "states": "yes" if has_states(settings) else "no",
+    }
 
 
 def _flatten(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from stepscope.engine.config import IllegalUpdates, StreamConfig
@@ -238,6 +239,24 @@ def read_policy(settings: Mapping[str, Any]) -> DecisionPolicy:
 def read_signal_specs(settings: Mapping[str, Any]) -> tuple[SignalSpec, ...]:
     """Return the descriptions of the named signals in the settings of a run."""
     return tuple(spec if isinstance(spec, SignalSpec) else SignalSpec(**spec) for spec in settings.get("signals") or ())
+
+
+def describe_rules(settings: Mapping[str, Any]) -> str:
+    """Return the rules by which named signals decide in a run, such as ``speak by score, running-sum, threshold 2.00``.
+
+    Empty for a run whose own thresholds decide. A result file holds no rule: that of an imported run was given with it.
+    """
+    source = ", given at the import" if "imported" in settings or "missing" in settings else ""
+    return "; ".join(
+        f"{spec.decides} by {spec.title}, {spec.policy}, threshold {_threshold_text(spec.threshold)}{source}"
+        for spec in read_signal_specs(settings)
+        if spec.decides is not None and spec.threshold is not None
+    )
+
+
+def _threshold_text(value: float) -> str:
+    """Return a threshold with all its digits, two at least, as the player does."""
+    return np.format_float_positional(value, min_digits=2)
 
 
 def signal_settings(config: StreamConfig) -> dict[str, Any]:

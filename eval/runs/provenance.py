@@ -5,6 +5,7 @@ contains it, as columns of a CSV row or as a JSON object; traces have it beside 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePath
 from typing import Any, Final, Self
@@ -20,7 +21,7 @@ from stepscope.engine.io.json_records import read_record
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.folder import RunFolder, describe_rules
 
 PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
     "run": "Name of the run folder, or digest of a run that was made on the page.",
@@ -65,6 +66,8 @@ class Provenance:
     """Most pixels of a frame; None for a model that takes images of one size."""
     is_untrained: bool = False
     """Whether the model was never trained for its signals, which are its answers to questions."""
+    rules: str = ""
+    """Rules of the named signals that decide, as ``describe_rules`` returns them."""
     split: str = ""
     asked_in_run: str = ""
     """Questions that a user asked in the run, as ``describe_questions`` returns them: they change what follows."""
@@ -89,6 +92,8 @@ class Provenance:
 
         Values of wrong types are ignored. Imported and recorded runs have their system in place of a checkpoint.
         """
+        with suppress(TypeError, ValueError):
+            settings = {**settings, "rules": describe_rules(settings)}
         settings = hide_folders(settings)
         texts = {
             name: settings[name]
@@ -160,6 +165,7 @@ class Provenance:
             ("graphs", self.graphs),
             ("frame size", "" if self.frame_pixels is None else f"at most {self.frame_pixels} pixels, aspect kept"),
             *((name if name == "theta" else f"{name} threshold", value) for name, value in self._thresholds()),
+            ("rule", self.rules),
             ("settings that are not the default", _join(changed) or ("none" if others else "")),
             ("all settings", _join(others)),
             ("text encoder", self.encoder_label),
@@ -187,6 +193,7 @@ class Provenance:
             "untrained signals" if self.is_untrained else "",
             self.device,
             *map(" ".join, self._thresholds()),
+            self.rules,
             f"context {strategy}" if (strategy := self.config.get("context_strategy", "refresh")) != "refresh" else "",
             f"text encoder {self.text_encoder}" if self.text_encoder else "",
         ]

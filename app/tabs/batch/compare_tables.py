@@ -148,10 +148,12 @@ def describe_sides(a: Provenance, b: Provenance) -> str:
 
 
 def thresholds_of(run: Provenance) -> str:
-    """Return the thresholds of a run, such as ``speak 0.5, update 0.5`` or ``theta 0.725``."""
+    """Return the thresholds of a run, such as ``speak 0.5, update 0.5`` or ``theta 0.725``, or its rules."""
     speak, update = run.threshold("speak"), run.threshold("update")
     if speak is not None and update is not None:
         return format_thresholds(speak, update, run.policy)
+    if run.rules:
+        return run.rules
     known = dict(name_thresholds(speak, update))
     return ", ".join(f"{head} {known.get(head, 'unknown')}" for head in ("speak", "update"))
 

@@ -20,7 +20,7 @@ from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES, F
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split, describe_early_end, make_own_sample
 from stepscope.eval.data.writers import write_samples
-from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample
+from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, describe_rules, digest_sample
 from stepscope.eval.runs.imports.recognition import read_values, recognize
 from stepscope.eval.runs.imports.recorded_sound import copy_sounds
 from stepscope.eval.runs.imports.system_output import (
@@ -298,9 +298,13 @@ def _describe(results: Iterable[_Read | str], rule: SignalRule | None) -> dict[s
 
 
 def list_missing(settings: Mapping[str, object]) -> list[str]:
-    """Return a line per form of an imported run that names the values that its files do not hold."""
-    missing = settings.get("missing")
-    return [f"{name} files hold no {values}" for name, values in missing.items()] if isinstance(missing, dict) else []
+    """Return a line per form of an imported run that names the values that its files do not hold, and its rule."""
+    missing, rules = settings.get("missing"), describe_rules(settings)
+    if not isinstance(missing, dict):
+        return []
+    known = "thresholds, " if rules else ""
+    lines = [f"{name} files hold no {values.removeprefix(known)}" for name, values in missing.items()]
+    return [*lines, f"The rule: {rules}"] if rules else lines
 
 
 def _record(sample: Sample, system_output: SystemOutput | None, *, error: str = "") -> VideoRecord:

@@ -101,6 +101,8 @@ def test_an_imported_run_differs_by_its_model_alone_since_its_settings_are_unkno
     assert described == (
         "A has speak 0.5, update 0.4; B has speak unknown, update unknown. Different: model (A feed, B unknown)."
     )
+    ruled = Provenance(run="b", rules="speak by score, above, threshold 0.50")
+    assert "; B has speak by score, above, threshold 0.50. " in describe_sides(run("a"), ruled)
 
 
 def video(name: str, a: float, b: float, *wrong_in: WrongIn) -> ComparedVideo:

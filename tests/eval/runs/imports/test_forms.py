@@ -11,10 +11,12 @@ import pytest
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
+from stepscope.eval.reports.run_list import list_runs
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into, list_missing
 from stepscope.eval.runs.imports.recognition import FORMS
 from stepscope.eval.runs.imports.system_output import SystemOutput
+from stepscope.eval.runs.provenance import read_provenance
 from tests.support.data.batches import no_java
 from tests.support.data.strategies import BOAT
 from tests.support.paths import ROOT
@@ -138,6 +140,15 @@ def test_a_rule_is_chosen_where_the_form_has_none(
         ("informative_score", None, "above", None),
         ("relevance_score", "speak", "drop", 0.7),
     ]
+    chosen = "speak by relevance_score, drop, threshold 0.70, given at the import"
+    assert f"The rule: {chosen}" in printed
+    assert "MMDuet files hold no updates" in printed, "the threshold is known"
+    provenance = read_provenance(RunFolder(tmp_path / "run"))
+    assert provenance.rules == chosen
+    assert ("rule", chosen) in provenance.rows()
+    assert chosen in provenance.summary
+    (listed,) = list_runs({"run": tmp_path / "run"})
+    assert listed.settings["rules"] == chosen
     scores = json.loads((tmp_path / "run" / "metrics.json").read_text())["signal_scores"]
     assert list(scores) == ["relevance_score"]
     assert scores["relevance_score"]["threshold"] == 0.7

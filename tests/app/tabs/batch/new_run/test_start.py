@@ -121,7 +121,10 @@ def test_uploaded_results_become_a_scored_run_that_names_what_is_missing(page: B
     shown = handlers.show(page, "mmduet", ORDER)
     assert shown.status.value.startswith("⚠ Done: mmduet, 2 videos, 1 of them with results, ")
     assert " s; a.jsonl, line 2 cannot be read" in shown.status.value
-    assert "MMDuet files hold no thresholds" in shown.status.value
+    assert "MMDuet files hold no updates" in shown.status.value
+    assert (
+        "The rule: speak by informative_score, running-sum, threshold 2.00, given at the import." in shown.status.value
+    )
     assert shown.videos["data"][1][-1] == "no result file was given for it"
     assert "span" in shown.corpus.lower()
     settings = json.loads((page.runs / "mmduet" / "run.json").read_text())

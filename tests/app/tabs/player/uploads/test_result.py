@@ -133,6 +133,11 @@ def test_a_rule_gives_a_signal_the_threshold_that_the_file_lacks(context: AppCon
     shown = [(one["title"], one["decides"], one["threshold"]) for one in json.loads(view.run.player)["named"]]
     assert shown == [("informative_score", None, None), ("relevance_score", "speak", 2.0)]
     assert json.loads(view.run.player)["named"][1]["policy"]["level"] == "sum"
+    rule = "speak by relevance_score, running-sum, threshold 2.00, given at the import"
+    assert rule in json.loads(view.run.player)["origin"]["summary"]
+    assert (
+        f"hold no updates and states of the steps, latencies, cache lengths. The rule: {rule}." in view.run.status.value
+    )
     wrong = results.check_result(None, clip, path, "mood", "above", "0.5")
     assert "mmduet.jsonl: the results hold no signal 'mood'; choose one of informative" in wrong.status.value
     wrong = results.check_result(None, clip, path, "relevance_score", "above", "high")

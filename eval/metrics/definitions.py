@@ -22,8 +22,8 @@ Scope = Literal["both", "split", "video"]
 Value = TypeVar("Value", float, NDArray[Any])
 
 _WORDS: Final = {
-    "speaking_": {"verb": "speak", "doing": "Speaking"},
-    "dst_update_": {"verb": "update", "doing": "Updating"},
+    "speaking_": {"verb": "speak", "decision": "Speak decision"},
+    "dst_update_": {"verb": "update", "decision": "Update decision"},
 }
 
 

@@ -157,6 +157,6 @@ def latency(results: Results, theme: Theme) -> go.Figure:
         theme,
         x={"title": {"text": "Model time of a frame (ms, log scale)"}, "type": "log", "tickvals": _TIMES_MS},
         y={**unit_axis("Share of frames"), "tickformat": "~%"},
-        note="Frames with at most this share of the time of their passes",
+        note="The share of its pass that a frame takes. First frames include the prompt",
         summary=". ".join(words),
     )

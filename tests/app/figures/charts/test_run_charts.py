@@ -66,7 +66,7 @@ def test_model_times_have_their_median_and_tail_and_are_not_called_latencies(res
     figure = CHARTS["latency"].draw(results, "light")
     curve, marks = figure.data
     words = [figure.layout.title.text, figure.layout.title.subtitle.text, *(metric.label for metric in METRICS)]
-    assert "share of the time of their passes" in words[1]
+    assert "First frames include the prompt" in words[1]
     assert not any("latency" in text.lower() for text in words), "passes are shared by frames and videos"
     assert (min(curve.x), max(curve.x)) == (10, 40)
     assert (marks.x, marks.y, marks.text) == ((20, 40), (0.5, 0.95), ("50%: 20.0 ms", "95%: 40.0 ms"))

@@ -154,7 +154,7 @@ def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_we
     for metric in ("F1", "dst_f1", "dst_joint_goal_accuracy", "failures_missed_update", "speaking_event_f1_1s"):
         view = sweeping.show_sweep(batches, "a", metric, 5)
         assert "Exact: each of 25 points was run" in view.search, metric
-        assert ("Updating F1 ±1 s", "dst_update_event_f1_1s") in view.metric.choices
+        assert ("Update decision F1 ±1 s", "dst_update_event_f1_1s") in view.metric.choices
     assert sweeping.enter_sweep(batches, "a", RECOMMENDED, 9)[-1] == 5  # whose points were run
     other = sweeping.show_sweep(batches, "a", "speaking_event_f1_1s", 9)
     assert "Preview from the traces of a" in other.search

@@ -318,7 +318,7 @@ def _read_retry_after(response: httpx.Response, *, default_s: float) -> float:
     try:
         is_number = value.strip().replace(".", "", 1).isdigit()
         wait_s = float(value) if is_number else parsedate_to_datetime(value).timestamp() - time.time()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):  # the last for a year or zone of many digits
         return default_s
     return min(max(wait_s, 0.0), _MAX_WAIT_S)
 

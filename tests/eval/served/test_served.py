@@ -148,13 +148,14 @@ def test_a_stream_is_configured_and_gets_each_frame_before_its_query(tmp_path: P
 
 def test_passing_failures_are_retried_after_the_time_that_the_server_wants() -> None:
     waits: list[float] = []
-    failures: list[tuple[int, dict[str, str]]] = [(429, {"Retry-After": "7"}), (503, {"Retry-After": "²"})]
+    dates = [f"Mon, 01 Jan 2020 00:00:00 +{'9' * 20}", f"Mon, 01 Jan {'9' * 20} 00:00:00 GMT"]
+    failures = [(429, {"Retry-After": "7"}), *((503, {"Retry-After": wait}) for wait in ("²", *dates))]
     with (
         serve_chat(ModelServer(answers=["Yes."], failures=failures)) as server,
-        ChatClient(Endpoint(url=server.url, model="m"), sleep=waits.append) as client,
+        ChatClient(Endpoint(url=server.url, model="m", num_retries=4), sleep=waits.append) as client,
     ):
         assert client.complete([], max_tokens=5).text == "Yes."
-    assert waits == [7.0, 2.0]
+    assert waits == [7.0, 2.0, 4.0, 8.0]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def share_sessions() -> None:
             users_of = users.setdefault(states, {})
             if name in states.session_data:
                 states.session_data.move_to_end(name)
-                users_of[name] = _user.get() or users_of.get(name, "")
+                users_of[name] = current_user.get() or users_of.get(name, "")
             if len(states.session_data) > states.capacity:
                 ((user, _),) = Counter(users_of.get(kept, "") for kept in states.session_data).most_common(1)
                 oldest = next(kept for kept in states.session_data if users_of.get(kept, "") == user)
@@ -154,7 +154,7 @@ def share_queue() -> None:
         return pushed
 
     async def process_own(queue: Queue, events: list[Event], *values: Any, **options: Any) -> None:
-        _user.set(_name_user(events[0]))
+        current_user.set(_name_user(events[0]))
         await process(queue, events, *values, **options)
 
     def create_limiter(page: gr.Blocks) -> None:
@@ -169,7 +169,7 @@ def _name_user(event: Event) -> str:
     return event.username or client_address(event.request.scope)
 
 
-_user: ContextVar[str] = ContextVar("user", default="")
+current_user: ContextVar[str] = ContextVar("user", default="")
 """The user, or address, of the event that is processed."""
 
 
@@ -180,13 +180,13 @@ class SharedThreads:
         self._limiters: defaultdict[str, CapacityLimiter] = defaultdict(lambda: CapacityLimiter(MAX_THREADS))
 
     async def __aenter__(self) -> None:
-        await self._limiters[_user.get()].acquire()
+        await self._limiters[current_user.get()].acquire()
 
     async def __aexit__(self, *_: object) -> None:
-        limiter = self._limiters[_user.get()]
+        limiter = self._limiters[current_user.get()]
         limiter.release()
         if not (limiter.borrowed_tokens or limiter.statistics().tasks_waiting):
-            del self._limiters[_user.get()]
+            del self._limiters[current_user.get()]
 
 
 def bound_choices() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from stepscope.app import opening
 from stepscope.app.core import plan
+from stepscope.app.core.batch_context import SPLITS_FOLDER
 from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.videos import read_splits, sample_clip
@@ -116,7 +117,8 @@ def test_an_uploaded_split_takes_the_part_of_the_file_that_the_page_knows(
     other = replace(samples[0], video_id="other", video_path=Path("v.mp4"), start_s=20.0)
     (tmp_path / "uploads").mkdir()
     write_samples(tmp_path / "uploads" / "own.json", [bare, other], file_format="manifest")
-    own_splits.add_upload(known, tmp_path / "uploads" / "own.json", folder=tmp_path / "kept")
+    batches: Any = SimpleNamespace(splits=known, runs=tmp_path)
+    own_splits.add_upload(batches, tmp_path / "uploads" / "own.json")
     found = [(sample.video_path, sample.start_s) for sample in known["own"].samples]
     assert found == [(long_video.resolve(), 10.0), (long_video.resolve(), 20.0)]
-    assert [sample.start_s for sample in read_samples(tmp_path / "kept" / "own.json")] == [10.0, 20.0]
+    assert [sample.start_s for sample in read_samples(tmp_path / SPLITS_FOLDER / "own.json")] == [10.0, 20.0]

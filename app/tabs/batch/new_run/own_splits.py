@@ -7,7 +7,7 @@ so that its runs can be opened after a restart; its vocabulary, uploaded after i
 
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ import gradio as gr
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.references import check_size
 from stepscope.app.formatting import as_sentence
+from stepscope.app.security.gradio_patches import current_user
 from stepscope.app.web.views import status_line
 from stepscope.engine.io.files import digest_file, strip_text
 from stepscope.engine.plurals import format_count
@@ -27,7 +28,10 @@ from stepscope.eval.data.vocabulary import ENDING, read_vocabulary
 from stepscope.eval.data.writers import write_samples
 
 MAX_ADDED: Final = 50
-"""Maximum number of stored uploads."""
+"""Maximum number of stored uploads. Beyond it, the user who has the most unused ones loses the oldest of them."""
+
+_users: Final = dict[Path, str]()
+"""User, or address, of each stored upload of this process."""
 
 
 def add_by_path(splits: MutableMapping[str, Split], path: Path) -> str:
@@ -44,27 +48,45 @@ def add_by_path(splits: MutableMapping[str, Split], path: Path) -> str:
     return path.stem
 
 
-def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path) -> str:
+def add_upload(batches: BatchContext, upload: Path) -> str:
     """Add an uploaded split and return its name.
-
-    It is stored as ``<name>.json`` in ``folder``.
 
     Raises ``ValueError`` as ``add_by_path`` does, and if the page has none of its videos.
     """
     check_size(upload)
+    splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
     kept = folder / f"{upload.stem}.json"
-    if not kept.exists() and len(_list_kept(folder)) >= MAX_ADDED:
-        raise ValueError(f"{upload}: {MAX_ADDED} uploads are stored already; remove some from {folder.name}")
     entries = tuple(_with_known_videos(_read(upload).entries, splits))
     if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
         raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
+    if not kept.exists():
+        _make_room(batches, folder)
+        _users[kept] = current_user.get()
     folder.mkdir(parents=True, exist_ok=True)
     write_samples(kept, samples, file_format="manifest")
     splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
+
+
+def _make_room(batches: BatchContext, folder: Path) -> None:
+    """Remove an unused upload if too many are stored. Raises ``ValueError`` if all of them were run."""
+    stored = _list_kept(folder)
+    if len(stored) < MAX_ADDED:
+        return
+    used = {split.path for split in map(batches.find_split, batches.run_names()) if split is not None}
+    used |= {job.split.path for job in batches.jobs.active_jobs()}
+    unused = sorted({*stored} - used, key=lambda path: path.stat().st_mtime)
+    if not unused:
+        raise ValueError(f"{MAX_ADDED} uploads with runs are stored already; remove some from {folder.name}")
+    ((user, _),) = Counter(_users.get(path, "") for path in unused).most_common(1)
+    oldest = next(path for path in unused if _users.get(path, "") == user)
+    for path in (oldest, oldest.with_name(oldest.stem + ENDING)):
+        path.unlink(missing_ok=True)
+    batches.splits.pop(oldest.stem, None)
+    _users.pop(oldest, None)
 
 
 def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:
@@ -183,7 +205,7 @@ def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
         if upload.endswith(ENDING):
             name = add_vocabulary(batches.splits, Path(upload), folder=folder)
             return AddedSplit(status=status_line(f"The split “{name}” has this vocabulary now."), split=gr.skip())
-        return _show(batches, add_upload(batches.splits, Path(upload), folder=folder))
+        return _show(batches, add_upload(batches, Path(upload)))
     except (ValueError, OSError) as error:
         return _refuse(error)
 

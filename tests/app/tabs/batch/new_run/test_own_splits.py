@@ -1,10 +1,12 @@
 """Splits that are added while the page runs."""
 
 import json
+import os
 from collections import ChainMap
 from collections.abc import MutableMapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +14,7 @@ from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.reviews.store import open_store
+from stepscope.app.security.gradio_patches import current_user
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.app.tabs.batch.new_run.own_splits import add_file, add_path, read_kept_splits
 from stepscope.app.tabs.reviews.api import answer
@@ -143,13 +146,32 @@ def test_a_file_that_is_no_split_is_refused_in_a_sentence(
     assert "the path is empty" in add_path(batches, " ")[0].value
 
 
-def test_so_many_uploads_are_kept_and_no_more(
+def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(own_splits, "MAX_ADDED", 4)
+    folder = batches.runs / SPLITS_FOLDER
+
+    def add(name: str, user: str) -> str:
+        token = current_user.set(user)
+        said: str = add_file(batches, write(tmp_path / "uploads" / f"{name}.json", samples[0]))[0].value
+        current_user.reset(token)
+        return said
+
+    for age, (name, user) in enumerate([("anns", "ann"), ("run", "bob"), ("unused", "bob"), ("later", "bob")]):
+        add(name, user)
+        os.utime(folder / f"{name}.json", (age, age))
+    (batches.runs / "a").mkdir()
+    (batches.runs / "a" / "run.json").write_text(json.dumps({"split": str(folder / "run.json")}))
+    (folder / "unused.vocabulary.json").write_text("[]")
+    add("new", "cid")
+    assert set(batches.splits) == {"split", "anns", "run", "later", "new"}
+    assert sorted(path.stem for path in folder.iterdir()) == ["anns", "later", "new", "run"]
     monkeypatch.setattr(own_splits, "MAX_ADDED", 1)
-    add_file(batches, write(tmp_path / "uploads" / "a.json", samples[0]))
-    said = add_file(batches, write(tmp_path / "uploads" / "b.json", samples[0]))[0].value
-    assert "b.json: 1 uploads are stored already" in said
+    monkeypatch.setattr(
+        batches.jobs, "active_jobs", lambda: [SimpleNamespace(split=s) for s in batches.splits.values()]
+    )
+    assert "1 uploads with runs are stored already" in add("x", "cid")
 
 
 def test_a_kept_split_that_cannot_be_read_is_named(tmp_path: Path) -> None:

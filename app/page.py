@@ -65,6 +65,23 @@ SEND_INSPECTION_JS = "(text) => { document.dispatchEvent(new CustomEvent('stepsc
 """Passes the inspection of a frame to the player."""
 CHECK_TASK_JS = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
 """Makes the player compare the task boxes with the task of the displayed run."""
+_TASK_PLACE_JS = (
+    "['video', 'upload', 'split', 'saved'].map((key) => new URLSearchParams(location.search).get(key)).join()"
+)
+KEEP_TASK_JS = f"""(...texts) => {{
+    if (!document.querySelector('#stop').disabled) return;
+    try {{ sessionStorage['stepscope:task'] = JSON.stringify([{_TASK_PLACE_JS}, texts]); }} catch {{}}
+}}"""
+"""Keeps the typed task for a reload of this window; while a run streams, a reload starts it again with its own."""
+FORGET_TASK_JS = "() => { try { delete sessionStorage['stepscope:task']; } catch {} }"
+RESTORE_TASK_JS = f"""(...texts) => {{
+    try {{
+        const [place, typed] = JSON.parse(sessionStorage['stepscope:task']);
+        const isReload = performance.getEntriesByType('navigation')[0].type === 'reload';
+        return isReload && place === {_TASK_PLACE_JS} ? typed : texts;
+    }} catch {{ return texts; }}
+}}"""
+"""Returns the typed task after a reload if it belongs to the video of the address."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +116,14 @@ class PlayerTab:
         )
 
     @property
+    def task(self) -> list[Any]:
+        """The boxes of the task."""
+        return [self.clip.goal, self.clip.steps, self.clip.user_turns]
+
+    @property
     def run_inputs(self) -> list[Any]:
         """Inputs of handlers that start a run."""
-        clip = self.clip
-        task = [clip.goal, clip.steps, clip.user_turns]
-        return [self.buttons.live, clip.clip, *task, *self.thresholds, self.strategy]
+        return [self.buttons.live, self.clip.clip, *self.task, *self.thresholds, self.strategy]
 
 
 def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContext) -> gr.Blocks:
@@ -274,7 +294,9 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
             context.recordings.release(closed)
         uploads.close(request.session_hash)
 
-    wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
+    opened = wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
+    opened.then(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
+    tab.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
     wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **AT_ONCE)
     page.unload(release_recording)
     clip = tab.clip
@@ -307,5 +329,6 @@ def _wire_previews(tab: PlayerTab) -> None:
     """Wire the browser-side previews: thresholds while a slider moves, and the check for a changed task."""
     moves = [event for slider in tab.thresholds for event in (slider.input, slider.release)]
     gr.on(moves, None, list(tab.thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
-    for box in (tab.clip.goal, tab.clip.steps, tab.clip.user_turns):
+    gr.on([box.input for box in tab.task], None, tab.task, None, js=KEEP_TASK_JS, api_visibility="private")
+    for box in tab.task:
         box.change(None, None, None, js=CHECK_TASK_JS, api_visibility="private")

@@ -58,7 +58,7 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, tiny
 
 
 @pytest.mark.slow
-def test_a_reload_keeps_the_thresholds_of_a_video_without_a_run(browser: Browser, tiny_page: str) -> None:
+def test_a_reload_keeps_thresholds_and_task_of_a_video_without_a_run(browser: Browser, tiny_page: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     open_page(page, tiny_page)
     page.fill("#speak_threshold input[type=number]", "0.42")
@@ -72,9 +72,11 @@ def test_a_reload_keeps_the_thresholds_of_a_video_without_a_run(browser: Browser
     page.fill("#update_threshold input[type=number]", "0.5")
     page.keyboard.press("Enter")
     wait_for_address(page, "^.video=truck-2&speak=0.42&update=0.5$")
+    page.locator("#goal textarea").press_sequentially(" again")
     page.reload()
     wait_for_status(page, "^truck-2, .*Press Run")
     page.wait_for_function("document.querySelector('#speak_threshold input[type=number]').value === '0.42'")
+    page.wait_for_function("document.querySelector('#goal textarea').value.endsWith(' again')")
     assert page.input_value("#update_threshold input[type=number]") == "0.5"
     run(page)
     assert inspect(page)["runThresholds"] == {"speak": 0.42, "update": 0.5}

@@ -92,10 +92,10 @@ class UrlSource:
     def pictures(self, clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
         """Connect, and yield the pictures; those of a recorded video at its own speed."""
         stream = open_url(self._url)
-        self.is_endless = stream.duration_s is None
+        self.is_endless = not stream.is_recorded
         began = clock.now()
         for picture in stream.pictures:
-            ahead_s = 0.0 if self.is_endless or picture.time_s is None else began + picture.time_s - clock.now()
+            ahead_s = 0.0 if self.is_endless else began + picture.time_s - clock.now()
             if stopped.is_set() or (ahead_s > 0 and clock.wait(stopped, ahead_s)):
                 return
             yield picture.image

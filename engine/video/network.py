@@ -16,7 +16,7 @@ from av.video.reformatter import VideoReformatter
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.formats import FORMATS, input_options, limit_pixels
 from stepscope.engine.video.images import Orientation, read_orientation, to_image
-from stepscope.engine.video.packets import PacketReader, seconds_of
+from stepscope.engine.video.packets import MP4, PacketReader, seconds_of, step_of
 from stepscope.engine.video.track import reason_of
 
 SCHEMES: Final = ("rtsp", "rtsps", "http", "https")
@@ -26,8 +26,13 @@ _PROTOCOLS: Final = "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy"
 """Without ``file``: a redirect must not read files of this machine."""
 _PROBE_US: Final = "1000000"
 """Time to find the format of a camera, in microseconds; FFmpeg's default of 5 s delays the first picture."""
-_FORMATS: Final = (*FORMATS, "rtsp", "mpjpeg", "mjpeg", "image2pipe", "jpeg_pipe")
+_CAMERA: Final = "mpjpeg"
+_FORMATS: Final = (*FORMATS, "rtsp", _CAMERA, "mjpeg", "image2pipe", "jpeg_pipe")
 """Formats of ``FORMATS`` and those of cameras. No playlist: FFmpeg opens the playlists in one without a limit."""
+_STUCK: Final = (
+    "its index is behind its pictures, and the server cannot seek back to them; give an mp4 with its index in front "
+    "(faststart), or a server with byte ranges"
+)
 MAX_URL_CHARS: Final = 2048
 _SECRET_NAME: Final = re.compile("pass|pwd|token|key|secret|auth|sig", re.IGNORECASE)
 
@@ -36,8 +41,8 @@ _SECRET_NAME: Final = re.compile("pass|pwd|token|key|secret|auth|sig", re.IGNORE
 class NetworkPicture:
     """One picture of a network stream."""
 
-    time_s: float | None
-    """Presentation time from the first picture, in seconds; None if the stream has none."""
+    time_s: float
+    """Presentation time from the first picture, in seconds; by the average rate if the stream has none."""
     image: np.ndarray
     """uint8 [H, W, 3] RGB."""
 
@@ -100,8 +105,8 @@ def check_url(url: str) -> str:
 class NetworkStream:
     """An open network stream. Iterate over ``pictures`` once."""
 
-    duration_s: float | None
-    """Length of a recorded video; None for a stream without an end."""
+    is_recorded: bool
+    """Whether it is a file, of which the server or the header gives the length; otherwise it has no end."""
     pictures: Iterator[NetworkPicture]
     """The pictures; raises ``VideoError`` when the connection is lost."""
 
@@ -109,7 +114,8 @@ class NetworkStream:
 def open_url(url: str) -> NetworkStream:
     """Connect to a stream. Raises ``VideoError`` with one sentence, and ``ValueError`` as ``check_url`` does."""
     url = check_url(url)
-    options = input_options(protocols=_PROTOCOLS, formats=_FORMATS)
+    # without multiple_requests, FFmpeg seeks through connections that it asked the server to close
+    options = input_options(protocols=_PROTOCOLS, formats=_FORMATS) | {"multiple_requests": "1"}
     if url.lower().startswith("rtsp"):  # without a buffer, a file over HTTP would lose its first picture
         options |= {"rtsp_transport": "tcp", "fflags": "nobuffer", "flags": "low_delay", "analyzeduration": _PROBE_US}
     try:
@@ -126,23 +132,29 @@ def open_url(url: str) -> NetworkStream:
         container.close()
         raise VideoError(f"{mask_password(url)}: has no video stream that can be decoded; give the address of a video")
     limit_pixels(container)
-    duration_s = container.duration / av.time_base if container.duration and container.duration > 0 else None
-    return NetworkStream(duration_s=duration_s, pictures=_decode(container, url))
+    has_length = (container.duration or 0) > 0 or container.size > 0
+    is_recorded = has_length and container.format.name != _CAMERA  # some cameras state a size
+    return NetworkStream(is_recorded=is_recorded, pictures=_decode(container, url))
 
 
 def _decode(container: InputContainer, url: str) -> Iterator[NetworkPicture]:
     stream, reformatter = container.streams.video[0], VideoReformatter()
     begin_s: float | None = None
     orientation: Orientation | None = None
+    is_stuck = container.format.name == MP4 and stream.frames > 0  # as long as no picture is read
     try:
-        for frame in chain.from_iterable(packet.decode() for packet in PacketReader(container, stream)):
-            time_s = None if frame.pts is None else seconds_of(frame.pts, stream)
+        frames = chain.from_iterable(packet.decode() for packet in PacketReader(container, stream))
+        for number, frame in enumerate(frames):
+            time_s = number * step_of(stream) if frame.pts is None else seconds_of(frame.pts, stream)
             begin_s = time_s if begin_s is None else begin_s
             orientation = read_orientation(frame) if orientation is None else orientation
-            image = to_image(frame, reformatter, orientation)
-            yield NetworkPicture(time_s=None if time_s is None or begin_s is None else time_s - begin_s, image=image)
+            image, is_stuck = to_image(frame, reformatter, orientation), False
+            yield NetworkPicture(time_s=time_s - begin_s, image=image)
+        if is_stuck:
+            raise VideoError(f"{mask_password(url)}: {_STUCK}")
     except (av.error.FFmpegError, OSError) as error:
-        raise VideoError(f"{mask_password(url)}: the connection was lost ({reason_of(error)})") from None
+        reason = _STUCK if is_stuck and isinstance(error, OSError) else f"the connection was lost ({reason_of(error)})"
+        raise VideoError(f"{mask_password(url)}: {reason}") from None
     finally:
         with suppress(av.error.FFmpegError, OSError):
             container.close()

@@ -3,17 +3,16 @@
 import http.server
 import threading
 import time
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.sources import SystemClock, UrlSource
+from stepscope.engine.live.sources import UrlSource
 from stepscope.engine.video.network import check_url, mask_password, open_url
-from stepscope.engine.video.writer import write_h264
+from tests.support.servers.network import serve_files
+from tests.support.streams.live import FakeClock
+from tests.support.streams.odd import write_recording
 
 
 @pytest.mark.parametrize(
@@ -78,29 +77,32 @@ def test_a_dead_address_is_one_sentence_without_the_password() -> None:
     assert caught.value.__cause__ is None
 
 
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    images = [np.full((32, 48, 3), 40 * index, np.uint8) for index in range(5)]
-    write_h264(tmp_path / "a.mp4", images, fps=10)
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None: ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_video_over_http_is_read_at_its_own_speed_and_ends(address: str) -> None:
-    source = UrlSource(f"{address}/a.mp4")
-    clock = SystemClock()
-    began = clock.now()
-    pictures = list(source.pictures(clock, threading.Event()))
-    assert len(pictures) == 5
+@pytest.mark.parametrize("has_ranges", [False, True])
+@pytest.mark.parametrize("kind", ["front.mp4", "ts", "h264"])
+def test_a_file_over_http_is_read_at_its_own_speed_and_ends(tmp_path: Path, kind: str, has_ranges: bool) -> None:
+    path = write_recording(tmp_path / f"a.{kind}", levels=range(20, 220))
+    if kind == "ts":
+        with path.open("ab") as file:  # empty packets: longer than the part that FFmpeg reads for the duration
+            file.write((b"\x47\x1f\xff\x10" + bytes(184)) * 2000)
+    with serve_files(path.parent, has_ranges=has_ranges) as address:
+        source, clock = UrlSource(f"{address}/{path.name}"), FakeClock()
+        began = clock.now()
+        pictures = list(source.pictures(clock, threading.Event()))
+    assert len(pictures) == 200
     assert not source.is_endless
-    assert clock.now() - began >= 0.35, "the last picture is at 0.4 s"
+    assert clock.now() - began == pytest.approx(19.9, abs=0.01), "the time of the last picture"
+
+
+def test_an_mp4_with_its_index_at_the_end_needs_a_server_that_can_seek(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "a.mp4", levels=range(20, 70, 10))
+    content = path.read_bytes()
+    index = content.index(b"moov") - 4
+    gap = (1 << 17).to_bytes(4, "big") + b"free" + bytes((1 << 17) - 8)  # more than FFmpeg buffers
+    path.write_bytes(content[:index] + gap + content[index:])
+    with serve_files(tmp_path) as address, pytest.raises(VideoError, match=r"a\.mp4: .* the server cannot seek"):
+        list(open_url(f"{address}/{path.name}").pictures)
+    with serve_files(tmp_path, has_ranges=True) as address:
+        assert len(list(open_url(f"{address}/{path.name}").pictures)) == 5
 
 
 def test_a_playlist_that_names_itself_is_refused_at_its_first_request() -> None:

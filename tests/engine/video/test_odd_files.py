@@ -1,9 +1,7 @@
 """Files as people have them: mirrored, HDR, appended, with a late clock, of odd shapes. All decoders agree."""
 
-import http.server
 import itertools
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -23,6 +21,7 @@ from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track
 from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import SHARED
+from tests.support.servers.network import serve_files
 from tests.support.streams.odd import (
     MATRICES,
     add_sound,
@@ -79,14 +78,8 @@ def corners(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None: ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serve_files(tmp_path) as url:
+        yield url
 
 
 @pytest.mark.parametrize("decode", DECODERS)
@@ -266,7 +259,7 @@ def test_three_recordings_and_an_excerpt_of_the_last_one(tmp_path: Path, address
     assert len(frames) == 30
     excerpt = list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=11.0, num_frames=6)))
     np.testing.assert_array_equal([frame.image for frame in excerpt], [frame.image for frame in frames[22:28]])
-    times = [picture.time_s or 0.0 for picture in open_url(f"{address}/whole.ts").pictures]
+    times = [picture.time_s for picture in open_url(f"{address}/whole.ts").pictures]
     assert times == pytest.approx([number / 10 for number in range(150)], abs=1e-3)
     convert_for_browser(whole, tmp_path / "copy.mp4")
     copied = list(read_frames(tmp_path / "copy.mp4", fps=2))

@@ -8,8 +8,10 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import av
@@ -28,6 +30,36 @@ a=rtpmap:96 H264/90000
 a=fmtp:96 packetization-mode=1
 a=control:track1
 """
+
+
+@contextmanager
+def serve_files(folder: Path, *, has_ranges: bool = False) -> Iterator[str]:
+    """Serve a folder over HTTP/1.0, or over HTTP/1.1 with ranges and connections that stay open; yield the address."""
+
+    class Files(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1" if has_ranges else "HTTP/1.0"
+
+        def do_GET(self) -> None:
+            wanted = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")
+            if not has_ranges:
+                return super().do_GET()
+            content = Path(self.translate_path(self.path)).read_bytes()
+            start, end = int(wanted[0]), int(wanted[1] or len(content) - 1) + 1
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(content)}")
+            self.send_header("Content-Length", str(end - start))
+            self.end_headers()
+            with suppress(ConnectionError):  # it seeks elsewhere
+                self.wfile.write(content[start:end])
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(folder)))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
 
 
 @contextmanager

@@ -49,6 +49,7 @@ def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0, widt
     kind = path.name.partition(".")[2]
     options = {
         "live.webm": {"live": "1"},
+        "front.mp4": {"movflags": "faststart"},
         "fragmented.mp4": {"movflags": "+frag_keyframe+empty_moov+default_base_moof"},
         "cut.mp4": {"movflags": "+frag_keyframe+delay_moov", "avoid_negative_ts": "disabled"},
         "hybrid.mp4": {"movflags": "+frag_keyframe", "avoid_negative_ts": "disabled"},

@@ -150,11 +150,11 @@ def open_page(
     )
     if run is not None and run.outputs:
         run = run.with_letter_beside(other)
-        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure"
-        status += f"{run.describe_lower_run(other)}."
+        below = run.describe_lower_run(other)
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run{below}."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
         of_run = SliderThresholds(run.thresholds.speak, run.thresholds.update)
-        run_view = show_run(run, status, encode=context.encode, other=other)
+        run_view = show_run(run, status, encode=context.encode, other=other, says_next=True)
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
     if run is None and (clip.content_digest or ("run" not in link and saved is None)):
@@ -246,8 +246,8 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     below = saved.describe_lower_run(rest[0] if rest else None)
-    further = FURTHER[hit["of"]] if hit else "failure"
-    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next {further}"
+    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}"
+    where += f". Press N for the next {FURTHER[hit['of']]}" if hit else ""
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
         f"{_scoring_words(batches, saved)}"
@@ -261,6 +261,7 @@ def open_moment(
         open_event=open_event,
         open_turn=open_turn,
         other=now.other,
+        says_next=open_at != "worst" and not hit,
         hit=hit,
     )
     return _show_in_tab(live, saved, video, run_view, now=now)

@@ -51,6 +51,10 @@ class RunView(NamedTuple):
 
 
 NO_REFERENCE: Final = "It has no reference to score against."
+COPIED: Final = (
+    "It has no scores: its turns are a copy of the model's own. Correct them in Review, beside the video, "
+    "and turn on “score by corrected”."
+)
 UNCHANGED = RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
 """Leaves the display as it is."""
 
@@ -132,6 +136,7 @@ def show_run(
     corrected: CorrectedSample | None = None,
     answers: int | None = None,
     is_opening: bool = False,
+    says_next: bool = False,
     hit: Mapping[str, Any] | None = None,
 ) -> RunView:
     """Return the complete view of a run that has ended.
@@ -150,6 +155,7 @@ def show_run(
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
         is_opening: Whether the player goes to the first failure if it is still at the start.
+        says_next: Whether the status says where N leads.
         hit: Place in a list of moments, as in ``pack_run``.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
@@ -163,17 +169,21 @@ def show_run(
     events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
     if run.is_finished and 0 < len(run.outputs) < run.clip.num_frames:
         status += f" It has {len(run.outputs)} of {format_count(run.clip.num_frames, 'frame')}."
+    unscored = COPIED if run.clip.sample is not None and run.clip.sample.is_copied else NO_REFERENCE
     opens_review = open_event is not None and (hit is None or hit["of"] == "settle")
     if open_at == "worst":
         worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
-        status += f" {worst.words if judged is not None else NO_REFERENCE}"
+        status += f" {worst.words if judged is not None else unscored}"
         open_at, open_event = worst.time_s, worst.event
     elif open_at == "first":
         first = find_first_stop(run, judged, events)
-        status = f"{status} {first.words if judged is not None else NO_REFERENCE}".rstrip()
+        status = f"{status} {first.words if judged is not None else unscored}".rstrip()
         open_at, open_event = first.time_s or 0.0, first.event
     elif open_turn is not None:
         open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)
+    if says_next:
+        words = find_first_stop(run, judged, events).words or "Press N for the next failure."
+        status += f" {unscored if judged is None else words}"
     return RunView(
         status=status_line(status, is_problem=is_problem),
         progress="",

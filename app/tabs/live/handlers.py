@@ -21,7 +21,7 @@ from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import open_moment
 from stepscope.app.tabs.live.views import LiveView, show_message, show_status, with_buttons
 from stepscope.app.tabs.live.window import LiveWindow, LiveWindows
-from stepscope.app.web.views import PlayerView, status_line
+from stepscope.app.web.views import COPIED, PlayerView, status_line
 from stepscope.engine.config import StreamConfig, read_threshold
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import parse_steps
@@ -38,10 +38,6 @@ from stepscope.eval.runs.output_folder import FolderRefusedError
 
 WEBCAM, FILE, URL = "Webcam", "Video in real time", "Network stream"
 STATUS_INTERVAL_S: Final = 1.0
-COPIED: Final = (
-    "It has no scores: its turns are a copy of the model's own. Correct them in Review, beside the video, "
-    "and turn on “score by corrected”."
-)
 FIRST_LANES_S: Final = 60.0
 """Length of the empty lanes at the start of a session, in seconds."""
 

@@ -64,7 +64,7 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
     clip_view, run_view, buttons = views(page)
     assert (clip_view.clip, clip_view.chosen) == (clip, None)
     assert (clip_view.goal, clip_view.steps, clip_view.user_turns) == ("my goal", "S1: look", "1: Next?")
-    assert run_view.status.value == "mine.mp4, 0:06, the earlier run. Press N for the next failure."
+    assert run_view.status.value == "mine.mp4, 0:06, the earlier run. It has no reference to score against."
     assert json.loads(run_view.player)["run"] == done.digest
     assert buttons.live.run is done
     assert page.thresholds == (0.3, 0.5)

@@ -150,7 +150,7 @@ def test_a_wrong_argument_is_answered_with_a_sentence(
 
 
 def test_an_upload_has_the_limits_of_the_page(client: Client, uploads: Uploads) -> None:
-    for file, words in ((uploads.long, "longer than the limit of 2:00"), (uploads.noise, "cannot be opened as video")):
+    for file, words in ((uploads.long, "longer than the limit of 2:00"), (uploads.noise, "not a video container")):
         with pytest.raises(AppError, match=words):
             client.predict(video=handle_file(file), api_name="/run")
 

@@ -161,7 +161,7 @@ def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_
     page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Link copied.')")
     for address in (page.url, page.evaluate("navigator.clipboard.readText()")):
         page.goto(address)
-        wait_for_status(page, f"^v1, 0:06, the earlier run.*{below}$")
+        wait_for_status(page, f"^v1, 0:06, the earlier run.*{below} Press N for the next failure.$")
         page.wait_for_function("document.querySelectorAll('.ss-origins summary').length === 2")
         assert [origin[:6] for origin in page.locator(".ss-origins summary").all_text_contents()] == [
             "B: run",

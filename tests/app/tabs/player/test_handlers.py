@@ -110,7 +110,7 @@ def test_uploads_of_one_file_name_share_their_reviews_only_if_they_are_one_video
     ("kind", "words"),
     [
         ("empty", "⚠ empty.mp4: the file is empty (0 bytes)"),
-        ("noise", "⚠ noise.mp4: cannot be opened as video"),
+        ("noise", "⚠ noise.mp4: not a video container"),
         ("sound", "⚠ sound.m4a: has no video stream"),
         ("long", "⚠ long.mp4: lasts 11:00, longer than the limit of 10:00"),
     ],
@@ -135,7 +135,7 @@ def test_what_was_open_stays_when_an_upload_is_refused(
     live = LiveRun(is_started=is_running)
     check = page_uploads.check_upload(context, live, before, str(uploads.noise))
     said = check.problem if is_running else check.status.value
-    assert said.startswith("⚠ noise.mp4: cannot be opened as video")
+    assert said.startswith("⚠ noise.mp4: not a video container")
     assert said.endswith(f" {before.name} stays open.")
     assert check.accepted == gr.skip()
     assert check.upload == (str(uploads.good) if has_upload else None), "the box names what is open"

@@ -142,7 +142,7 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     if live.linked_digest not in (None, run.digest):
         problems.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
     pace = format_rate(len(run.outputs) / wall_s)
-    done = f"Done: {frames} in {wall_s:.1f} s ({pace}){run.describe_lower_run(live.other)}."
+    done = f"Done: {frames} in {wall_s:.{1 + (wall_s < 1)}f} s ({pace}){run.describe_lower_run(live.other)}."
     messages = [done, *problems]
     if is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")

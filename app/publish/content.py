@@ -52,7 +52,9 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
     of_page = {
         "place": {"video": video_id},  # the parameters of the published page's own address
         "link": {"video": video_id} if moment is None else {"video": video_id, "moment": str(moment)},
-        "tiles": [asdict(tile) for tile in make_tiles(scores, num_low=num_low)] if scores else [],
+        "tiles": [asdict(tile) for tile in make_tiles(scores, num_low=num_low, rules=run.provenance.rules)]
+        if scores
+        else [],
     }
     kinds = [failure.kind for failure in judged.failures] if judged is not None else []
     row = {
@@ -124,7 +126,7 @@ def pack_index(
         "has_charts": bool(results.charts),
         "kinds": FAILURE_KINDS,
         "columns": [asdict(find_metric(name)) | {"hint": find_metric(name).hint} for name in SCORE_COLUMNS],
-        "tiles": [asdict(tile) for tile in make_tiles(known["scores"], num_low=num_low)],
+        "tiles": [asdict(tile) for tile in make_tiles(known["scores"], num_low=num_low, rules=provenance.rules)],
         "groups": [
             {
                 "name": group.name,

@@ -48,11 +48,11 @@ class Tile:
     """The definition of the metric."""
 
 
-def render_scores(analysis: VideoAnalysis | None, basis: str) -> str:
+def render_scores(analysis: VideoAnalysis | None, basis: str, *, rules: str = "") -> str:
     """Return the scores of a run as HTML, with their basis; an empty string without a reference."""
     if analysis is None:
         return ""
-    tiles = make_tiles(score_counts(analysis.counts), num_low=len(find_low_texts(analysis.judged)))
+    tiles = make_tiles(score_counts(analysis.counts), num_low=len(find_low_texts(analysis.judged)), rules=rules)
     return render("score_tiles", tiles=tiles, basis=basis)
 
 
@@ -80,22 +80,28 @@ def render_baselines(run: Run, encode: Encode) -> str:
     )
 
 
-def make_tiles(scores: Mapping[str, float | None], *, num_low: int = 0) -> list[Tile]:
+def make_tiles(scores: Mapping[str, float | None], *, num_low: int = 0, rules: str = "") -> list[Tile]:
     """Return the tiles of scores by name; a score that is None or nan is undefined.
 
-    The first one names the texts of low similarity, ``num_low``: they are no failures of the scores.
+    The first one names the texts of low similarity, ``num_low``: they are no failures of the scores. ``rules`` are
+    those of ``describe_rules``, whose decisions are not scored here.
     """
     known = {name: math.nan if value is None else value for name, value in scores.items()}
     is_known = {name: not math.isnan(value) for name, value in known.items()}
     states = STATES if any(is_known.get(name) for name in STATES) else ()
     others = [name for name in (*SPANS, *TEACHER_FORCED) if is_known.get(name)]
     names = (*HEADLINES, *states, *others)
-    first, *rest = [_make_tile(find_metric(name), known.get(name, math.nan)) for name in names]
+    hints = (
+        {"speaking_event_f1_1s": f" Here of the run's messages, not of its rule's decisions ({rules})."}
+        if rules
+        else {}
+    )
+    first, *rest = [_make_tile(find_metric(name), known.get(name, math.nan), hints.get(name, "")) for name in names]
     low = f", {format_count(num_low, 'text')} below similarity {LOW_SIMILARITY:.2f} (≈)" if num_low else ""
     return [replace(first, label=first.label + low), *rest]
 
 
-def _make_tile(metric: Metric, value: float) -> Tile:
+def _make_tile(metric: Metric, value: float, more: str) -> Tile:
     digits = 0 if metric.is_count else 2
     figure = "undefined" if math.isnan(value) else f"{value:.{digits}f}"
-    return Tile(label=metric.label, figure=figure, hint=metric.hint)
+    return Tile(label=metric.label, figure=figure, hint=metric.hint + more)

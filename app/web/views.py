@@ -200,7 +200,7 @@ def show_run(
             is_opening=is_opening,
             hit=hit,
         ),
-        scores=render_scores(analysis, describe_scoring(run.scoring_settings))
+        scores=render_scores(analysis, describe_scoring(run.scoring_settings), rules=run.provenance.rules)
         + (render_baselines(run, encode) if analysis and run.is_untrained else ""),
     )
 

@@ -62,7 +62,7 @@ def sweep(options: SweepOptions) -> int:
     kind = "exact" if scores.is_exact else f"preview from the traces of {options.preview}"
     print(
         f"{format_count(len(scores.grid), 'point')}, {kind}; {scores.num_videos} of "
-        f"{format_count(len(split.entries), 'video')} of {scores.split}; {scores.scoring}"
+        f"{format_count(len(split.entries), 'video')} of {scores.split}; {scores.basis}"
     )
     if options.out is not None:
         print(f"all points: {options.out}/sweep.csv")

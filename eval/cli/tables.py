@@ -47,7 +47,8 @@ def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
         names = ("average_precision", "auroc", "ece", "event_f1_1s")
         scores = {name: signal["scores"][name] for name in names}
         values = ", ".join(f"{name} {'undefined' if math.isnan(x) else f'{x:.3f}'}" for name, x in scores.items())
-        basis = "" if signal["threshold"] is not None else ", by the decisions of the run: it has no threshold"
+        is_rule = signal["threshold"] is not None
+        basis = " of the rule's decisions" if is_rule else ", by the decisions of the run: it has no threshold"
         print(f"signal {signal['title']}, decides to {signal['decides']}: {values}{basis}")
     print(f"all {len(report.scores)} scores: {out}/metrics.json; each video's: {out}/videos.csv")
     if scored.text_problem is not None:

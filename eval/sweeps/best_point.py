@@ -80,7 +80,7 @@ class BestPoint:
 
     def __str__(self) -> str:
         """Return the point as text, with its ties."""
-        text = f"{self.metric} {self.format(self.value)} at {self.place}"
+        text = f"{self.metric}{self.grid.of_rule} {self.format(self.value)} at {self.place}"
         return f"{text} ({self.ties})" if self.ties else text
 
     def format(self, value: float) -> str:

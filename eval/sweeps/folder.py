@@ -131,7 +131,7 @@ def write_sweep(folder: Path, scores: GridScores, settings: Mapping[str, Any], *
     ]
     signals = {decides: asdict(spec) for decides, spec in scores.grid.specs.items()}
     names: dict[str, Cell] = {f"{decides}_signal": spec["name"] for decides, spec in signals.items()}
-    write_csv(folder / "sweep.csv", [{**names, **point, "scoring": scores.scoring} for point in points])
+    write_csv(folder / "sweep.csv", [{**names, **point, "scoring": scores.basis} for point in points])
     of_split = {name: getattr(scores, name) for name in _OF_SPLIT} | ({"signals": signals} if signals else {})
     of_split["decision_policy"] = scores.grid.policy.name
     write_json(folder / "sweep.json", {"settings": settings, **of_split, **more, "points": points})

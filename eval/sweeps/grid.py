@@ -96,6 +96,11 @@ class Grid:
         return {decides: spec for decides, spec in found.items() if spec is not None}
 
     @property
+    def of_rule(self) -> str:
+        """Words behind the name of a score: with named signals it is not that of the run's messages; else empty."""
+        return " of the rule's decisions" if self.specs else ""
+
+    @property
     def has_theta(self) -> bool:
         """Whether the speaking thresholds are those of a rule with theta, so that update thresholds have no effect."""
         return self.policy.has_theta and bool(self.speak) and not self.specs
@@ -150,8 +155,13 @@ class GridScores:
     num_videos: int
     errors: Mapping[str, str]
     """Per video without scores, the reason."""
-    scoring: str = "decisions alone: no judge, no text encoder"
-    """Basis of the scores, as ``describe_scoring`` returns it; by default that of a preview."""
+    scoring: str = ""
+    """Basis of the scores of an exact sweep, as ``describe_scoring`` returns it."""
+
+    @property
+    def basis(self) -> str:
+        """Basis of the scores in words."""
+        return self.scoring or f"decisions{' of the rule' if self.grid.specs else ''} alone: no judge, no text encoder"
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def preview_choice(traces: Traces, names: Sequence[str], *, size: int = GRID_SIZ
 def curves(data: SweepData, metric: str, theme: Theme) -> go.Figure:
     """Return one score along each axis through the best point. Raises ``ValueError`` as ``find_best``."""
     best, scores = find_best(data.scores, metric, present=data.present), data.scores
-    label = find_metric(metric).label
+    label = find_metric(metric).label + scores.grid.of_rule
     titles: Iterable[Decision] = ("speak",) if scores.grid.has_theta else scores.grid.titles
     traces = [
         _curve(
@@ -102,7 +102,9 @@ def rates(data: SweepData, best: BestPoint, theme: Theme) -> go.Figure:
     for rate, style in _RATES.items():
         metric = f"{PREFIXES[decides]}event_{rate}_1s"
         points = [(pair, point[metric]) for pair, point in zip(scores.grid.pairs(), scores.points, strict=True)]
-        traces.append(_curve(best, points, metric, decides, theme, name=find_metric(metric).label, **style))
+        traces.append(
+            _curve(best, points, metric, decides, theme, name=find_metric(metric).label + scores.grid.of_rule, **style)
+        )
     marks = list_marks(data, best)
     kind = "Exact" if scores.is_exact else "Preview"
     return make_chart(
@@ -223,10 +225,10 @@ def describe_point(best: BestPoint, speak: float, update: float, value: float, *
     """Return the thresholds and the score of a point, by default the score of the best one."""
     found = find_metric(metric or best.metric)
     where = plain(best.grid.describe(speak, update))
-    return f"{where}<br>{found.label} {format_score(value, is_count=found.is_count)}"
+    return f"{where}<br>{found.label}{best.grid.of_rule} {format_score(value, is_count=found.is_count)}"
 
 
 def describe_best(best: BestPoint) -> str:
     """Return the best point with its score."""
     found = find_metric(best.metric)
-    return f"{best.place}, {found.label} {format_score(best.value, is_count=found.is_count)}"
+    return f"{best.place}, {found.label}{best.grid.of_rule} {format_score(best.value, is_count=found.is_count)}"

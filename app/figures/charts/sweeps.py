@@ -70,7 +70,7 @@ def heat_map(data: SweepData, metric: str, theme: Theme) -> go.Figure:
         x={"title": {"text": threshold_title(scores.grid, "speak")}, "zeroline": False, "showgrid": False},
         y={"title": {"text": threshold_title(scores.grid, "update")}, "zeroline": False, "showgrid": False},
         coloraxis=_color_axis(metric, theme),
-        title_text=find_metric(metric).label,
+        title_text=find_metric(metric).label + scores.grid.of_rule,
         note=f"{kind}{left_out}",
         summary=f"{kind}{left_out}. Best: {describe_best(best)}. {_describe_worst(rows, metric)}",
     )

@@ -110,6 +110,7 @@ def test_a_swept_signal_is_read_back_as_it_was_written(traces: Traces, tmp_path:
     header, first, *_ = (tmp_path / "sweep" / "sweep.csv").read_text(encoding="utf-8").splitlines()
     assert header.startswith("speak_signal,speak_threshold,update_threshold,decision_f1_1s")
     assert first.startswith("not talk,0.05,,")
+    assert "decisions of the rule alone" in first
 
 
 def test_the_command_previews_the_signals_of_a_recorded_run(
@@ -118,7 +119,7 @@ def test_the_command_previews_the_signals_of_a_recorded_run(
     split = str(RunFolder(run).split_path())
     command = ["sweep", split, "--preview", str(run)]
     assert main([*command, "--signal", "informative", "--speak", "0.9,1.1,1.6", "--out", str(tmp_path / "out")]) == 0
-    assert "speaking_event_f1_1s 1.000 at informative 1.1" in capsys.readouterr().out
+    assert "speaking_event_f1_1s of the rule's decisions 1.000 at informative 1.1" in capsys.readouterr().out
     assert read_sweep(tmp_path / "out").grid.speak == (0.9, 1.1, 1.6)
     assert main(command) == 0
     assert "9 points, preview from the traces of" in capsys.readouterr().out

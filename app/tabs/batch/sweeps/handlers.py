@@ -63,7 +63,7 @@ def describe_best(found: FoundSweep, best: BestPoint) -> str:
     """Return the best point and the gain over the present one in one line."""
     value = format_score(best.value, is_count=find_metric(best.metric).is_count)
     explained = explain_best(best, find_gain(found, best))
-    return f"Best: {best.place}; {find_metric(best.metric).label} {value}. {explained}".rstrip()
+    return f"Best: {best.place}; {find_metric(best.metric).label}{best.grid.of_rule} {value}. {explained}".rstrip()
 
 
 def describe_search(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:

@@ -109,11 +109,14 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     first = sweeping.show_sweep(batches, run, RECOMMENDED, 5)
     assert first.signals.choices == [("says <yes>", "yes"), ("informative", "informative"), ("not talk", "not talk")]
     shown = sweeping.show_sweep(batches, run, "speaking_event_f1_0s", 5, "informative")
-    assert shown.said.startswith("Best: informative 1.1; ")
+    assert shown.said.startswith("Best: informative 1.1; Speak decision F1 ±0 s of the rule's decisions 1.00")
     assert (shown.signals.value, shown.signals.visible, shown.apply.value) == ("informative", True, "Use 1.1")
     drawn = json.loads(shown.heat)["light"]
     assert [trace["name"] for trace in drawn["data"]][-2:] == ["best, 1.1", "this run, 1.6"]
     assert drawn["layout"]["title"]["text"] == "Decisions by informative"
+    assert drawn["data"][0]["name"] == "Speak decision F1 ±1 s of the rule's decisions"
+    along = json.loads(shown.curves)["light"]["layout"]["yaxis"]["title"]["text"]
+    assert along == "Speak decision F1 ±0 s of the rule's decisions"
     used = sweeping.apply_best(shown.best, shown.said, run)
     assert json.loads(used.named) == {"used": {"run": "toy", "signals": {"informative": 1.1}}}
     assert used.said.endswith("In use: the player previews informative 1.1 in the videos of toy.")

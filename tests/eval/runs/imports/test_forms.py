@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,7 @@ def test_a_rule_is_chosen_where_the_form_has_none(
     assert main([*command, *rule]) == 1  # there is no result of the video toast
     assert "signal relevance_score, decides to speak: " in (printed := capsys.readouterr().out)
     assert "ece undefined" in printed, "a fall is no probability"
+    assert re.search(r"event_f1_1s \S+ of the rule's decisions", printed)
     specs = RunFolder(tmp_path / "run").signals()
     assert [(spec.name, spec.decides, spec.policy, spec.threshold) for spec in specs] == [
         ("informative_score", None, "above", None),

@@ -5,15 +5,13 @@ Texts of the model, of dialogues and of file names are only shown in text boxes 
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.utils import get_upload_folder
 
 from stepscope.app import opening
 from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.controls.gradio_private import drop_hidden_progress, has_events, list_waiting, read_state
+from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting, read_state
 from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
 from stepscope.app.controls.widgets import (
     AT_ONCE,
@@ -27,7 +25,6 @@ from stepscope.app.controls.widgets import (
     wire,
 )
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.display_copies import UnusedUploads
 from stepscope.app.core.places import NO_RUN
 from stepscope.app.endpoints import make_endpoints
 from stepscope.app.failures import report_failures
@@ -271,14 +268,8 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
 def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
     live, run_view, buttons = tab.buttons.live, list(tab.run), tab.buttons
-    uploads = UnusedUploads(
-        Path(get_upload_folder()),
-        is_busy=lambda: bool(batches.jobs.active_jobs()) or has_events(page),
-        is_used=context.recent.has_run,
-    )
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
-        uploads.open(request.session_hash)
         link = dict(request.query_params)
         if "saved" in link:
             view = opening.open_linked(context, batches, live, chosen, link)
@@ -292,7 +283,6 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         closed = read_state(page, live, request.session_hash)
         if closed is not None:
             context.recordings.release(closed)
-        uploads.close(request.session_hash)
 
     opened = wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
     opened.then(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")

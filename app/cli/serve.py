@@ -5,6 +5,7 @@ import ipaddress
 import os
 import re
 import socket
+import time
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -14,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
+import gradio as gr
 from gradio.utils import get_upload_folder
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
@@ -21,8 +23,9 @@ from transformers.utils import logging as transformers_logging
 
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.context import AppContext, ReviewContext
+from stepscope.app.controls.gradio_private import has_events
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
-from stepscope.app.core.display_copies import DisplayCopies, serving_folder
+from stepscope.app.core.display_copies import GRACE_S, DisplayCopies, remove_unused, serving_folder
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.live_run import RecordingCache
 from stepscope.app.core.model_use import ModelUse
@@ -48,7 +51,7 @@ from stepscope.app.security.gradio_patches import (
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
 from stepscope.app.security.identity import read_users
-from stepscope.app.security.limits import limit_connections
+from stepscope.app.security.limits import limit_connections, windows
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
 from stepscope.app.tabs.batch.new_run.own_splits import read_kept_splits
@@ -192,6 +195,7 @@ def serve(options: PageOptions) -> None:
         )
         print(*filter(None, messages), sep="\n", flush=True)
         _prepare_opening(context)
+        Thread(target=_watch_uploads, args=(page, context, batches), daemon=True).start()
         page.block_thread()
 
 
@@ -249,6 +253,14 @@ def _load_context(
         model_use=ModelUse(limit_s=60 * options.live_minutes),
         remote=None if gpu is None else ZeroGpuModel(checkpoint, gpu),
     )
+
+
+def _watch_uploads(page: gr.Blocks, context: AppContext, batches: BatchContext) -> None:
+    """Remove unused uploads while no window is open, no event runs and no job: each may use any of them."""
+    while True:
+        time.sleep(GRACE_S / 4)
+        if windows.closed_s() >= GRACE_S and not has_events(page) and not batches.jobs.active_jobs():
+            remove_unused(Path(get_upload_folder()), is_used=context.recent.has_run)
 
 
 def _prepare_opening(context: AppContext) -> None:

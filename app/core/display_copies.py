@@ -2,7 +2,7 @@
 
 The page passes Gradio no other paths. Gradio's file route therefore serves these copies, uploads and exports, and no
 other file of this machine, regardless of the paths in a split, a link or a run folder. Gradio's upload does not name
-its window, so unused uploads are removed when the last window is closed; Gradio removes the others after a day.
+its window, so unused uploads are removed once no window is open; Gradio removes the others after a day.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from threading import Lock, Timer
+from threading import Lock
 from typing import Any, Final
 
 from filelock import BaseFileLock, FileLock, Timeout
@@ -214,44 +214,18 @@ def _identity(path: Path) -> str | None:
 
 
 GRACE_S: Final = 60.0
-"""Time in seconds between the close of the last window and the removal: a reload opens another one."""
+"""Age in seconds at which an unused upload is removed if no window was open for so long: a reload opens another one."""
 _NAME_CHARS: Final = 64
 """Length of the SHA-256 that names the folder of each upload; other files of the page lie elsewhere."""
 
 
-class UnusedUploads:
-    """Counts the open windows of a page.
-
-    ``is_busy`` returns whether work continues without a window, such as a batch run: it may need any upload.
-    ``is_used`` returns whether an upload was run or scored: a link may open it again.
-    """
-
-    def __init__(self, folder: Path, *, is_busy: Callable[[], bool], is_used: Callable[[Path], bool]) -> None:
-        self._folder, self._is_busy, self._is_used = folder, is_busy, is_used
-        self._windows = set[str | None]()
-        self._timer: Timer | None = None
-
-    def open(self, window: str | None) -> None:
-        """Count a window."""
-        self._windows.add(window)
-
-    def close(self, window: str | None) -> None:
-        """Count a window no longer. After the last one, remove the unused uploads in ``GRACE_S``."""
-        self._windows.discard(window)
-        if not self._windows:
-            if self._timer is not None:
-                self._timer.cancel()  # each is a thread, and anybody can open and close windows
-            self._timer = Timer(GRACE_S, self._remove)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _remove(self) -> None:
-        if self._windows or self._is_busy():
-            return
-        until = time.time() - GRACE_S  # a program may have just uploaded a file for its next call
-        for folder in self._folder.iterdir():
+def remove_unused(folder: Path, *, is_used: Callable[[Path], bool]) -> None:
+    """Remove the uploads that were not run or scored; a link may open the others again."""
+    until = time.time() - GRACE_S  # a program may have just uploaded a file for its next call
+    with suppress(OSError):  # the page is closing
+        for upload in folder.iterdir():
             with suppress(OSError):  # no folder, or removed meanwhile
-                for path in list(folder.iterdir()) if len(folder.name) == _NAME_CHARS else ():
-                    if path.lstat().st_mtime <= until and not self._is_used(path.resolve()):
+                for path in list(upload.iterdir()) if len(upload.name) == _NAME_CHARS else ():
+                    if path.lstat().st_mtime <= until and not is_used(path.resolve()):
                         path.unlink()
-                        folder.rmdir()
+                        upload.rmdir()

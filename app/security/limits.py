@@ -4,8 +4,10 @@ Connections that send no request are closed. They are not seen by the middleware
 none is left, the server accepts no client.
 """
 
+import math
 import os
 import re
+import time
 from asyncio import get_running_loop, timeout_at
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +26,7 @@ from uvicorn.config import HTTP_PROTOCOLS, WS_PROTOCOLS, Config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from stepscope.app.security.identity import lacks_login
 from stepscope.app.security.refusals import client_address, find_network, refuse
 
 MAX_BODY_BYTES: Final = 8 * 2**20
@@ -119,6 +122,33 @@ class ValueSpace:
             raise BodyRefusedError(429, "too many long requests are under way; try again later")
 
 
+class OpenWindows:
+    """Counts the windows that are connected: each keeps a request for its heartbeat open, with a login if needed."""
+
+    def __init__(self) -> None:
+        self._count, self._last_s = 0, -math.inf
+
+    def closed_s(self) -> float:
+        """Return for how many seconds no window is open, as far as it was asked."""
+        now = time.monotonic()
+        if self._count:
+            self._last_s = now
+        return now - self._last_s
+
+    @contextmanager
+    def hold(self, scope: Scope) -> Iterator[None]:
+        """Count a request, if it is a heartbeat, for the duration of a ``with`` block."""
+        is_window = "/heartbeat/" in scope["path"] and not lacks_login(scope)
+        self._count += is_window
+        try:
+            yield
+        finally:
+            self._count -= is_window
+
+
+windows: Final = OpenWindows()
+
+
 class ConnectionLimit:
     """ASGI middleware that limits simultaneous requests and WebSockets."""
 
@@ -132,7 +162,8 @@ class ConnectionLimit:
         # the window was closed meanwhile, or the body is no HTTP
         with held as is_allowed, suppress(ClientDisconnect, WebSocketDisconnect, LocalProtocolError):
             if is_allowed:
-                await self._app(scope, receive, send)
+                with windows.hold(scope):
+                    await self._app(scope, receive, send)
                 return
             refusal = refuse(429, "too many connections are open; close some, or try again later")
             if scope["type"] == "websocket":

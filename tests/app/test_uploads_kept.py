@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
-import threading
+import math
+import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,14 +16,13 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from stepscope.app.core import display_copies
-from stepscope.app.core.display_copies import UnusedUploads
+from stepscope.app.core.display_copies import GRACE_S, remove_unused
 from stepscope.app.security import limits
 from stepscope.app.security.gradio_patches import remove_failed_uploads
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
 
-SCOPE = {
+SCOPE: dict[str, Any] = {
     "type": "http",
     "method": "POST",
     "path": "/gradio_api/upload",
@@ -144,39 +146,36 @@ def test_a_client_that_leaves_during_its_upload_raises_nothing() -> None:
     assert upload(body, {"type": "http.disconnect"}) == []
 
 
-def test_unused_uploads_are_removed_with_the_last_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(display_copies, "GRACE_S", 0)
-    jobs: list[str] = []
+def test_unused_uploads_are_removed_at_their_age(tmp_path: Path) -> None:
     files = [tmp_path / (letter * 64) / "a.mp4" for letter in "abc"]
     copy = tmp_path / "shared" / "house.mp4"
     for file in (*files, copy):
         file.parent.mkdir()
         file.write_bytes(b"x")
-    uploads = UnusedUploads(tmp_path, is_busy=lambda: bool(jobs), is_used=files[1:].__contains__)
-
-    def close(window: str) -> list[bool]:
-        """Close a window; return which files still exist when all timers have ended."""
-        uploads.close(window)
-        for thread in threading.enumerate():
-            if isinstance(thread, threading.Timer):
-                thread.join()
-        return [file.exists() for file in (*files, copy)]
-
-    uploads.open("first")
-    uploads.open("second")
-    assert close("first") == [True] * 4, "the second window may use any of them"
-    jobs.append("import")
-    assert close("second") == [True] * 4, "a job may use any of them"
-    jobs.clear()
-    uploads.open("third")
-    assert close("third") == [False, True, True, True]
+        os.utime(file, (time.time() - GRACE_S - 1,) * 2)
+    os.utime(files[2])
+    remove_unused(tmp_path, is_used=files[1:2].__contains__)
+    assert [file.exists() for file in (*files, copy)] == [False, True, True, True]
     assert not files[0].parent.exists()
 
 
-def test_windows_that_come_and_go_start_one_timer(tmp_path: Path) -> None:
-    uploads = UnusedUploads(tmp_path, is_busy=lambda: True, is_used=lambda _: True)
-    for _ in range(10):
-        uploads.close("window")
-    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
-    assert sum(not timer.finished.is_set() for timer in timers) == 1
-    timers[-1].cancel()
+def test_a_window_is_open_as_long_as_its_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = limits.OpenWindows()
+    monkeypatch.setattr(limits, "windows", windows)
+    page = SimpleNamespace(auth={"ann": "tower"}, cookie_id="x", tokens={"token": "ann"})
+    found: list[float] = []
+
+    async def look(*_: object) -> Any:
+        found.append(windows.closed_s())
+
+    def ask(path: str, *cookie: tuple[bytes, bytes]) -> None:
+        more = {"method": "GET", "path": f"/gradio_api/{path}", "app": page, "headers": [*SCOPE["headers"], *cookie]}
+        guard = RequestGuard(look, rules=HostRules.from_options("127.0.0.1", []))
+        asyncio.run(guard({**SCOPE, **more}, look, look))
+
+    cookie = (b"cookie", b"access-token-x=token")
+    ask("heartbeat/stranger")
+    ask("queue/data", cookie)
+    ask("heartbeat/own", cookie)
+    assert found == [math.inf, math.inf, 0.0]
+    assert 0 < windows.closed_s() < GRACE_S

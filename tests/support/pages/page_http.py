@@ -41,13 +41,13 @@ class PageClient:
         return list(self.config()["dependencies"])
 
     def find_event(self, name: str, trigger: str) -> dict[str, Any]:
-        """Return the event of a component by its element id or its label."""
+        """Return the event of a component that a handler answers, by its element id or its label."""
         config = self.config()
         props = {component["id"]: component.get("props", {}) for component in config["components"]}
         for event in config["dependencies"]:
             for target, what in event["targets"]:
                 found = props.get(target, {})
-                if what == trigger and name in (found.get("elem_id"), found.get("label")):
+                if event["backend_fn"] and what == trigger and name in (found.get("elem_id"), found.get("label")):
                     return dict(event)
         raise AssertionError(f"the page has no event {trigger} of {name}")
 

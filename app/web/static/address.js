@@ -14,9 +14,8 @@ const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", 
 const TAB_KEYS = ["tab", "view", "shown", "against", "search", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
 const TABS_OF_PAGE = { Live: "live", Chat: "chat", Batch: "batch", Reviews: "reviews" };
-const PAGE_TABS = "#rooms > .tab-wrapper [role=tab]";
-// the tabs of a tab
-const VIEWS = { batch: "#batch_views > .tab-wrapper [role=tab]", reviews: "#review_views > .tab-wrapper [role=tab]" };
+const PAGE_TABS = "#rooms > .tab-wrapper";
+const VIEWS = { batch: "#batch_views > .tab-wrapper", reviews: "#review_views > .tab-wrapper" }; // the tabs of a tab
 const NO_RUN = '{"nothing"';
 const OPENING_MS = 3000; // within this time after a change of video, a change to the player's tab belongs to it
 const SETTLING_MS = 1000; // Gradio may select the first view within this time after it has drawn a tab
@@ -42,8 +41,13 @@ function readAddress() {
   return Object.fromEntries(ADDRESS_KEYS.filter((key) => link.has(key)).map((key) => [key, link.get(key)]));
 }
 
-const tabNamed = (tabs, name) => [...document.querySelectorAll(tabs)].find((tab) => tab.textContent.trim() === name);
-const selectedTab = (tabs) => document.querySelector(`${tabs}[aria-selected=true]`)?.textContent.trim();
+const firstTab = (tabs) => document.querySelector(`${tabs} [role=tab]`)?.textContent.trim();
+const selectedTab = (tabs) => document.querySelector(`${tabs} [aria-selected=true]`)?.textContent.trim();
+// On a narrow page the last tabs are in a menu.
+function tabNamed(tabs, name) {
+  const buttons = document.querySelectorAll(`${tabs} :is([role=tab], .overflow-dropdown button)`);
+  return [...buttons].find((tab) => tab.textContent.trim() === name);
+}
 const pageTab = () => TABS_OF_PAGE[selectedTab(PAGE_TABS)];
 const inputValue = (id) => document.querySelector(`#${id} input`)?.value ?? "";
 
@@ -55,7 +59,7 @@ function tabPlace({ address }, before) {
   if (!tab) return place;
   const view = (tab === address.wantedTab ? address.wantedView : null) ?? selectedTab(VIEWS[tab]);
   place.tab = tab;
-  if (view && view !== document.querySelector(VIEWS[tab])?.textContent.trim()) place.view = view;
+  if (view && view !== firstTab(VIEWS[tab])) place.view = view;
   if (tab !== "batch") return place;
   const shown = inputValue("batch_runs") || before.shown,
     other = inputValue("other");
@@ -147,7 +151,7 @@ export function openTabsOfAddress(player) {
 // Opens the view of the address as soon as Gradio has drawn its tab, and again if Gradio then selects the first one.
 function openWantedView({ address }, now) {
   const tabs = VIEWS[address.wantedTab];
-  if (address.wantedView === null || pageTab() !== address.wantedTab || !document.querySelector(tabs)) return;
+  if (address.wantedView === null || pageTab() !== address.wantedTab || !firstTab(tabs)) return;
   const found = tabNamed(tabs, address.wantedView);
   if (found && selectedTab(tabs) !== address.wantedView) {
     found.click();

@@ -37,8 +37,10 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, tiny
     wait_for_address(page, "upload=foreign.mp4.*&run=")
     page.get_by_role("tab", name="Reviews").click()
     wait_for_address(page, "tab=reviews")
+    page.set_viewport_size({"width": 390, "height": 844})  # the tab is in a menu at first
     page.reload()
     page.wait_for_selector("#reviewed_split", state="visible")
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.get_by_role("tab", name="Player").click()
     wait_for_status(page, "^foreign.mp4, 0:02, the earlier run")
     assert page.input_value("#goal textarea") == "mine"

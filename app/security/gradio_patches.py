@@ -6,7 +6,6 @@
 import time
 from collections import Counter, defaultdict
 from contextlib import suppress
-from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
@@ -22,6 +21,7 @@ from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData, Headers
 
+from stepscope.app.security.identity import current_user
 from stepscope.app.security.limits import declared_size
 from stepscope.app.security.refusals import client_address
 from stepscope.engine.io.files import show_turns
@@ -167,10 +167,6 @@ def share_queue() -> None:
 
 def _name_user(event: Event) -> str:
     return event.username or client_address(event.request.scope)
-
-
-current_user: ContextVar[str] = ContextVar("user", default="")
-"""The user, or address, of the event that is processed."""
 
 
 class SharedThreads:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepscope.app.failures import describe_failure, log_failure
 from stepscope.app.security.hosts import SAFE_METHODS, HostGuard, HostRules
-from stepscope.app.security.identity import lacks_login
+from stepscope.app.security.identity import current_user, lacks_login, name_user
 from stepscope.app.security.limits import BodyLimit, BodyRefusedError, ConnectionLimit
 from stepscope.app.security.refusals import client_address, refuse
 from stepscope.engine.io.files import is_disk_full
@@ -101,7 +101,10 @@ class LoginThrottle:
             scope["type"] == "http" and scope["method"] == "POST" and scope["path"].rstrip("/").endswith("/login")
         )
         if not is_login:
-            is_refused = scope["type"] == "http" and scope["method"] not in SAFE_METHODS and lacks_login(scope)
+            is_refused = False
+            if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
+                is_refused = lacks_login(scope)
+                current_user.set(name_user(scope))
             await (refuse(401, "log in first") if is_refused else self._app)(scope, receive, send)
             return
         received = [await receive()]  # before its turn: a slow body holds up no other login

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from stepscope.app.reviews.actions import check_reviewer
+from stepscope.app.security.refusals import client_address
 from stepscope.engine.io.files import INVISIBLE, EncodingError, read_text
 
 
@@ -26,6 +28,16 @@ def signed_in(request: Any) -> str | None:
     page = raw.app
     cookies = (f"access-token-{page.cookie_id}", f"access-token-unsecure-{page.cookie_id}")
     return next((page.tokens[token] for token in map(raw.cookies.get, cookies) if token in page.tokens), None)
+
+
+current_user: ContextVar[str] = ContextVar("user", default="")
+"""The user, or the address, of the request or event that is handled."""
+
+
+def name_user(scope: Scope) -> str:
+    """Return the user of a request, or its address without one."""
+    has_users = getattr(scope.get("app"), "auth", None) is not None
+    return (signed_in(Request(scope)) if has_users else None) or client_address(scope)
 
 
 def lacks_login(scope: Scope) -> bool:

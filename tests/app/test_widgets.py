@@ -29,6 +29,7 @@ from stepscope.app.security.gradio_patches import (
     share_sessions,
     show_turns_in_components,
 )
+from stepscope.app.security.identity import current_user
 from stepscope.app.security.limits import MAX_BODY_BYTES
 from stepscope.app.style.colours import COLOURS, NON_TEXT_COLOURS
 
@@ -174,10 +175,10 @@ def test_the_sessions_of_one_user_replace_no_session_of_another(monkeypatch: pyt
     states.set_blocks(gr.Blocks())
     states.capacity = 10
     for user, number in [("anna", 2), ("", 20), ("bob", 20), ("", 20)]:  # connections without an event have no user
-        token = gradio_patches.current_user.set(user)
+        token = current_user.set(user)
         for index in range(number):
             states[f"{user}{index}"].state_data[0] = user
-        gradio_patches.current_user.reset(token)
+        current_user.reset(token)
     assert len(states.session_data) == len(states.time_last_used) == 10
     assert list(states.session_data)[:6] == ["anna0", "anna1", "bob16", "bob17", "bob18", "bob19"]
     assert states["anna0"].state_data == {0: "anna"}
@@ -232,7 +233,7 @@ def test_the_threads_of_one_user_leave_those_of_others_free() -> None:
         limiter: Any = SharedThreads()
 
         async def run(user: str, function: Callable[..., Any]) -> Any:
-            gradio_patches.current_user.set(user)
+            current_user.set(user)
             return await to_thread.run_sync(function, limiter=limiter)
 
         tasks = [asyncio.create_task(run("anna", work)) for _ in range(MAX_THREADS + 1)]

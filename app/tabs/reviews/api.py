@@ -7,8 +7,8 @@ plain values that are sent as JSON.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,8 +18,8 @@ from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.actions import Action, check_verdict
 from stepscope.app.reviews.assignments import read_assignments
 from stepscope.app.reviews.events import reference_event
-from stepscope.app.reviews.review import Opinion, Review
-from stepscope.app.reviews.store import read_review, redo, undo
+from stepscope.app.reviews.review import Opinion, Review, fold_actions
+from stepscope.app.reviews.store import ReviewStore, StoredActions, redo, undo
 from stepscope.app.security.identity import needs_login, reviewer_of, signed_in, typed_name
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
@@ -31,6 +31,10 @@ from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 Answer = dict[str, Any]
 MAX_ACTION_CHARS = 50_000
 """Maximum length of an action as JSON."""
+MAX_ACTIONS = 100
+"""Maximum number of actions of a request."""
+MAX_STORED = 5000
+"""Maximum number of actions of a reviewer on a video: each request reads all of them."""
 SIGN_IN = "sign in with Hugging Face, in the tab Reviews"
 _UNDO_REDO = {"undo": undo, "redo": redo}
 _read_action = TypeAdapter(Action).validate_python
@@ -63,10 +67,13 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
             raise ValueError(f"this is by {author}, but you are signed in as {name}; it waits for {author}")
         if query["actions"] and reviewer is None and needs_login():
             raise ValueError(SIGN_IN)
+        if len(query["actions"]) > MAX_ACTIONS:
+            raise ValueError(f"a request has at most {MAX_ACTIONS} actions")
+        known = _KnownActions(reviews.store, video_id)
         for action in query["actions"]:
             action_id = replace_surrogates(str(action["action_id"]))
             try:
-                done = _store_action(reviews, action, sample, reviewer=reviewer, video_id=video_id)
+                done = _store_action(reviews, action, sample, known, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
                 reply["refused"][action_id] = str(error)
             except (TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -75,7 +82,8 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
                 kept = {"action_id": action_id, "event": _event_key(done), "what": _name_action(done)}
                 reply["kept"].append(kept)
         only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
-        review = read_review(reviews.store, video_id=video_id, only=only)
+        stored = known.read()
+        review = replace(fold_actions(stored.actions, only=only), unreadable=stored.unreadable)
         described = _describe(sample, review, video_id, has_layer=query["has_layer"])
         reply["state"] = described | {
             "queue": _list_queue(reviews, video_id, reviewer),
@@ -89,8 +97,30 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
     return answered
 
 
+class _KnownActions:
+    """The stored actions of a video, of which each request reads only the new ones again."""
+
+    def __init__(self, store: ReviewStore, video_id: str) -> None:
+        self._store, self._video_id = store, video_id
+        self._known = StoredActions(actions=(), unreadable=())
+
+    def read(self) -> StoredActions:
+        """Return all actions, in their order."""
+        known = self._known
+        found = self._store.scan(video_id=self._video_id, after=(known.actions and known.actions[-1].number) or 0)
+        unreadable = tuple(dict.fromkeys((*known.unreadable, *found.unreadable)))
+        self._known = StoredActions(actions=(*known.actions, *found.actions), unreadable=unreadable)
+        return self._known
+
+
 def _store_action(
-    reviews: ReviewContext, fields: Mapping[str, Any], sample: Sample | None, *, reviewer: str | None, video_id: str
+    reviews: ReviewContext,
+    fields: Mapping[str, Any],
+    sample: Sample | None,
+    known: _KnownActions,
+    *,
+    reviewer: str | None,
+    video_id: str,
 ) -> Action:
     """Store one action and return it; return of an undo or redo the action that it takes or brings back."""
     if reviewer is None:
@@ -98,6 +128,10 @@ def _store_action(
     if len(json.dumps(fields)) > MAX_ACTION_CHARS:
         raise ValueError(f"an action must have fewer than {MAX_ACTION_CHARS} characters")
     kind, action_id = fields.get("kind"), replace_surrogates(str(fields["action_id"]))
+    stored = known.read().actions
+    own = {action.action_id for action in stored if action.reviewer == reviewer}
+    if len(own) >= MAX_STORED and action_id not in own:  # it may be sent again
+        raise ValueError(f"you have stored {MAX_STORED} actions on this video, the most that are kept")
     if kind in _UNDO_REDO:
         target = None if fields.get("target") is None else str(fields["target"])
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
@@ -107,7 +141,7 @@ def _store_action(
     action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
     check_verdict(action)
     if action.correction is not None:
-        _check_fits(reviews, action.correction, sample, video_id)
+        _check_fits(stored, action.correction, sample)
     return reviews.store.append(action)
 
 
@@ -128,10 +162,10 @@ def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Ac
         raise ValueError(f"{where}: {first['msg']}".removeprefix(": Value error, ")) from error
 
 
-def _check_fits(reviews: ReviewContext, correction: Correction, sample: Sample | None, video_id: str) -> None:
+def _check_fits(stored: Sequence[Action], correction: Correction, sample: Sample | None) -> None:
     if sample is None:
         raise ValueError("this video has no reference to correct")
-    before = read_review(reviews.store, video_id=video_id).corrections.get(video_id, ())
+    before = fold_actions(stored).corrections.get(sample.video_id, ())
     for found in apply_corrections(sample, (*before, correction)).unusable:
         if found.correction is correction:
             raise ValueError(found.reason)

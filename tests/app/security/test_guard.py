@@ -20,6 +20,7 @@ from stepscope.app.reviews.store import open_store
 from stepscope.app.security.gradio_patches import MAX_EVENTS
 from stepscope.app.security.guard import MAX_FAILURES, RequestGuard
 from stepscope.app.security.hosts import PROXY_HEADERS, HostRules, find_refusal
+from stepscope.app.security.identity import current_user
 from stepscope.app.security.limits import MAX_BODY_BYTES, MAX_JSON_SIGNS
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
@@ -148,8 +149,8 @@ def post(app: RequestGuard, path: str, content: bytes, kind: str) -> httpx.Respo
     return asyncio.run(ask())
 
 
-def test_without_a_login_no_body_is_read() -> None:
-    def app(path: str, cookie: str) -> int:
+def test_without_a_login_no_body_is_read_and_a_request_has_its_user() -> None:
+    def app(path: str, cookie: str) -> tuple[int, str]:
         page = SimpleNamespace(auth={"ann": "tower"}, cookie_id="x", tokens={"token": "ann"})
         sent: list[Message] = []
 
@@ -165,10 +166,9 @@ def test_without_a_login_no_body_is_read() -> None:
         scope = {"type": "http", "method": "POST", "path": path, "app": page, "client": ("127.0.0.1", 5000)}
         scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
         asyncio.run(guarded()(scope, receive, send))
-        found: int = sent[0]["status"]
-        return found
+        return sent[0]["status"], sent[1]["body"].decode().partition(" ")[2]
 
-    assert [app("/run", "other"), app("/run", "token"), app("/login", "")] == [401, 200, 200]
+    assert [app("/run", "other")[0], app("/run", "token"), app("/login", "")] == [401, (200, "ann"), (200, "")]
 
 
 def guarded(rules: HostRules = LOCAL) -> RequestGuard:
@@ -179,7 +179,8 @@ def guarded(rules: HostRules = LOCAL) -> RequestGuard:
             body, is_more = body + message.get("body", b""), message.get("more_body", False)
         await asyncio.sleep(0)  # others come meanwhile
         is_wrong = scope["path"] == "/login" and body != b"right"
-        await PlainTextResponse(str(len(body)), 400 if is_wrong else 200)(scope, receive, send)
+        status, user = 400 if is_wrong else 200, current_user.get()
+        await PlainTextResponse(f"{len(body)} {user}", status)(scope, receive, send)
 
     return RequestGuard(app, rules=rules)
 
@@ -234,7 +235,7 @@ def test_right_passwords_do_not_count_as_tries() -> None:
 
 
 def test_a_body_that_is_no_upload_has_an_end() -> None:
-    assert post(guarded(), "/run", b"x" * 100, JSON).text == "100"
+    assert post(guarded(), "/run", b"x" * 100, JSON).text == "100 127.0.0.1"
     for body in (b"x" * (MAX_BODY_BYTES + 1), b"[],{}" * (MAX_JSON_SIGNS // 3 + 1)):
         assert post(guarded(), "/run", body, JSON).status_code == 413
 

@@ -18,7 +18,7 @@ import gradio as gr
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.references import check_size
 from stepscope.app.formatting import as_sentence
-from stepscope.app.security.gradio_patches import current_user
+from stepscope.app.security.identity import current_user
 from stepscope.app.web.views import status_line
 from stepscope.engine.io.files import digest_file, strip_text
 from stepscope.engine.plurals import format_count

@@ -11,7 +11,8 @@ from stepscope.app.context import ReviewContext
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.reviews.api import Answer, answer
+from stepscope.app.tabs.reviews import api
+from stepscope.app.tabs.reviews.api import MAX_ACTIONS, Answer, answer
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.data.samples import Split
 from tests.support.reviews.reviewed import EVIL, MOMENT, NAMES, SAMPLE
@@ -175,6 +176,19 @@ def test_what_does_not_fit_is_refused_and_the_rest_kept(
     assert reason in reply["refused"]["0"]
     assert [kept["action_id"] for kept in reply["kept"]] == ["1"]
     assert len(reviews.store.read()) == 1
+
+
+def test_a_reviewer_stores_so_many_actions_and_sends_some_at_a_time(
+    reviews: ReviewContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = [on_event("note", note=str(number)) for number in range(MAX_ACTIONS + 1)]
+    assert ask(reviews, *notes)["error"] == "a request has at most 100 actions"
+    monkeypatch.setattr(api, "MAX_STORED", 2)
+    reply = ask(reviews, correcting("delete", 0), correcting("delete", 0), on_event("note", note="late"))
+    assert (list(reply["refused"]), len(reply["kept"])) == (["2"], 2)
+    assert reply["refused"]["2"] == "you have stored 2 actions on this video, the most that are kept"
+    assert [kept["action_id"] for kept in ask(reviews, correcting("delete", 0))["kept"]] == ["0"], "it is sent again"
+    assert ask(reviews, {**on_event("note", note="mine"), "action_id": "a"}, reviewer="ann")["refused"] == {}
 
 
 def test_the_vocabulary_beside_the_split_is_sent_and_a_damaged_one_named(

@@ -14,7 +14,7 @@ from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.reviews.store import open_store
-from stepscope.app.security.gradio_patches import current_user
+from stepscope.app.security.identity import current_user
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.app.tabs.batch.new_run.own_splits import add_file, add_path, read_kept_splits
 from stepscope.app.tabs.reviews.api import answer

@@ -1,5 +1,6 @@
 """The failures of a run, described for the player's script, and the moment at which the player opens a run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -7,7 +8,7 @@ from stepscope.app.core.run import Run
 from stepscope.app.reviews.events import VideoEvents, failure_keys
 from stepscope.engine.control.task import Task
 from stepscope.engine.plurals import format_count
-from stepscope.engine.records import UserTurn
+from stepscope.engine.records import UserTurn, frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.failures import LATE_S, WORST_S, worst_frame
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
@@ -15,10 +16,33 @@ from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
 
 LOW_SIMILARITY: Final = 0.8
 """A matched text with a lower one is marked ≈: "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90."""
+LOST_PAIR: Final = "its pair, the same words in the same frame, has cost 0 and is lost (zero_cost drop)"
 
 
-def pack_failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Task) -> dict[str, Any]:
-    """Return a failure for the player's script, with its description and the cause of difficulty."""
+def find_lost_pairs(judged: JudgedVideo, sample: Sample, zero_cost: str) -> dict[int, int]:
+    """Return the reference of each redundant message that ``zero_cost`` drop left without: same words, same frame."""
+    if zero_cost != "drop":
+        return {}
+    paired = {turn.reference for turn in judged.turns}
+    free = {
+        (frame_at(turn.time_s, sample.fps), turn.text): number
+        for number, turn in enumerate(sample.turns)
+        if turn.role == "assistant" and number not in paired
+    }
+    return {
+        number: free[turn.frame_index, turn.text]
+        for number, turn in enumerate(judged.turns)
+        if turn.outcome == "redundant" and turn.role == "assistant" and (turn.frame_index, turn.text) in free
+    }
+
+
+def pack_failure(
+    failure: Failure, judged: JudgedVideo, sample: Sample, task: Task, *, lost: Mapping[int, int]
+) -> dict[str, Any]:
+    """Return a failure for the player's script, with its description and the cause of difficulty.
+
+    ``lost`` are the pairs of ``find_lost_pairs``.
+    """
     turn = None if failure.turn is None else judged.turns[failure.turn]
     reference = None if failure.reference is None else sample.turns[failure.reference]
     return {
@@ -27,7 +51,9 @@ def pack_failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Ta
         "reference": failure.reference,
         "frame": failure.frame_index,
         "end": failure.end_frame,
-        "words": _describe_failure(failure, turn, None if reference is None else reference.text)
+        "words": LOST_PAIR
+        if failure.turn in lost or (turn is None and failure.reference in lost.values())
+        else _describe_failure(failure, turn, None if reference is None else reference.text)
         + (" after a user turn that this run did not have" if _is_unasked(failure, sample, task) else ""),
         "cause": _find_cause(failure, sample),
     }

@@ -8,7 +8,7 @@ starts at frame 2 and is completed at frame 7 has ``[(-1, 0), (2, 1), (7, 2)]``.
 
 import base64
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import STATE_WORDS
 from stepscope.app.reviews.events import VideoEvents
-from stepscope.app.web.failures import find_low_texts, pack_failure
+from stepscope.app.web.failures import find_lost_pairs, find_low_texts, pack_failure
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import to_json
@@ -142,6 +142,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
     sample, outputs = run.reference, run.outputs
     failures = judged.failures if judged else ()
     missed = {failure.reference for failure in failures if failure.turn is None}
+    lost = find_lost_pairs(judged, sample, run.scoring.zero_cost) if judged and sample else {}
     return {
         "name": run.clip.name,
         "video_id": run.clip.video_id,
@@ -178,13 +179,13 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "expected": _expected(sample, len(outputs), is_finished=run.is_finished) if sample else None,
         "tolerance_s": LATE_S,
         "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
-        "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
+        "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}, lost),
         "references": _references(run, missed),
         "bands": {
             "model": model_bands(run.task.steps, outputs, run.task.initial_state),
             "reference": reference_bands(sample) if sample else [],
         },
-        "failures": [pack_failure(failure, judged, sample, run.task) for failure in failures]
+        "failures": [pack_failure(failure, judged, sample, run.task, lost=lost) for failure in failures]
         if judged and sample
         else [],
     }
@@ -256,7 +257,7 @@ def _expected(sample: Sample, num_frames: int, *, is_finished: bool) -> Packed:
     return {name: frames[: bisect_left(frames, num_frames)] for name, frames in expected_frames(sample).items()}
 
 
-def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
+def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str], lost: Collection[int]) -> list[Packed]:
     if judged is None:
         return _link_copies(pack_turns(run.outputs), run)
     low = find_low_texts(judged)
@@ -269,6 +270,7 @@ def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) ->
             failure=failures.get(number),
         )
         | ({"is_low": True} if number in low else {})
+        | ({"is_lost": True} if number in lost else {})
         for number, turn in enumerate(judged.turns)
     ]
 

@@ -6,8 +6,16 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.reviews.events import name_events
-from stepscope.app.web.failures import find_first_stop, find_low_texts, find_worst_moment, pack_failure
+from stepscope.app.web.failures import (
+    LOST_PAIR,
+    find_first_stop,
+    find_lost_pairs,
+    find_low_texts,
+    find_worst_moment,
+    pack_failure,
+)
 from stepscope.app.web.score_tiles import make_tiles
+from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 from tests.support.reviews.played import judge, make_run
@@ -25,7 +33,7 @@ def test_an_update_without_a_reference_has_the_cause_of_a_turn_within_one_second
     failure = next(one for one in judged.failures if one.kind == "wrong update" and one.reference is None)
     time_s = failure.frame_index / sample.fps + later_s
     hard = Turn(time_s=time_s, role="assistant", text="Put it back.", cause="decoy")
-    assert pack_failure(failure, judged, replace(sample, turns=(*turns, hard)), run.task)["cause"] == cause
+    assert pack_failure(failure, judged, replace(sample, turns=(*turns, hard)), run.task, lost={})["cause"] == cause
 
 
 @pytest.mark.parametrize(("score", "written"), [(0.304, "0.30"), (0.4996, "0.4996"), (0.0, "0.00")])
@@ -36,8 +44,27 @@ def test_a_wrong_text_has_its_similarity_and_the_limit(tmp_path: Path, score: fl
         role="assistant", frame_index=4, text="No.", outcome="mismatched", reference=0, semantic_score=score, cost=1.0
     )
     failure = Failure(kind="wrong text", frame_index=4, end_frame=5, turn=0, reference=0)
-    packed = pack_failure(failure, JudgedVideo(turns=(turn,), failures=(failure,)), run.clip.sample, run.task)
+    packed = pack_failure(failure, JudgedVideo(turns=(turn,), failures=(failure,)), run.clip.sample, run.task, lost={})
     assert packed["words"] == f"similarity {written}; a match needs more than 0.50"
+
+
+def test_a_pair_that_zero_cost_drop_loses_is_the_reason_of_both_failures(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    assert run.clip.sample is not None
+    number = next(n for n, turn in enumerate(run.clip.sample.turns) if turn.role == "assistant")
+    reference = run.clip.sample.turns[number]
+    frame = frame_at(reference.time_s, run.clip.sample.fps)
+    spoken = JudgedTurn(role="assistant", frame_index=frame, text=reference.text, outcome="redundant")
+    judged = JudgedVideo(turns=(spoken, replace(spoken, text="No.")), failures=())
+    failures = [
+        Failure(kind="redundant", frame_index=frame, end_frame=frame + 1, turn=0),
+        Failure(kind="missed", frame_index=frame, end_frame=frame + 1, reference=number),
+        Failure(kind="redundant", frame_index=frame, end_frame=frame + 1, turn=1),
+    ]
+    lost = find_lost_pairs(judged, run.clip.sample, "drop")
+    words = [pack_failure(one, judged, run.clip.sample, run.task, lost=lost)["words"] for one in failures]
+    assert words == [LOST_PAIR, LOST_PAIR, "spoke with no reference near"]
+    assert find_lost_pairs(judged, run.clip.sample, "keep") == {}
 
 
 def test_matched_texts_below_the_limit_are_named_where_there_are_no_failures(tmp_path: Path) -> None:

@@ -164,10 +164,11 @@ function responseLines(data, frame, time, failure) {
 }
 
 function matchLines(data, turn) {
+  const reason = turn.is_lost ? "a pair of cost 0 is lost (zero_cost drop)" : "no reference near";
   const words = {
     matched: turn.is_low ? LOW_SIMILARITY : "matched",
     mismatched: "wrong text",
-    redundant: `${turn.failure ?? "redundant"}: no reference near`,
+    redundant: `${turn.failure ?? "redundant"}: ${reason}`,
   }[turn.verdict];
   return [
     createNode("p", `ss-judged ss-${drawnVerdict(turn)}`, [

@@ -68,7 +68,8 @@ def score(options: RescoreOptions) -> int:
             write_tables(Path(staged), scored, settings)
             for path in Path(staged).iterdir():
                 path.replace(options.run / path.name)
-    changes = [
+    changes = [f"split {name_file(split.path)}"] if options.split else []
+    changes += [
         f"{name} {new or 'none'}" + ("" if old == new else f" (before: {old or 'none'})")
         for (name, old), new in zip(asdict(before).items(), asdict(scoring).values(), strict=True)
     ]

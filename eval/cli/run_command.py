@@ -78,9 +78,11 @@ def _estimate(split: Split, worker_config: WorkerConfig, options: RunOptions) ->
     )
     unknown = f"unknown: no video was finished in {_duration(found.elapsed_s)}"
     memory, size = found.peak_memory_mb, found.run_bytes
-    device_s = found.num_workers * (found.wall_s - found.start_s)
+    frames_s = found.wall_s - found.start_s
+    alone = f", {_duration(found.num_workers * frames_s)} if one worker ran alone" if found.num_workers > 1 else ""
     rows = {
-        "time": f"{_duration(found.wall_s)} and the tables; {_duration(device_s)} if one worker ran alone",
+        "time": f"{_duration(found.wall_s)}: {_duration(found.start_s)} until the first frame, then "
+        f"{_duration(frames_s)} for all{alone}; the scores come after it",
         "speed": f"{found.frames_per_s:,.1f} frames/s",
         "memory": unknown if memory is None else f"{memory:,.0f} MiB for each worker",
         "storage": unknown if size is None else f"{size / 1e6:,.1f} MB",

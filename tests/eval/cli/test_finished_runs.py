@@ -77,13 +77,14 @@ def test_a_run_is_scored_again_with_the_settings_that_are_given_and_its_own(
     assert contents(run)["videos.csv"] == before["videos.csv"]
 
 
-def test_a_run_is_scored_against_corrected_references(runs: Path) -> None:
+def test_a_run_is_scored_against_corrected_references(runs: Path, capfd: pytest.CaptureFixture[str]) -> None:
     content = json.loads((runs / "split.json").read_text())
     for video in content["videos"]:
         video["turns"] = []
     (runs / "corrected.json").write_text(json.dumps(content))
     before = read_metrics(runs / "silent")
     assert main(["score", str(runs / "silent"), "--split", str(runs / "corrected.json")]) == 0
+    assert f"scored again with split {(runs / 'corrected.json').resolve()}, text_encoder " in capfd.readouterr().out
     after = read_metrics(runs / "silent")
     assert (before["scores"]["num_missed"], after["scores"]["num_missed"]) == (2, 0)
     assert after["split"] == str((runs / "corrected.json").resolve())

@@ -1,6 +1,7 @@
-"""How long the page is blocked while an exact sweep of 441 points runs: the longest tasks of its main thread.
+"""How long the page is blocked while an exact sweep runs: the longest tasks of its main thread.
 
-The bundled run is swept by the bundled model on the page, as *Run each point* does, for ``--seconds`` or to its end.
+The bundled run is swept by the bundled model on the page, as *Run each point* does, at 441 points (the page offers at
+most 361), for ``--seconds`` or to its end.
 Meanwhile tabs are clicked. Prints the figures and, as the last line, JSON. Ends with status 1 if a task of the main
 thread took more than 200 ms of processor time, which other programs on the machine do not change. Needs Chromium and
 the development packages.

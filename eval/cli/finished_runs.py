@@ -93,7 +93,8 @@ def compare(options: CompareOptions) -> int:
         write_csv(options.out, rows)
     if options.json:
         names = {"a": str(options.run_a), "b": str(options.run_b), "split": str(split.path), **asdict(scoring)}
-        notes = {"num_videos": len(found.videos), "left_out": found.left_out, "times_problem": found.times_problem}
+        notes = {"num_videos": len(found.videos), "left_out": found.left_out}
+        notes |= {"times_problem": found.times_problem, "states_problem": found.states_problem}
         print(to_json(replace_nan({**names, **notes, "differences": rows}), indent=1))
     else:
         _print_comparison(found, options, scoring)
@@ -177,6 +178,8 @@ def _print_comparison(found: Comparison, options: CompareOptions, scoring: Score
     print(f"both scored as A: {describe_scoring(asdict(scoring))}\n")
     print(format_differences(found.differences))
     print(f"\n{TESTS}")
+    if found.states_problem:
+        print(f"\nupdates and states are not compared, nor their failures: {found.states_problem}")
     if found.times_problem:
         print(f"\ntimes are not compared: {found.times_problem}")
     if len(found.videos) < FEW_VIDEOS:

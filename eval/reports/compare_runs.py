@@ -66,6 +66,8 @@ class Comparison:
     """Per video that is not compared, the reason."""
     times_problem: str = ""
     """Why differences of times are nan, although both values are given; empty if times are compared."""
+    states_problem: str = ""
+    """Why updates and states are not compared; empty if they are."""
 
 
 def find_common_split(a: RunFolder, b: RunFolder, *, given: Path | None = None) -> Path:
@@ -95,7 +97,7 @@ def compare_runs(
     of_a, of_b = ([analysis.counts for analysis in of_run] for of_run in zip(*analyzed.values(), strict=True))
     differences = compare_scores(of_a, of_b, kind=VideoCounts, score=score_counts, num_resamples=num_resamples)
     times_problem = _explain_time_difference(folders, list(analyzed))
-    roles = {"assistant", "update"} if _have_states(folders) else {"assistant"}
+    roles = {"assistant", "update"} if all(folder.has_states() for folder in folders) else {"assistant"}
     compared = {
         name: _drop_difference(found) if times_problem and name in _TIMES else found
         for name in shown
@@ -110,6 +112,7 @@ def compare_runs(
         ),
         left_out=left_out,
         times_problem=times_problem,
+        states_problem="; ".join(f"{folder.path.name} has none" for folder in folders if not folder.has_states()),
     )
 
 
@@ -128,7 +131,7 @@ def _analyze_both(
     folders: tuple[RunFolder, RunFolder], split: Split, settings: ScoreSettings, encode: Encode
 ) -> tuple[dict[str, tuple[VideoAnalysis, VideoAnalysis]], dict[str, str]]:
     """Return the analyses in both runs by video, and ``Comparison.left_out``."""
-    counts_states = _have_states(folders)
+    counts_states = all(folder.has_states() for folder in folders)
     first, second = (make_analyzer(folder, settings, encode=encode, counts_states=counts_states) for folder in folders)
     analyzed: dict[str, tuple[VideoAnalysis, VideoAnalysis]] = {}
     left_out: dict[str, str] = {}
@@ -145,11 +148,6 @@ def _analyze_both(
         names = " and ".join(folder.path.name for folder in folders)
         raise ValueError(f"{names} have no finished video in common; compare runs of one split")
     return analyzed, left_out
-
-
-def _have_states(folders: tuple[RunFolder, RunFolder]) -> bool:
-    """Return whether both runs have states; else updates and states are not compared."""
-    return all(folder.has_states() for folder in folders)
 
 
 def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis, *, roles: Set[str]) -> ComparedVideo:

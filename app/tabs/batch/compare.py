@@ -105,6 +105,8 @@ def compare(
         f"A is {name}, B is {other}; {format_count(len(found.videos), 'video')}. {describe_sides(a, b)}{unfinished}"
         f"{_scoring_note(batches, name, other)} {TESTS}. Click a row to open both runs."
     )
+    if found.states_problem:
+        said += f" Updates and states are not compared, nor their failures: {found.states_problem}."
     if len(found.videos) < FEW_VIDEOS:
         said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p is valid."
     compared = ComparedRuns(name, other, found.videos, finished)

@@ -226,17 +226,18 @@ def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "reused", "words"),
+    ("settings", "reused", "words", "problem"),
     [
-        ({}, False, ""),
-        ({}, None, ""),  # it kept no embeddings
-        ({}, True, "again reused kept embeddings in 3 of 3 videos"),
-        ({"kept_features": True}, None, "again may have reused kept embeddings; its version did not record it"),
-        ({"devices": ["cuda:0"]}, False, "the devices differ: not known in A, cuda:0 in B"),
+        ({}, False, "", ""),
+        ({}, None, "", ""),  # it kept no embeddings
+        ({}, True, "again reused kept embeddings in 3 of 3 videos", ""),
+        ({"kept_features": True}, None, "again may have reused kept embeddings; its version did not record it", ""),
+        ({"devices": ["cuda:0"]}, False, "the devices differ: not known in A, cuda:0 in B", ""),
+        ({"has_states": False}, False, "", "again has none"),
     ],
 )
 def test_times_are_compared_only_where_nothing_but_the_model_made_them(
-    folder: Path, tmp_path: Path, settings: dict[str, Any], reused: bool | None, words: str
+    folder: Path, tmp_path: Path, settings: dict[str, Any], reused: bool | None, words: str, problem: str
 ) -> None:
     split = read_split(folder / "split.json")
     with RunFolder.open(tmp_path / "again", settings) as again:
@@ -248,7 +249,7 @@ def test_times_are_compared_only_where_nothing_but_the_model_made_them(
     found = compare_runs(folder / "talks", again.path, split, SCORING, encode=count_letters, num_resamples=20)
     latency = found.differences["latency_p50_ms"]
     assert latency.b == pytest.approx(9 * latency.a)
-    assert found.times_problem == words
+    assert (found.times_problem, found.states_problem) == (words, problem)
     assert math.isnan(latency.p_value) == math.isnan(latency.difference) == bool(words)
     assert not math.isnan(found.differences["missing_rate"].p_value)
 

@@ -1,9 +1,10 @@
 """Loads models and tokenizers by transformers; raises ``CheckpointError`` with one line for one that cannot be used."""
 
 import importlib.util
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from transformers import (
@@ -19,9 +20,13 @@ from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.prompt import find_token
 
+MAX_LAYERS: Final = 1000
+_COUNTS: Final = re.compile("(num|n)_(.+_)?(layers?|experts)|depth")
+
 
 def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -> Any:
     """Load a model of transformers from safetensors, with all its weights."""
+    _check_depth(folder / "config.json", read_object(folder / "config.json"))
     try:
         with LOAD_LOCK:
             model, report = kind.from_pretrained(
@@ -38,6 +43,15 @@ def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -
     if wrong := missing or sorted(map(str, report["mismatched_keys"])):
         raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(wrong[:3])}")
     return model
+
+
+def _check_depth(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise ``CheckpointError`` for more layers or experts than any model has: transformers makes each first."""
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            _check_depth(path, value)
+        elif isinstance(value, int | float) and value > MAX_LAYERS and _COUNTS.fullmatch(name):
+            raise CheckpointError(f"{path}: {name} must be at most {MAX_LAYERS}; download it again")
 
 
 def load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:

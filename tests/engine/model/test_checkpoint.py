@@ -55,6 +55,15 @@ def test_a_json_file_that_is_empty_damaged_or_nested_too_deep_is_one_line(
         load_model(folder, device="cpu")
 
 
+@pytest.mark.parametrize(("part", "name"), [("text_config", "num_hidden_layers"), ("vision_config", "depth")])
+def test_more_layers_than_any_model_has_are_not_made(folder: Path, part: str, name: str) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config[part][name] = 5000  # of a small model; more take all memory where they are made
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=rf"config\.json: {name} must be at most 1000"):
+        load_model(folder, device="cpu")
+
+
 def test_a_damaged_tokenizer_is_one_line(folder: Path) -> None:
     (folder / "tokenizer.json").write_text('{"version": "1.0", "added_tokens": 5}')
     with pytest.raises(CheckpointError, match=r"^[^\n]*has no tokenizer that can be loaded[^\n]*$"):

@@ -136,7 +136,7 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
     source, split = Provenance.of_settings(name, settings), batches.split_of(settings)
     speak, update = (source.threshold(head) for head in ("speak", "update"))
     if not source.checkpoint or speak is None or update is None:
-        raise ValueError(f"{name} was imported: its model and thresholds are unknown")
+        raise ValueError(f"{name} was imported: its model and stream settings are unknown")
     is_known = batches.takes_paths or source.checkpoint in BUNDLED_CHECKPOINTS
     checkpoint = str(settings["checkpoint"]) if is_known else own_checkpoint(batches)
     live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)

@@ -98,7 +98,7 @@ def test_a_page_for_others_keeps_its_own_checkpoint(batches: BatchContext) -> No
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"checkpoint": ""}, "a was imported: its model and thresholds are unknown"),
+        ({"checkpoint": ""}, "a was imported: its model and stream settings are unknown"),
         ({"config": {}}, "a was imported"),
         ({"checkpoint": "/nowhere"}, "nowhere"),
     ],

@@ -102,6 +102,8 @@ def test_another_video_is_chosen_above_the_player(page: Page, address: str) -> N
     page.wait_for_selector(".ss-states")
     page.select_option("#chosen", index=3)
     page.wait_for_url("**/?video=boat*")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.click("#home")
     page.wait_for_selector("table.videos")
 

@@ -247,7 +247,7 @@ def open_moment(
         return refuse(error)
     below = saved.describe_lower_run(rest[0] if rest else None)
     where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}"
-    where += f". Press N for the next {FURTHER[hit['of']]}" if hit else ""
+    where += f". Press N for the next {FURTHER[hit['of']]}" if hit and hit["number"] < hit["total"] else ""
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
         f"{_scoring_words(batches, saved)}"

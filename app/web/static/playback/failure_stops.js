@@ -18,7 +18,7 @@ function whyNoFailures(player) {
 }
 
 // What N and P step through while a list is open, by its name.
-export const HIT_WORDS = { search: "moment", settle: "one to settle" };
+export const HIT_WORDS = { search: "moment", settle: "to settle" }; // longer ones wrap the bar
 
 // Shows the place of the moment in its list above the line of failures, and names the buttons of N and P for it; hides
 // the place for a run that no list opened.

@@ -48,7 +48,8 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
         shown = open_event(number)[1]
         events = {event["key"]: event["text"] for event in shown["events"]}
         assert events.get(shown["open_event"], "Something older.") == row[4]
-        again = open_event(number, run="a")[1]
+        page, again = open_event(number, run="a")
+        assert ("Press N" in page.run.status.value) == (number < 2)  # not at the last one
         assert again["open_event"] == shown["open_event"]
         assert (again["run_name"], again["open_at"]) == ("a", row[1])
     page = handlers.open_video(context, batches, reviews, None, make_query(run="a"), clicked("v2", 5))

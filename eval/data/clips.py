@@ -11,7 +11,7 @@ assistant's at frame 5. A turn's time is the start of its frame.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -105,7 +105,7 @@ _DST_ROLES = ("DST_UPDATE", "user", "assistant", "system")
 def read_clip(fields: Fields, extent: Extent) -> Sample:
     """Read a DST training clip. Raises ``ValueError`` naming the field."""
     steps = _read_steps(fields)
-    ids = [step.id for step in steps]
+    ids = {step.id: step for step in steps}
     earliest_states: dict[str, str] = {}
     turns: list[Turn] = []
     for entry in _in_order(fields.read_objects("conversation")):
@@ -151,17 +151,17 @@ def _in_order(entries: Iterable[Fields]) -> list[Fields]:
     return sorted(spoken, key=lambda entry: (entry.read_number("time"), _DST_ROLES.index(entry.read_text("role"))))
 
 
-def _read_updates(entry: Fields, ids: Sequence[str]) -> list[tuple[str, str]]:
+def _read_updates(entry: Fields, ids: Mapping[str, Step]) -> list[tuple[str, str]]:
     changes = entry.read_objects("content")
     if not changes:
         raise entry.error("content", "must hold at least one update {id, transition}")
     return [(change.read_choice("id", ids), change.read_choice("transition", list(TRANSITIONS))) for change in changes]
 
 
-def _read_states(fields: Fields, name: str, ids: Sequence[str]) -> dict[str, str]:
+def _read_states(fields: Fields, name: str, ids: Mapping[str, Step]) -> dict[str, str]:
     states = fields.read_object(name, may_be_missing=True)
-    if not states.record.keys() <= set(ids):
-        raise fields.error(name, f"must name steps of dst only ({', '.join(ids)})")
+    if not states.record.keys() <= ids.keys():
+        raise fields.error(name, f"must name steps of dst only ({', '.join(ids)[:200]})")
     return {step_id: states.read_choice(step_id, STATES) for step_id in states.record}
 
 

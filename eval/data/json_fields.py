@@ -4,7 +4,7 @@ A field that is missing or has the wrong type raises ``ValueError``. The message
 ``conversation[5].time``, the requirement and the value found. Nothing is converted: ``"2"`` is not a number.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from stepscope.engine.dialogue import MAX_SECONDS
@@ -88,11 +88,11 @@ class Fields:
             raise self.error(name, "must be text" if may_be_blank else "must be text, not blank")
         return replace_surrogates(value)
 
-    def read_choice(self, name: str, choices: Sequence[str]) -> str:
+    def read_choice(self, name: str, choices: Collection[str]) -> str:
         """Return one of the texts in ``choices``."""
         value = self.record.get(name)
         if not isinstance(value, str) or value not in choices:
-            raise self.error(name, f"must be one of {', '.join(choices)}")
+            raise self.error(name, f"must be one of {', '.join(choices)[:200]}")
         return value
 
     def read_number(self, name: str, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> float:

@@ -7,7 +7,7 @@ No record is dropped silently: ``read_samples`` raises ``ValueError`` naming fil
 import os
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -249,7 +249,8 @@ def read_listed(value: object) -> Sample:
     states = fields.read_object("initial_state", may_be_missing=True).record
     given = {step_id: str(state) for step_id, state in states.items()}
     initial_state(steps, given)
-    turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_objects("turns")]
+    ids = {step.id: step for step in steps}
+    turns = [_turn(turn, ids) for turn in fields.read_objects("turns")]
     return Sample(
         video_id=fields.read_text("video_id"),
         video_path=Path(fields.read_text("video_path")) if fields.has("video_path") else None,
@@ -264,12 +265,12 @@ def read_listed(value: object) -> Sample:
     )
 
 
-def _turn(fields: Fields, ids: Sequence[str]) -> Turn:
+def _turn(fields: Fields, ids: Mapping[str, Step]) -> Turn:
     role: Role = fields.read_choice("role", get_args(Role))  # type: ignore[assignment]
     text = fields.read_text("text")
     update = parse_update(text) if role == "update" else None
     if role == "update" and (update is None or update.step_id not in ids):
-        known = ", ".join(ids) or "no step"
+        known = ", ".join(ids)[:200] or "no step"
         raise fields.error("text", f"must have the form S3->start or S3->complete, of a step among {known}")
     cause = fields.read_text("cause") if fields.has("cause") else None
     time_s = fields.read_number("time_s")

@@ -211,8 +211,8 @@ def check_frames(source: object, outputs: Sequence[FrameOutput], sample: Sample)
         state = output.dst_state
         if state.keys() != ids or not set(STATES).issuperset(state.values()):
             raise ValueError(
-                f"{source}, line {index + 1}: dst_state must have the steps of the split, {', '.join(sorted(ids))}, "
-                f"each as one of {', '.join(STATES)}; got {short_repr(dict(state))}"
+                f"{source}, line {index + 1}: dst_state must have the steps of the split, "
+                f"{', '.join(sorted(ids))[:200]}, each as one of {', '.join(STATES)}; got {short_repr(dict(state))}"
             )
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from stepscope.engine.chat.worker import name_picture
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import encode_images
+from stepscope.engine.video.packets import MAX_SCANS, count_scans
 
 MAX_PICTURES: Final = 64
 """Maximum number of pictures in a conversation."""
@@ -22,6 +23,7 @@ MAX_ALL_PIXELS: Final = 2**28
 """Maximum number of pixels of all pictures of a message: 22 photos of 12 megapixels, which are decoded in seconds."""
 MAX_PICTURE_BYTES: Final = 32 * 2**20
 """Maximum size of a picture file."""
+_JPEG_START: Final = b"\xff\xd8"
 ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp")
 """Endings of picture files."""
 
@@ -57,6 +59,8 @@ def _open_picture(content: bytes) -> Iterator[Image.Image]:
         with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"a picture has at most {MAX_PIXELS} pixels; got {image.width} x {image.height}")
+            if content.startswith(_JPEG_START) and count_scans(content) > MAX_SCANS:
+                raise ValueError(f"a picture in JPEG has at most {MAX_SCANS} scans; save it again")
             yield image
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError("a picture cannot be read; send PNG, JPEG or WebP") from error

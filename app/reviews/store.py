@@ -24,6 +24,8 @@ from stepscope.app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, 
 from stepscope.engine.errors import first_line
 from stepscope.engine.io.files import check_regular, replace_surrogates
 
+SQLITE_ENDINGS: Final = ("-wal", "-shm", "-journal")
+"""Endings of the names of SQLite's files beside a store."""
 LOCK_TIMEOUT_S = 10.0
 """Longest wait for another writer of an SQLite file, in seconds; a write takes milliseconds."""
 _COLUMNS: Final = (
@@ -58,7 +60,7 @@ class ReviewStore:
         if (path := _sqlite_file(self.engine.url)) is None:
             return ()
         path = path.resolve()
-        return tuple(path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal"))
+        return tuple(path.with_name(path.name + ending) for ending in ("", *SQLITE_ENDINGS))
 
     @property
     def notice(self) -> str:

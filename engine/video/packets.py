@@ -34,6 +34,26 @@ _MAX_GAP_S: Final = 10.0
 """
 
 
+MAX_SCANS: Final = 100
+"""Maximum number of scans of a JPEG picture, each of which takes the time of a picture; encoders write about 10."""
+_JPEG_CODECS: Final = frozenset({"mjpeg", "amv", "smvjpeg", "thp"})
+
+
+def count_scans(content: bytes) -> int:
+    """Return the number of scans of a JPEG picture, with those of its thumbnail. **Source**: ITU-T T.81, B.2.3."""
+    return content.count(b"\xff\xda")
+
+
+def demux(container: InputContainer, stream: VideoStream) -> "Iterator[Packet[VideoStream]]":
+    """Read the packets of a stream. Raises ``VideoError`` at a JPEG picture that would take hours."""
+    is_jpeg = stream.codec_context is not None and stream.codec_context.name in _JPEG_CODECS
+    for packet in container.demux(stream):
+        if is_jpeg and count_scans(bytes(packet)) > MAX_SCANS:
+            path = container.name.removeprefix("file:")
+            raise VideoError(f"{path}: a picture in JPEG has more than {MAX_SCANS} scans; convert the video to H.264")
+        yield packet
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPicture:
     """One picture of the packet list; times in seconds on the clock of ``read_packets``."""
@@ -138,7 +158,7 @@ class PacketReader:
         suspect: Packet[VideoStream] | None = None
         entry: int | None = None  # time of the key picture after missing ones, to which its leading pictures refer
         is_marked = is_broken = False
-        for packet in self._container.demux(self._stream):
+        for packet in demux(self._container, self._stream):
             if suspect is not None and not packet.is_keyframe and packet.size:
                 is_broken = True
                 if self.lost_ticks is None and suspect.pts is not None:

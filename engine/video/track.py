@@ -5,6 +5,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import av
@@ -32,6 +33,7 @@ from stepscope.engine.video.packets import (
     MATROSKA,
     MP4,
     PacketList,
+    demux,
     list_pictures,
     rate_of,
     seconds_of,
@@ -216,7 +218,8 @@ def find_track(path: Path) -> Track:
             )
         first = None
         with suppress(av.error.FFmpegError, StopIteration):
-            first = next(container.decode(stream))  # only pictures carry orientation and colours
+            frames = chain.from_iterable(packet.decode() for packet in demux(container, stream))
+            first = next(frames)  # only pictures carry orientation and colours
         orientation = UPRIGHT if first is None else read_orientation(first)
         width, height = (stream.width, stream.height) if first is None else (first.width, first.height)
         if orientation.is_transposed:

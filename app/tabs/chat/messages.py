@@ -1,7 +1,7 @@
 """Messages of the WebSocket: validation of client messages, and prompts from conversations."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -178,6 +178,12 @@ def build_prompt(checkpoint: Checkpoint, messages: Sequence[Message]) -> ChatPro
         turns.append(ChatTurn(question=text, pictures=names))
     pieces = render_conversation(codec, Conversation(tuple(turns)), base=codec.system(system))
     return ChatPrompt(pieces=pieces, features=features)
+
+
+def has_pictures(messages: Iterable[Message]) -> bool:
+    """Return whether a message has a picture."""
+    contents = (message.content for message in messages)
+    return any(isinstance(part, ImagePart) for content in contents if not isinstance(content, str) for part in content)
 
 
 def _split_content(message: Message) -> tuple[str, Sequence[Callable[[], bytes]]]:

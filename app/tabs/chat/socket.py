@@ -32,6 +32,7 @@ from stepscope.app.tabs.chat.messages import (
     Stop,
     build_prompt,
     check_conversation,
+    has_pictures,
     read_message,
 )
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
@@ -197,7 +198,8 @@ class ChatSocket:
         try:
             loop = asyncio.get_running_loop()
             async with self._encoding:
-                prompt = await loop.run_in_executor(self._encoder, build_prompt, self._checkpoint, messages)
+                thread = self._encoder if has_pictures(messages) else self._reader  # text waits for no pictures
+                prompt = await loop.run_in_executor(thread, build_prompt, self._checkpoint, messages)
             prompt = replace(prompt, owner=self._owner)
             sender = _Sender(self._send, turn, self._session_id, len(messages))
             kind = "queued"

@@ -20,7 +20,7 @@ from stepscope.app.core.videos import read_upload
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.boxes import count_entries
 from stepscope.engine.video.reader import probe, read_frames
-from tests.support.streams.odd import write_recording
+from tests.support.streams.odd import progressive_jpeg, write_jpeg_video, write_recording
 
 SIZE: Final = 64
 NUM_SMALL: Final = 25
@@ -159,6 +159,16 @@ def test_a_picture_in_png_is_read_if_it_is_small(tmp_path: Path) -> None:
     path = tmp_path / "small.mov"
     path.write_bytes(_png_video(_png(SIZE)))
     assert len(list(read_frames(path, fps=2))) == 4
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_a_picture_of_many_scans_is_not_decoded(tmp_path: Path, at: int) -> None:
+    pictures = [progressive_jpeg(SIZE, num_scans=20)] * 4
+    assert len(list(read_frames(write_jpeg_video(tmp_path / "a.avi", *pictures, side=SIZE), fps=2))) == 4
+    pictures[at] = progressive_jpeg(SIZE, num_scans=101)
+    path = write_jpeg_video(tmp_path / "b.avi", *pictures, side=SIZE)
+    with pytest.raises(VideoError, match="a picture in JPEG has more than 100 scans; convert the video"):
+        list(read_frames(path, fps=2))
 
 
 @pytest.mark.parametrize("stored", ["0:0:nan", "0:0:inf", "-9:0:0", "12", "a:b:c", "0:0:1e308", "99999999999999:0:0"])

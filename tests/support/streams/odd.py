@@ -1,5 +1,6 @@
 """Odd files: display matrices, recordings that follow each other in one file, and HDR."""
 
+import io
 import struct
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -11,6 +12,7 @@ import numpy as np
 from av.audio.frame import AudioFrame
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+from PIL import Image
 
 MATRICES: Final = {
     "plain": (1, 0, 0, 1),
@@ -35,6 +37,31 @@ def write_matrix(path: Path, source: Path, *, name: str) -> Path:
         value.to_bytes(4, "big", signed=True) for value in (a, b, 0, c, d, 0, 0, 0, 1 << 30)
     )
     path.write_bytes(content)
+    return path
+
+
+def progressive_jpeg(side: int, *, num_scans: int, kind: str = "JPEG") -> bytes:
+    """Return a grey picture of so many scans, the last of which adds nothing to the one before; kind is JPEG or MPO."""
+    file, image = io.BytesIO(), Image.new("L", (side, side), 128)
+    further = {"save_all": True, "append_images": [image]} if kind == "MPO" else {}
+    image.save(file, kind, progressive=True, **further)
+    content = file.getvalue()
+    end = content.index(b"\xff\xd9")
+    scan = content[content.rindex(b"\xff\xc4", 0, end) : end]  # with its table
+    return content[:end] + scan * (num_scans - content[:end].count(b"\xff\xda")) + content[end:]
+
+
+def write_jpeg_video(path: Path, *pictures: bytes, side: int) -> Path:
+    """Write an AVI of JPEG pictures, 2 a second."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mjpeg", rate=2)
+        stream.width = stream.height = side
+        stream.pix_fmt = "yuvj420p"
+        for number, picture in enumerate(pictures):
+            packet = av.Packet(picture)
+            packet.stream, packet.time_base, packet.is_keyframe = stream, Fraction(1, 2), True
+            packet.pts = packet.dts = number
+            container.mux(packet)
     return path
 
 

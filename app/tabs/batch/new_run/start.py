@@ -13,6 +13,7 @@ from stepscope.app.core.job_queue import Job
 from stepscope.app.core.references import MAX_RESULT_BYTES, check_size
 from stepscope.app.core.results import VideoFilter
 from stepscope.app.formatting import as_sentence, name_files
+from stepscope.app.reviews.store import SQLITE_ENDINGS
 from stepscope.app.tabs.batch.new_run.form import DEVICES, make_work
 from stepscope.app.tabs.batch.runs.handlers import UNCHANGED, BatchView, show
 from stepscope.app.web.views import status_line
@@ -90,6 +91,8 @@ def check_name(name: str, *, default: str) -> str:
         raise ValueError(
             f"a run's name may have letters, digits, '.', '_' and '-', at most {MAX_NAME_CHARS}; got {name[:100]!r}"
         )
+    if name.lower().endswith(SQLITE_ENDINGS):  # SQLite could not open the store of reviews beside such a folder
+        raise ValueError(f"a run's name does not end in {' or '.join(SQLITE_ENDINGS)}; got {name!r}")
     return name
 
 

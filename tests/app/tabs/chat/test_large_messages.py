@@ -18,6 +18,7 @@ from stepscope.app.tabs.chat.messages import MAX_BYTES, Message, Prefill, build_
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.prompt import MAX_TEXT_CHARS
 from tests.support.chat_socket import ASK, generate, prefill, receive
+from tests.support.streams.odd import progressive_jpeg
 
 TEXT_PART = {"type": "text", "text": ""}
 
@@ -61,6 +62,13 @@ def test_the_pixels_of_all_pictures_are_counted_before_one_is_decoded(
     message = {"role": "user", "content": [picture_part(large_png())] * 17}
     with pytest.raises(ValueError, match="at most 268435456 pixels together"):
         build_prompt(checkpoint, [Message.model_validate(message)])
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "MPO"])
+def test_a_picture_of_many_scans_is_not_decoded(kind: str) -> None:
+    assert read_picture(progressive_jpeg(64, num_scans=20, kind=kind)).shape == (64, 64, 3)
+    with pytest.raises(ValueError, match="a picture in JPEG has at most 100 scans"):
+        read_picture(progressive_jpeg(64, num_scans=101, kind=kind))
 
 
 @pytest.mark.slow

@@ -57,6 +57,7 @@ def test_a_run_under_way_cannot_be_started_twice(batches: BatchContext, monkeypa
         ({"devices": ""}, "device '' is not available"),
         ({"name": "../x"}, "a run's name may have letters"),
         ({"name": ".x"}, "a run's name may have letters"),
+        ({"name": "reviews.sqlite-Journal"}, "a run's name does not end in -wal or -shm or -journal"),
         ({"name": "x" * 81}, "a run's name may have letters"),
         ({"checkpoint": "/nowhere"}, "nowhere"),
     ],

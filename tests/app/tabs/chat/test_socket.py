@@ -99,7 +99,7 @@ def test_the_pictures_of_one_user_do_not_hold_up_those_of_others(
     def build(_: Checkpoint, messages: Any) -> None:
         begun.set()
         released.wait(60)
-        order.append(messages[0].content)
+        order.append(messages[0].content[0].text)
         raise ValueError("encoded")
 
     monkeypatch.setattr(socket_module, "build_prompt", build)
@@ -109,7 +109,8 @@ def test_the_pictures_of_one_user_do_not_hold_up_those_of_others(
             headers = {"cookie": f"access-token-x={cookie}"}
             socket = stack.enter_context(client.websocket_connect("/ws/streaming/a", headers=headers))
             sockets.append(socket)
-            socket.send_json({"type": "prefill", "messages": [{"role": "user", "content": name}]})
+            content = [{"type": "text", "text": name}, {"type": "image", "data": ""}]
+            socket.send_json({"type": "prefill", "messages": [{"role": "user", "content": content}]})
             socket.send_json({"type": "generate", "max_new_tokens": 0})
             assert "max_new_tokens" in socket.receive_json()["error"], "the prompt before it has been accepted"
             assert begun.wait(60)

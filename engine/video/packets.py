@@ -27,6 +27,8 @@ AVI: Final = "avi"
 """FFmpeg's name of the container that stores one chunk per tick in decoding order, and no times of display."""
 DEFAULT_STEP_S: Final = 0.04
 """Time between two pictures of a file that does not state its rate, in seconds."""
+_ROUNDING_S: Final = 2.5e-3
+"""Difference of times that are rounded to milliseconds, as in Matroska, in seconds."""
 _MAX_GAP_S: Final = 10.0
 """Longest gap in the times of MPEG-TS and MPEG-PS, in seconds; a longer one is another recording, as for FFmpeg.
 
@@ -79,6 +81,12 @@ class PacketList:
     def end_s(self) -> float:
         """End of the last picture; 0 without pictures."""
         return self.pictures[-1].end_s if self.pictures else 0.0
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all pictures are displayed for about the same time."""
+        steps_s = [after.time_s - before.time_s for before, after in pairwise(self.pictures)]
+        return not steps_s or max(steps_s) - min(steps_s) < _ROUNDING_S
 
     @property
     def average_fps(self) -> float:

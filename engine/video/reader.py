@@ -29,7 +29,7 @@ from stepscope.engine.video.decoders import (
     decode_with_pyav,
     open_stream,
 )
-from stepscope.engine.video.packets import PacketReader, seconds_of
+from stepscope.engine.video.packets import MATROSKA, PacketReader, seconds_of
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.sound import find_sound_end, has_damaged_sound
 from stepscope.engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets, open_container
@@ -216,6 +216,10 @@ def find_copy_reason(path: str | Path) -> str:
     """
     if reason := probe(path).copy_reason:
         return reason
+    track = find_track(Path(path))
+    states_no_ends = track.container == MATROSKA or not track.is_indexed  # Chromium guesses when a picture ends
+    if states_no_ends and not measure_packets(track).is_even:
+        return "browsers show some of its pictures too early"
     if find_damage(path) is not None:
         return "browsers show no pictures from its damage on"
     return "browsers show no pictures from damage in its sound on" if has_damaged_sound(Path(path)) else ""

@@ -12,7 +12,7 @@ import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
 import { updatePlayhead } from "./playback/playback.js";
-import { redrawPlayhead, seek } from "./playback/playhead.js";
+import { PICTURE_S, redrawPlayhead, seek } from "./playback/playhead.js";
 import { toggleSpeech } from "./playback/speech.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { addMoment } from "./panels/story.js";
@@ -92,7 +92,7 @@ function bindKeys(player) {
 function stepFrame(player, by) {
   player.video.pause();
   const frame = Math.min(player.data.times.length - 1, Math.max(0, frameAt(player.data, player.video.time) + by));
-  if (frame >= 0) seek(player, player.data.times[frame] + 1e-3);
+  if (frame >= 0) seek(player, player.data.times[frame] + PICTURE_S);
   reveal(player, player.video.time);
 }
 

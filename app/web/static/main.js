@@ -12,7 +12,7 @@ import { Player } from "./state/player.js";
 import { mountInspection } from "./panels/inspection.js";
 import { currentEvent } from "./review/opinions.js";
 import { tick } from "./playback/playback.js";
-import { requestTick, seek } from "./playback/playhead.js";
+import { PICTURE_S, requestTick, seek } from "./playback/playhead.js";
 import { mountSpeech } from "./playback/speech.js";
 import { mountPointer } from "./timeline/pointer.js";
 import { Timeline } from "./timeline/timeline.js";
@@ -135,7 +135,7 @@ function exposeFrame(player) {
     const button = event.target.closest?.(".ask-time"); // of a question in the panel Ask
     if (!button || !player.data) return;
     player.video.pause();
-    seek(player, Number(button.dataset.time) + 1e-3);
+    seek(player, Number(button.dataset.time) + PICTURE_S);
     reveal(player, player.video.time);
   });
   player.root.stopAtFrame = () => {

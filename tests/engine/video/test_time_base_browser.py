@@ -13,11 +13,13 @@ from av.audio.stream import AudioStream
 from av.container import OutputContainer
 from playwright.sync_api import Browser, Page
 
-from stepscope.engine.video.reader import probe, read_frames
+from stepscope.engine.video.reader import find_copy_reason, read_frames
 from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.pages.browser import NEEDS_CHROMIUM
 
 pytestmark = NEEDS_CHROMIUM
+PICTURE_S = 6e-4
+"""Time after an instant to which the player seeks."""
 FPS, NUM_PICTURES, RATE, CHUNK = 10, 30, 48_000, 960
 SHOWN = """async ([text, times]) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -48,7 +50,8 @@ def page(browser: Browser) -> Iterator[Page]:
 
 def write(path: Path, *, codec: str, start_s: float, sound_s: float | None) -> Path:
     """Write 3 s of pictures that grow brighter from ``start_s`` on, and silence from ``sound_s`` on."""
-    with av.open(str(path), "w") as container:
+    is_uneven = path.name.startswith("uneven")
+    with av.open(str(path), "w", options={"live": "1"} if ".live." in path.name else {}) as container:
         video = container.add_stream(codec, rate=FPS)
         assert isinstance(video, av.VideoStream)
         video.width, video.height, video.pix_fmt = 64, 64, "yuv420p"
@@ -61,7 +64,8 @@ def write(path: Path, *, codec: str, start_s: float, sound_s: float | None) -> P
         for number in range(NUM_PICTURES):
             image = np.full((64, 64, 3), 20 + 7 * number, np.uint8)
             frame = av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="yuv420p")
-            frame.pts, frame.time_base = round(1000 * (start_s + number / FPS)), Fraction(1, 1000)
+            early_s = (0.02 if number % 2 else -0.05) * (is_uneven and number > 0)
+            frame.pts, frame.time_base = round(1000 * (start_s + number / FPS - early_s)), Fraction(1, 1000)
             container.mux(video.encode(frame))
         container.mux(video.encode(None))
     return path
@@ -86,6 +90,9 @@ def add_silence(container: OutputContainer, sound: AudioStream, begin_s: float, 
         ("sound.mp4", "libx264", 0.7, 0.0),
         ("sound.webm", "libvpx", 0.7, 0.0),
         ("both.mp4", "libx264", 1.5, 0.8),
+        ("uneven.webm", "libvpx", 0.0, None),
+        ("uneven.live.webm", "libvpx", 0.0, None),
+        ("uneven.mp4", "libx264", 0.0, None),
     ],
 )
 def test_the_browser_shows_the_picture_of_our_frame(
@@ -94,8 +101,8 @@ def test_the_browser_shows_the_picture_of_our_frame(
     path = write(tmp_path / name, codec=codec, start_s=start_s, sound_s=sound_s)
     frames = list(read_frames(path, fps=FPS))
     assert len(frames) == pytest.approx(FPS * start_s + NUM_PICTURES, abs=1)
-    times = [0.05 + number / FPS for number in range(0, len(frames) - 1, 4)]
-    if probe(path).copy_reason:
+    times = [PICTURE_S + number / FPS for number in range(len(frames) - 1)]
+    if find_copy_reason(path):
         convert_for_browser(path, path := tmp_path / "converted.mp4")
     seen = page.evaluate(SHOWN, [base64.b64encode(path.read_bytes()).decode(), times])
     wanted = [int(frames[int(time * FPS)].image[32, 32, 0]) for time in times]

@@ -6,7 +6,7 @@ import { createButton, createNode } from "../dom/dom.js";
 import { goToEvent, goToFailure } from "../playback/selection.js";
 import { hasSignal } from "../state/policy.js";
 import { DECISIONS } from "../state/signals.js";
-import { seek } from "../playback/playhead.js";
+import { PICTURE_S, seek } from "../playback/playhead.js";
 import { canFail } from "../playback/stops.js";
 
 const WORDS = { fixed: "fixed", broken: "broken", changed: "changed kind", same: "unchanged" };
@@ -120,5 +120,5 @@ function goToChange(player, before, after) {
     event = eventByKey(player, (after ?? before).key);
   if (number >= 0) goToFailure(player, number);
   else if (event) goToEvent(player, event);
-  else seek(player, (after ?? before).time + 1e-3);
+  else seek(player, (after ?? before).time + PICTURE_S);
 }

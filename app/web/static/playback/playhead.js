@@ -20,9 +20,13 @@ export function movePlayhead(player) {
   requestTick(player);
 }
 
-// Seeks within the video; returns the new time in seconds.
+// To the picture of an instant: the model sees one that begins up to this much later (EPSILON_S of the engine).
+export const PICTURE_S = 6e-4;
+
+// Seeks within the video, also to its last frame; returns the new time in seconds.
 export function seek(player, time) {
-  const within = Math.min(Math.max(0, player.data.duration_s - 0.01), Math.max(0, time));
+  const last = (player.data.times?.at(-1) ?? 0) + PICTURE_S;
+  const within = Math.min(Math.max(last, player.data.duration_s - 0.01), Math.max(0, time));
   player.video.time = within;
   return within;
 }

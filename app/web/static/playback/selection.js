@@ -6,7 +6,7 @@ import { focusedInput, setStatus } from "../dom/dom.js";
 import { referenceWord } from "../state/data.js";
 import { eventTime } from "../review/layer.js";
 import { currentEvent, eventByKey, isInScope, mergeOpinions, opinion } from "../review/opinions.js";
-import { redrawPlayhead, seek } from "./playhead.js";
+import { PICTURE_S, redrawPlayhead, seek } from "./playhead.js";
 import { stopText } from "./stops.js";
 
 export function splitPair(player) {
@@ -61,25 +61,25 @@ export function showFailureOfMoved(player) {
 export function goToEvent(player, event, time = event && eventTime(player, event)) {
   if (!event) return;
   player.video.pause();
-  selectEvent(player, event, Math.min(time + 1e-3, player.data.duration_s), stopIndexOf(player, event));
+  selectEvent(player, event, Math.min(time + PICTURE_S, player.data.duration_s), stopIndexOf(player, event));
 }
 
 export function goToFailure(player, number) {
   const failure = player.data.stops[number];
   player.video.pause();
-  selectEvent(player, eventByKey(player, failure.key), failure.time + 1e-3, number);
+  selectEvent(player, eventByKey(player, failure.key), failure.time + PICTURE_S, number);
 }
 
 // Selects one of the events of a mark: the next one where several share it.
 export function selectMark(player, { keys, time }) {
   const event = eventByKey(player, keys[(keys.indexOf(player.review.current) + 1) % keys.length]);
-  selectEvent(player, event, time + 1e-3, stopIndexOf(player, event));
+  selectEvent(player, event, time + PICTURE_S, stopIndexOf(player, event));
 }
 
 export function goToRow(player, row) {
   setStatus(player, "");
   const event = eventByKey(player, row.key);
-  selectEvent(player, event, row.time + 1e-3, stopIndexOf(player, event));
+  selectEvent(player, event, row.time + PICTURE_S, stopIndexOf(player, event));
   player.focus();
 }
 

@@ -17,6 +17,7 @@ export class VideoPlayer {
       rate: 1,
       wanted: null,
       arrival: null,
+      sought: 0,
     });
     Object.assign(this, { clock: 0, end: Infinity, began: null }); // of the clock, in seconds; when it was started
   }
@@ -74,8 +75,10 @@ export class VideoPlayer {
     if (!this.video?.isConnected) this.refresh(); // a paused player does so only a few times a second
     // until then, the element shows the previous video
     if (this.arrival && this.video?.paused) return this.arrival.time;
-    if (this.video) return this.wanted ?? this.video.currentTime;
-    return this.clockTime;
+    const { video, sought } = this;
+    if (!video) return this.clockTime;
+    const isAtEnd = video.paused && sought > video.duration && video.currentTime > video.duration - 0.1;
+    return this.wanted ?? (isAtEnd ? sought : video.currentTime); // its own end may be before the last frame
   }
 
   get clockTime() {
@@ -87,7 +90,7 @@ export class VideoPlayer {
     if (!this.video?.isConnected) this.refresh();
     if (this.video?.readyState >= 1) this.video.currentTime = time;
     else if (this.video) this.wanted = time;
-    this.clock = time;
+    this.clock = this.sought = time;
     if (this.arrival) this.arrival.time = time;
     if (this.began !== null) this.began = performance.now();
     this.onMove();

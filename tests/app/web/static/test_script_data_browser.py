@@ -67,6 +67,32 @@ def test_packed_numbers_are_doubles(page: Page) -> None:
     assert run(page, "signals", "decodeFloats", body, "") == []
 
 
+def test_the_last_frame_has_its_time_at_or_behind_the_end_of_the_video(page: Page) -> None:
+    body = (
+        f"const {{ seek }} = await import('{address('playhead')}');"
+        + """
+    const video = new VideoPlayer("none", () => {});
+    const element = document.createElement("video"), seen = [];
+    for (const duration of arg) {
+        let at = 0;
+        const time = { get: () => at, set: (to) => { at = Math.min(to, duration); } };
+        Object.defineProperties(element, {
+            currentTime: { ...time, configurable: true },
+            duration: { value: duration, configurable: true },
+            readyState: { value: 4, configurable: true },
+            isConnected: { value: true, configurable: true },
+        });
+        video.video = element;
+        seek({ video, data: { duration_s: 8.008, times: [0, 4, 8] } }, 9);
+        seen.push(video.time);
+        seek({ video, data: { duration_s: 8.008, times: [0, 4, 8] } }, 4);
+        seen.push(video.time);
+    }
+    return seen;"""
+    )
+    assert run(page, "video", "VideoPlayer", body, [8.008, 7.95]) == [8.0006, 4, 8.0006, 4]
+
+
 def test_a_run_is_unpacked_with_its_times_and_differences(page: Page) -> None:
     body = "const d = unpack(arg); return [[...d.times], d.reached, d.differences, d.failures[0].time];"
     failure = {"frame": 3, "kind": "wrong state", "turn": None, "reference": None}

@@ -169,20 +169,31 @@ def _wire_session(
         wire(event, handlers.ask, [window, view.question], view, **AT_ONCE)
 
 
-def show_kind(context: AppContext, kind: str, upload: str | None) -> list[Any]:
-    """Show the inputs of a kind of source, and the warning about the model for all but its bundled videos."""
+def show_kind(
+    context: AppContext, kind: str, upload: str | None, bundled: str | None, goal: str, steps: str
+) -> list[Any]:
+    """Show the inputs of a kind of source, and the warning about the model for all but its bundled videos.
+
+    The task of a bundled video comes and goes with it, unless it was edited.
+    """
     is_file = kind == FILE
-    is_unsuited = bool(context.model_warning) and (not is_file or upload is not None)
-    return [gr.update(visible=is_visible) for is_visible in (is_file, is_file, kind == URL, is_unsuited)]
+    is_own = not is_file or upload is not None
+    is_unsuited = bool(context.model_warning) and is_own
+    task, empty = handlers.fill_task(context, bundled), ("", "")
+    is_untouched = (goal, steps) == (task if is_own else empty)
+    return [
+        *(gr.update(visible=is_visible) for is_visible in (is_file, is_file, kind == URL, is_unsuited)),
+        *((empty if is_own else task) if is_untouched else (gr.skip(), gr.skip())),
+    ]
 
 
 def _wire_inputs(context: AppContext, inputs: SourceInputs, warning: Any) -> None:
-    shown = [inputs.bundled, inputs.upload, inputs.url, warning]
+    task = [inputs.goal, inputs.steps]
     gr.on(
         [inputs.kind.change, inputs.upload.change],
         partial(show_kind, context),
-        [inputs.kind, inputs.upload],
-        shown,
+        [inputs.kind, inputs.upload, inputs.bundled, *task],
+        [inputs.bundled, inputs.upload, inputs.url, warning, *task],
         **LATEST,
     )
-    inputs.bundled.select(partial(handlers.fill_task, context), inputs.bundled, [inputs.goal, inputs.steps], **AT_ONCE)
+    inputs.bundled.select(partial(handlers.fill_task, context), inputs.bundled, task, **AT_ONCE)

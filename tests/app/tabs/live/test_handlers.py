@@ -20,7 +20,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.model_use import ModelUse
 from stepscope.app.tabs.live import handlers
-from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM, read_recorded
+from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM, fill_task, read_recorded
 from stepscope.app.tabs.live.tab import show_kind
 from stepscope.app.tabs.live.views import LiveView
 from stepscope.app.tabs.live.window import LiveWindows, decode_picture
@@ -273,5 +273,15 @@ def test_a_key_of_another_window_finds_nothing() -> None:
 def test_a_source_that_is_no_bundled_video_shows_the_warning_of_the_model(context: AppContext, warning: str) -> None:
     context = replace(context, model_warning=warning)
     sources = [(FILE, None), (FILE, "own.mp4"), (WEBCAM, None), (URL, None)]
-    seen = [show_kind(context, kind, upload)[-1]["visible"] for kind, upload in sources]
+    seen = [show_kind(context, kind, upload, None, "", "")[3]["visible"] for kind, upload in sources]
     assert seen == [False, bool(warning), bool(warning), bool(warning)]
+
+
+def test_the_task_of_a_bundled_video_goes_with_it_unless_it_was_edited(context: AppContext) -> None:
+    name = context.bundled_videos.clips[0].name
+    task = fill_task(context, name)
+    assert task[0]
+    assert show_kind(context, WEBCAM, None, name, *task)[4:] == ["", ""]
+    assert show_kind(context, FILE, None, name, "", "")[4:] == [*task]
+    for goal, kind in (("mine", WEBCAM), ("mine", FILE)):
+        assert show_kind(context, kind, None, name, goal, task[1])[4:] == [gr.skip(), gr.skip()]

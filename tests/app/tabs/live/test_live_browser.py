@@ -49,6 +49,9 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(page: Page, address
     page.wait_for_selector("#player .ss")
     page.get_by_role("tab", name="Live").click()
     page.get_by_role("radio", name="Webcam").check()
+    page.wait_for_function("document.querySelector('#live_steps textarea').value === ''")  # those of the bundled video
+    page.fill("#live_goal :is(textarea, input)", "build the truck")
+    page.fill("#live_steps textarea", "S1: attach the wheel")
     first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 1\\b.*/)?.[0]"
     page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
     page.click("#live_start")

@@ -222,7 +222,9 @@ def find_copy_reason(path: str | Path) -> str:
         return "browsers show some of its pictures too early"
     if find_damage(path) is not None:
         return "browsers show no pictures from its damage on"
-    return "browsers show no pictures from damage in its sound on" if has_damaged_sound(Path(path)) else ""
+    if not has_damaged_sound(Path(path)):
+        return ""
+    return f"browsers show no pictures from {'its cut' if find_cut(path) is not None else 'damage in its sound'} on"
 
 
 def find_still(path: str | Path) -> str:

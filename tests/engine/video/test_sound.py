@@ -71,3 +71,20 @@ def test_a_copy_goes_on_after_damage_in_the_sound_at_which_browsers_stop(tmp_pat
     convert_for_browser(path, copy)
     assert loud_span(copy)[:2] == pytest.approx((3.0, 6.0), abs=0.1)
     assert find_copy_reason(copy) == ""
+
+
+def test_sound_that_ends_within_a_packet_is_cut_off_and_not_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "cut.mp4"
+    write_h264(tmp_path / "silent.mp4", [np.zeros((64, 96, 3), np.uint8)] * 16, fps=2)
+    add_sound(tmp_path / "loud.mp4", tmp_path / "silent.mp4", length_s=8, loud_s=(3.0, 6.0))
+    with (
+        av.open(str(tmp_path / "loud.mp4")) as whole,
+        av.open(str(path), "w", options={"movflags": "faststart"}) as cut,
+    ):
+        streams = {stream.index: cut.add_stream_from_template(stream) for stream in whole.streams}
+        for packet in whole.demux():
+            if packet.size:
+                packet.stream = streams[packet.stream.index]
+                cut.mux(packet)
+    path.write_bytes(path.read_bytes()[:-2000])
+    assert find_copy_reason(path) == "browsers show no pictures from its cut on"

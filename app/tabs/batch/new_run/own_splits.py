@@ -9,6 +9,7 @@ import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,8 +31,8 @@ from stepscope.eval.data.writers import write_samples
 MAX_ADDED: Final = 50
 """Maximum number of stored uploads. Beyond it, the user who has the most unused ones loses the oldest of them."""
 
-_users: Final = dict[Path, str]()
-"""User, or address, of each stored upload of this process."""
+_OWNER: Final = ".owner"
+"""Ending of the file beside a stored upload that names its user, or address."""
 
 
 def add_by_path(splits: MutableMapping[str, Split], path: Path) -> str:
@@ -64,8 +65,8 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
     if not kept.exists():
         _make_room(batches, folder)
-        _users[kept] = current_user.get()
-    folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        kept.with_suffix(_OWNER).write_text(current_user.get(), encoding="utf-8")
     write_samples(kept, samples, file_format="manifest")
     splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
@@ -81,12 +82,18 @@ def _make_room(batches: BatchContext, folder: Path) -> None:
     unused = sorted({*stored} - used, key=lambda path: path.stat().st_mtime)
     if not unused:
         raise ValueError(f"{MAX_ADDED} uploads with runs are stored already; remove some from {folder.name}")
-    ((user, _),) = Counter(_users.get(path, "") for path in unused).most_common(1)
-    oldest = next(path for path in unused if _users.get(path, "") == user)
-    for path in (oldest, oldest.with_name(oldest.stem + ENDING)):
+    owners = {path: _read_owner(path) for path in unused}
+    ((user, _),) = Counter(owners.values()).most_common(1)
+    oldest = next(path for path in unused if owners[path] == user)
+    for path in (oldest, oldest.with_name(oldest.stem + ENDING), oldest.with_suffix(_OWNER)):
         path.unlink(missing_ok=True)
     batches.splits.pop(oldest.stem, None)
-    _users.pop(oldest, None)
+
+
+def _read_owner(path: Path) -> str:
+    with suppress(OSError, ValueError):
+        return path.with_suffix(_OWNER).read_text(encoding="utf-8")
+    return ""
 
 
 def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:

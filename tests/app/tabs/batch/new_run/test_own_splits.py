@@ -166,7 +166,8 @@ def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
     (folder / "unused.vocabulary.json").write_text("[]")
     add("new", "cid")
     assert set(batches.splits) == {"split", "anns", "run", "later", "new"}
-    assert sorted(path.stem for path in folder.iterdir()) == ["anns", "later", "new", "run"]
+    assert sorted(path.stem for path in folder.glob("*.json")) == ["anns", "later", "new", "run"]
+    assert sorted(path.stem for path in folder.glob("*.owner")) == ["anns", "later", "new", "run"]
     monkeypatch.setattr(own_splits, "MAX_ADDED", 1)
     monkeypatch.setattr(
         batches.jobs, "active_jobs", lambda: [SimpleNamespace(split=s) for s in batches.splits.values()]

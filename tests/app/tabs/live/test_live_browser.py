@@ -48,10 +48,12 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(page: Page, address
     page.goto(address)
     page.wait_for_selector("#player .ss")
     page.get_by_role("tab", name="Live").click()
+    boxes = [page.locator(f"#live_{name} :is(textarea, input)") for name in ("goal", "steps")]
+    task = [box.input_value() for box in boxes]
     page.get_by_role("radio", name="Webcam").check()
-    page.wait_for_function("document.querySelector('#live_steps textarea').value === ''")  # those of the bundled video
-    page.fill("#live_goal :is(textarea, input)", "build the truck")
-    page.fill("#live_steps textarea", "S1: attach the wheel")
+    for box, text in zip(boxes, task, strict=True):
+        expect(box).to_have_value("")  # it was that of the bundled video
+        box.fill(text)
     first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 1\\b.*/)?.[0]"
     page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
     page.click("#live_start")

@@ -28,7 +28,7 @@ def test_keys_work_as_in_the_program(page: Page, address: str) -> None:
     page.keyboard.press(" ")
     page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
     lag = "document.querySelector('#video video').currentTime - document.querySelector('.ss-head').dataset.time"
-    page.wait_for_function(f"Math.abs({lag}) < 0.01")  # the playhead follows the video, however late on a busy machine
+    page.wait_for_function(f"() => Math.abs({lag}) < 0.01")  # the playhead follows, however late on a busy machine
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from stepscope.engine.errors import VideoError
+from stepscope.engine.video.cuts import read_blocks
 
 _MAX_BOXES: Final = 2**21
 _MAX_CONTENT_BYTES: Final = 2**27
-_NUM_BLOCK_BYTES: Final = 2**20
 _NUM_PART_SAMPLES: Final = 512
 """Least samples of sound for which FFmpeg makes an entry of a chunk."""
 _TABLES: Final = re.compile(rb"stsz|stz2|stsc|stco|co64|elst|trun|cmvd")
@@ -30,9 +30,10 @@ def read_boxes(path: Path, kind: bytes, *, may_be_cut: bool = False) -> Iterator
     num_bytes = path.stat().st_size
     with path.open("rb") as file:
         for name, start, end in _find_outermost(file, num_bytes):
-            if name == kind and end - start < _MAX_CONTENT_BYTES and (end <= num_bytes or may_be_cut):
+            size = min(end, num_bytes) - start
+            if name == kind and size < _MAX_CONTENT_BYTES and (end <= num_bytes or may_be_cut):
                 file.seek(start)
-                yield file.read(end - start)
+                yield file.read(size)
 
 
 def count_entries(path: Path) -> int:
@@ -90,13 +91,9 @@ def _count_names(path: Path, num_bytes: int) -> int:
             if name in _NO_TABLES:
                 continue
             file.seek(start - 8)
-            kept, left = b"", end - start + 8
-            while block := file.read(min(left, _NUM_BLOCK_BYTES)):  # a search of all at once would stop other threads
-                left -= len(block)
-                block = kept + block
+            for block in read_blocks(file, end - start + 8, num_kept=7):
                 starts = (match.start() for match in _TABLES.finditer(block, 4))
                 found += sum(not 2 <= int.from_bytes(block[at - 4 : at], "big") < 16 for at in starts)
-                kept = block[-7:]
     return found
 
 

@@ -5,10 +5,12 @@ streams do not state their length, so that a cut is not seen.
 """
 
 import mmap
+import os
 import re
 import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _NUM_HEADER_BYTES: Final = 2**16
 _FLV_SIZE: Final = re.compile(rb"\0\x08filesize\0(.{8})", re.DOTALL)
@@ -27,6 +29,8 @@ _MXF_HEADER: Final = re.compile(
 """Offset of the footer, 0 in an open file. **Source**: SMPTE ST 377-1, section 7.1."""
 _OGG_END: Final = 4
 """Flag of the last page. **Source**: RFC 3533, section 6."""
+_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
+"""Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
 _MAX_BLOCKS: Final = 2**22
 """Blocks after which a file is taken for whole, as in a GIF of 1 GB: a hostile one has a block in 2 bytes."""
 _MAX_PAGE_BYTES: Final = 27 + 255 + 255 * 255
@@ -58,16 +62,51 @@ def is_cut_off(path: Path, container: str) -> bool:
 
 
 def has_further_flv(path: Path) -> bool:
-    """Return whether another FLV file is appended. A search of the whole file at once would stop all other threads."""
-    num_overlapping = 12  # the bytes of a start but one
+    """Return whether another FLV file is appended."""
     with path.open("rb") as file:
-        block = file.read(_NUM_BLOCK_BYTES)[1:]  # without the start of the first
-        while not _FLV_START.search(block):
-            further = file.read(_NUM_BLOCK_BYTES)
-            if not further:
-                return False
-            block = block[-num_overlapping:] + further
-    return True
+        file.seek(1)  # behind the start of the first
+        return any(map(_FLV_START.search, read_blocks(file, path.stat().st_size, num_kept=12)))
+
+
+def read_blocks(file: BinaryIO, num_bytes: int, *, num_kept: int) -> Iterator[bytes]:
+    """Read bytes in blocks, each behind the last ``num_kept`` bytes of the one before.
+
+    A search of the whole file at once would stop all other threads.
+    """
+    kept = b""
+    while block := file.read(min(num_bytes, _NUM_BLOCK_BYTES)):
+        num_bytes -= len(block)
+        block = kept + block
+        yield block
+        kept = block[-num_kept:]
+
+
+def find_segment_end(path: Path) -> int | None:
+    """Return where the only segment of a Matroska file should end, in bytes; None if unknown, or if more follows.
+
+    **Source**: RFC 8794, section 4 and 5.
+    """
+    with path.open("rb") as file:
+        for name in (_EBML, _SEGMENT):
+            if file.read(4) != name:
+                return None
+            first = int.from_bytes(file.read(1), "big")
+            if first == 0:  # the file is cut off, or not Matroska
+                return None
+            num_bytes = 9 - first.bit_length()  # the leading zero bits count the further bytes
+            size = int.from_bytes(bytes([first & (1 << (8 - num_bytes)) - 1]) + file.read(num_bytes - 1), "big")
+            if size == (1 << 7 * num_bytes) - 1:  # unknown: written to a stream
+                return None
+            file.seek(size, os.SEEK_CUR)
+        return file.tell() if file.tell() >= path.stat().st_size else None
+
+
+def is_complete(path: Path, end: int) -> bool:
+    """Return whether a file reaches byte ``end``, and does not end with zeros as an unfinished download does."""
+    with path.open("rb") as file:
+        file.seek(end - 16)
+        last = file.read()
+    return len(last) == 16 and any(last)
 
 
 def _is_avi_cut(content: mmap.mmap) -> bool:

@@ -16,7 +16,7 @@ from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError, first_line
 from stepscope.engine.video.boxes import count_entries, find_settings, read_boxes
-from stepscope.engine.video.cuts import has_further_flv, is_cut_off
+from stepscope.engine.video.cuts import find_segment_end, has_further_flv, is_complete, is_cut_off
 from stepscope.engine.video.formats import (
     FORMATS,
     FORMATS_RULE,
@@ -46,8 +46,6 @@ _MAX_DELAY_S = 2.0
 """Delay of the first picture behind the sound that even the shortest video may have, in seconds."""
 _MAX_HIDDEN_S = 0.25
 """Time before ``Track.playback_start_s`` that needs no copy, in seconds: encoders delay by some pictures."""
-_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
-"""Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
 _CLOCK = re.compile(r"(\d{1,6}):(\d\d?):(\d\d?(?:\.\d{1,9})?)(?!\S)", re.ASCII)
 """A duration in Matroska, such as 00:00:05.000000000; one that is not of this form is ignored."""
 _LAST_TICK = 2**60
@@ -227,11 +225,11 @@ def find_track(path: Path) -> Track:
         rate = rate_of(stream)
         start_s = seconds_of(stream.start_time, stream)
         end_s = _stored_end(container, stream, start_s=start_s)
-        segment_end = _find_segment_end(path) if name == MATROSKA else None
+        segment_end = find_segment_end(path) if name == MATROSKA else None
         is_indexed = stream.frames > 0 if name == MP4 else segment_end is not None
         if segment_end is not None and end_s is not None:
             last_s = _find_last_end(container, stream)
-            end_s = last_s if last_s and _is_complete(path, segment_end) else max(end_s, last_s)
+            end_s = last_s if last_s and is_complete(path, segment_end) else max(end_s, last_s)
         zero_s = 0.0 if name == MP4 else start_s  # an edit list of fragments hides the pictures before 0
         is_cut = is_cut_off(path, name)
         if is_cut and name == AVI and stream.frames and rate:  # FFmpeg's duration is that of the rest
@@ -350,34 +348,6 @@ def _playback_end(container: InputContainer, stream: VideoStream) -> float:
     last = stream.index_entries[num_entries - 1] if num_entries else None
     cut_s = seconds_of(last.timestamp, stream) if last is not None and last.is_discard else 0.0
     return max((container.duration or 0) / av.time_base, cut_s)
-
-
-def _find_segment_end(path: Path) -> int | None:
-    """Return where the only segment of a Matroska file should end, in bytes; None if unknown, or if more follows.
-
-    **Source**: RFC 8794, section 4 and 5.
-    """
-    with path.open("rb") as file:
-        for name in (_EBML, _SEGMENT):
-            if file.read(4) != name:
-                return None
-            first = int.from_bytes(file.read(1), "big")
-            if first == 0:  # the file is cut off, or not Matroska
-                return None
-            num_bytes = 9 - first.bit_length()  # the leading zero bits count the further bytes
-            size = int.from_bytes(bytes([first & (1 << (8 - num_bytes)) - 1]) + file.read(num_bytes - 1), "big")
-            if size == (1 << 7 * num_bytes) - 1:  # unknown: written to a stream
-                return None
-            file.seek(size, os.SEEK_CUR)
-        return file.tell() if file.tell() >= path.stat().st_size else None
-
-
-def _is_complete(path: Path, end: int) -> bool:
-    """Return whether a file reaches byte ``end``, and does not end with zeros as an unfinished download does."""
-    with path.open("rb") as file:
-        file.seek(end - 16)
-        last = file.read()
-    return len(last) == 16 and any(last)
 
 
 def _read_pixel_aspect(stream: VideoStream, orientation: Orientation) -> float:

@@ -3,6 +3,8 @@
 ``docs/development.md`` lists all uses of its private parts.
 """
 
+import math
+import random
 import time
 from collections import Counter, defaultdict
 from contextlib import suppress
@@ -118,7 +120,10 @@ def share_sessions() -> None:
 
 
 def share_queue() -> None:
-    """Share events, their bytes and threads among users, who wait in turns: each has as many as the limits say."""
+    """Share events, their bytes and threads among users, who wait in turns: each has as many as the limits say.
+
+    Of the places of events that run some at a time, one user has at most half, but one in any case.
+    """
     push, process = Queue.push, Queue.process_events
     kept: defaultdict[str, dict[str, tuple[str, float, int]]] = defaultdict(dict)
     """Session, time and bytes of the events of each user."""
@@ -153,6 +158,19 @@ def share_queue() -> None:
                 events[:] = take_turns(events, _name_user)
         return pushed
 
+    def get_next(queue: Queue) -> tuple[list[Event], bool, str] | None:
+        running = Counter((job[0].concurrency_id, _name_user(job[0])) for job in queue.active_jobs if job)
+        waiting = list(queue.event_queue_per_concurrency_id.items())
+        random.shuffle(waiting)
+        for places, events in waiting:
+            limit = math.inf if events.concurrency_limit is None else events.concurrency_limit
+            if events.current_concurrency < limit:
+                for event in events.queue:
+                    if running[places, _name_user(event)] < max(limit / 2, 1):
+                        events.queue.remove(event)
+                        return [event], False, places
+        return None
+
     async def process_own(queue: Queue, events: list[Event], *values: Any, **options: Any) -> None:
         current_user.set(_name_user(events[0]))
         await process(queue, events, *values, **options)
@@ -161,6 +179,7 @@ def share_queue() -> None:
         page.limiter = SharedThreads()
 
     setattr(Queue, "push", push_own)  # noqa: B010 - mypy refuses the assignments
+    setattr(Queue, "get_events", get_next)  # noqa: B010
     setattr(Queue, "process_events", process_own)  # noqa: B010
     setattr(gr.Blocks, "create_limiter", create_limiter)  # noqa: B010
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -184,12 +185,18 @@ def test_the_sessions_of_one_user_replace_no_session_of_another(monkeypatch: pyt
     assert states["anna0"].state_data == {0: "anna"}
 
 
+@pytest.fixture
+def _shared_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("push", "get_events", "process_events"):
+        monkeypatch.setattr(Queue, name, getattr(Queue, name))  # restored at the end
+    monkeypatch.setattr(gr.Blocks, "create_limiter", gr.Blocks.create_limiter)
+    share_queue()
+
+
+@pytest.mark.usefixtures("_shared_queue")
 def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for owner, name in [(Queue, "push"), (Queue, "process_events"), (gr.Blocks, "create_limiter")]:
-        monkeypatch.setattr(owner, name, getattr(owner, name))  # restored at the end
-    share_queue()
     with gr.Blocks() as page:
         gr.Button().click(str.upper, gr.Textbox(), gr.Textbox())
     queue = page.queue()._queue
@@ -220,6 +227,27 @@ def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped
     monkeypatch.setattr(gradio_patches, "UNREAD_S", 0)
     assert push("anna", "new")[0]
     assert set(queue.pending_messages_per_session) == {"new"}
+
+
+@pytest.mark.usefixtures("_shared_queue")
+def test_a_user_takes_half_of_the_places_of_events_that_run_some_at_a_time() -> None:
+    with gr.Blocks() as page:
+        for name, limit in [("checks", 4), ("model", 1)]:
+            gr.Button().click(str.upper, gr.Textbox(), gr.Textbox(), concurrency_id=name, concurrency_limit=limit)
+    queue = page.queue()._queue
+    queue.active_jobs = []
+    for user, function in [("anna", 0)] * 3 + [("bob", 0)] * 2 + [("anna", 1), ("bob", 1)]:
+        request: Any = SimpleNamespace(scope={"client": ("192.0.2.1", 5000), "headers": []})
+        body = PredictBodyInternal(fn_index=function, data=["a"], session_hash=user)
+        assert asyncio.run(queue.push(body, request, user))[0]
+    while (begun := queue.get_events()) is not None:
+        queue.active_jobs.append(begun[0])
+        queue.event_queue_per_concurrency_id[begun[2]].current_concurrency += 1
+    running = Counter((event.username, event.concurrency_id) for (event,) in filter(None, queue.active_jobs))
+    assert running == {("anna", "checks"): 2, ("bob", "checks"): 2, ("anna", "model"): 1}
+    queue.active_jobs.remove(next(job for job in queue.active_jobs if job and job[0].username == "bob"))
+    queue.event_queue_per_concurrency_id["checks"].current_concurrency -= 1
+    assert queue.get_events() is None
 
 
 def test_the_threads_of_one_user_leave_those_of_others_free() -> None:

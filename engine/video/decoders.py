@@ -29,6 +29,8 @@ from stepscope.engine.video.formats import MAX_PIXELS, begins_like_video, has_re
 from stepscope.engine.video.images import Orientation, to_image
 from stepscope.engine.video.packets import (
     MATROSKA,
+    DecodeError,
+    LimitError,
     ListedPicture,
     PacketList,
     PacketReader,
@@ -47,17 +49,6 @@ SEEK_MARGIN_S = 1.0
 """Seconds to seek before the first needed picture: containers index decoding times, which precede display times."""
 _THREAD_BYTES = 512 * 2**20
 _limits = threading.local()
-
-
-class DecodeError(VideoError):
-    """A decoder cannot continue; the next one may."""
-
-
-class PictureSizeError(DecodeError):
-    """A decoder cannot continue, perhaps because of a picture that is too large; no other one is tried.
-
-    The other decoders have no such limit.
-    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +74,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
     with open_container(track.path) as container:
         stream, reformatter = open_stream(container, track), VideoReformatter()
         must_reorder = is_reordered(container, stream)
-        reader = PacketReader(container, stream, is_first_only=track.has_unreadable_rest)
+        reader = PacketReader(container, stream, is_first_only=track.has_unreadable_rest, deadline=track.deadline)
         packets = iter(reader)
         while True:
             try:
@@ -97,7 +88,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                 reason = f"PyAV: {reason_of(error)} after {end_s:.2f} s"
                 if has_refused_size(stream.codec_context):
                     limit = f"{MAX_PIXELS / 1e6:.1f} million pixels"
-                    failure = PictureSizeError(f"{reason}; a picture is damaged, or has more than {limit}")
+                    failure = LimitError(f"{reason}; a picture is damaged, or has more than {limit}")
                 failure = failure or DecodeError(reason)
                 is_clean = False
                 if waiting:
@@ -152,7 +143,7 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
         raise DecodeError("decord: reads a stream of a different shape or start")
     if num_pictures != len(listed.pictures):
         raise DecodeError(f"decord: lists {num_pictures} pictures, not {len(listed.pictures)}")
-    sequence = _DecordSequence(reader, decord.DECORDError, track.orientation)
+    sequence = _DecordSequence(reader, decord.DECORDError, track)
     for number, picture in enumerate(listed.pictures):
         fetch = partial(sequence.fetch, number)
         yield Picture(time_s=picture.time_s, end_s=picture.end_s, is_decoded=False, fetch=fetch)
@@ -238,21 +229,22 @@ class _DecordSequence:
     Each picture before it is read, because decord seeks and skips to wrong pictures where groups of pictures are open.
     """
 
-    def __init__(self, reader: Any, error_class: type[Exception], orientation: Orientation) -> None:
-        self._reader, self._error_class, self._orientation = reader, error_class, orientation
+    def __init__(self, reader: Any, error_class: type[Exception], track: Track) -> None:
+        self._reader, self._error_class, self._track = reader, error_class, track
         self._position = 0
 
     def fetch(self, number: int) -> np.ndarray:
         """Return the image of a picture that was not fetched before; numbers must rise."""
         try:
             for _ in range(number - self._position):
+                self._track.deadline.check()
                 self._reader.next()
             image: np.ndarray = self._reader.next().asnumpy()
         except (self._error_class, RuntimeError, StopIteration) as error:
             raise DecodeError(f"decord: {reason_of(error)}") from error
         self._position = number + 1
-        stored = self._orientation.undo_rotation(image)  # decord ignores mirrors
-        return self._orientation.apply(stored)
+        orientation = self._track.orientation
+        return orientation.apply(orientation.undo_rotation(image))  # decord ignores mirrors
 
 
 @cache

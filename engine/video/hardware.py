@@ -21,7 +21,7 @@ from av.video.stream import VideoStream
 
 from stepscope.engine.config import HardwareDecoding
 from stepscope.engine.errors import VideoError
-from stepscope.engine.video.decoders import DecodeError
+from stepscope.engine.video.packets import DecodeError
 from stepscope.engine.video.track import Track, open_media, reason_of
 
 _SIZE: Final = 256

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Final
+from time import monotonic
+from typing import Any, Final, TypeVar
 
+from av.audio.stream import AudioStream
 from av.container import InputContainer
 from av.error import FFmpegError
 from av.format import Flags
@@ -46,10 +48,50 @@ def count_scans(content: bytes) -> int:
     return content.count(b"\xff\xda")
 
 
-def demux(container: InputContainer, stream: VideoStream) -> "Iterator[Packet[VideoStream]]":
-    """Read the packets of a stream. Raises ``VideoError`` at a JPEG picture that would take hours."""
+MAX_DECODING_S: Final = 60.0
+"""Longest time of decoding between two pictures that are returned, besides the time for which those between play."""
+
+
+S = TypeVar("S", VideoStream, AudioStream)
+
+
+class DecodeError(VideoError):
+    """A decoder cannot continue; the next one may."""
+
+
+class LimitError(DecodeError):
+    """A picture takes too long, or is perhaps too large; no other decoder is tried, as these have no such limits."""
+
+
+class Deadline:
+    """The moment at which the next picture of a file must be decoded. Decoders look at it between two packets."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self, play_s: float = 0.0) -> None:
+        """Allow as much time as at first, and ``play_s`` seconds more."""
+        self._end = monotonic() + MAX_DECODING_S + play_s
+
+    def extend(self, play_s: float) -> None:
+        """Allow ``play_s`` seconds more, for which a picture plays that is not returned."""
+        self._end += play_s
+
+    def check(self) -> None:
+        """Raise ``LimitError`` after the moment."""
+        if monotonic() > self._end:
+            raise LimitError(f"the next picture takes more than {MAX_DECODING_S:g} s to decode")
+
+
+def demux(container: InputContainer, stream: S, *, deadline: Deadline | None = None) -> "Iterator[Packet[S]]":
+    """Read the packets of a stream. Raises ``VideoError`` at a JPEG picture that would take hours.
+
+    Raises ``LimitError`` at a packet after ``deadline``.
+    """
     is_jpeg = stream.codec_context is not None and stream.codec_context.name in _JPEG_CODECS
     for packet in container.demux(stream):
+        if deadline is not None:
+            deadline.check()
         if is_jpeg and count_scans(bytes(packet)) > MAX_SCANS:
             path = container.name.removeprefix("file:")
             raise VideoError(f"{path}: a picture in JPEG has more than {MAX_SCANS} scans; convert the video to H.264")
@@ -111,9 +153,17 @@ class PacketReader:
     Pictures that lack data, as a transport stream does after bad reception, are left out up to the next key picture.
     """
 
-    def __init__(self, container: InputContainer, stream: VideoStream, *, is_first_only: bool = False) -> None:
-        """``is_first_only`` ends with the first recording."""
+    def __init__(
+        self,
+        container: InputContainer,
+        stream: VideoStream,
+        *,
+        is_first_only: bool = False,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """``is_first_only`` ends with the first recording; ``deadline`` is that of ``demux``."""
         self._container, self._stream, self._is_first_only = container, stream, is_first_only
+        self._deadline = deadline
         self._step = max(1, _ticks_of(step_of(stream), stream))
         can_jump = Flags.ts_discont in Flags(container.format.flags)
         self._max_gap = _ticks_of(_MAX_GAP_S, stream) if can_jump else math.inf
@@ -166,7 +216,7 @@ class PacketReader:
         suspect: Packet[VideoStream] | None = None
         entry: int | None = None  # time of the key picture after missing ones, to which its leading pictures refer
         is_marked = is_broken = False
-        for packet in demux(self._container, self._stream):
+        for packet in demux(self._container, self._stream, deadline=self._deadline):
             if suspect is not None and not packet.is_keyframe and packet.size:
                 is_broken = True
                 if self.lost_ticks is None and suspect.pts is not None:

@@ -21,15 +21,13 @@ from stepscope.engine.dialogue import format_clock
 from stepscope.engine.errors import VideoError
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.decoders import (
-    DecodeError,
     Picture,
-    PictureSizeError,
     decode_with_decord,
     decode_with_opencv,
     decode_with_pyav,
     open_stream,
 )
-from stepscope.engine.video.packets import MATROSKA, PacketReader, seconds_of
+from stepscope.engine.video.packets import MATROSKA, DecodeError, LimitError, PacketReader, seconds_of
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.sound import find_sound_end, has_damaged_sound
 from stepscope.engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets, open_container
@@ -222,7 +220,7 @@ def find_copy_reason(path: str | Path) -> str:
         return "browsers show some of its pictures too early"
     if find_damage(path) is not None:
         return "browsers show no pictures from its damage on"
-    if not has_damaged_sound(Path(path)):
+    if not has_damaged_sound(track):
         return ""
     return f"browsers show no pictures from {'its cut' if find_cut(path) is not None else 'damage in its sound'} on"
 
@@ -259,6 +257,7 @@ def decode_pictures(
     reached_s, damage, still, reasons = 0.0, "", "", list[str]()
     for decode in decoders:
         end_s, is_sequential = 0.0, False
+        track.deadline.restart()
         try:
             for picture, until_s in _with_end_times(decode(track)):
                 is_first = end_s == 0  # it is on display before its time, too
@@ -266,9 +265,13 @@ def decode_pictures(
                     end_s = max(end_s, stop_s)
                     break
                 still = still or _describe_still(picture.time_s, min(until_s, stop_s))
+                track.deadline.check()
                 is_selected = select(picture.time_s, until_s)
                 if is_selected:
                     yield DisplayedPicture(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
+                    track.deadline.restart()
+                else:
+                    track.deadline.extend(until_s - picture.time_s)
                 if is_selected or picture.is_decoded:
                     reached_s = max(reached_s, until_s)
                 end_s, is_sequential = until_s, picture.is_decoded
@@ -278,7 +281,7 @@ def decode_pictures(
             reasons.append(f"the file ends early, its header declares {track.duration_s or 0:.2f} s")
         except DecodeError as error:
             reasons.append(str(error))
-            if isinstance(error, PictureSizeError):
+            if isinstance(error, LimitError):
                 damage = damage or reasons[-1]
                 break
         if is_sequential and not damage:  # a failure of the others does not prove damage

@@ -26,9 +26,9 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from stepscope.engine.video.decoders import DecodeError, Picture, lost_error, make_upright, open_stream
+from stepscope.engine.video.decoders import Picture, lost_error, make_upright, open_stream
 from stepscope.engine.video.hardware import open_on_device, to_software_format
-from stepscope.engine.video.packets import PacketReader, is_reordered, seconds_of
+from stepscope.engine.video.packets import DecodeError, PacketReader, is_reordered, seconds_of
 from stepscope.engine.video.track import Sampling, Track, open_container, reason_of
 
 MAX_PACKETS: Final = 1500
@@ -104,7 +104,7 @@ def _read_gops(container: InputContainer, stream: VideoStream, track: Track) -> 
     if is_reordered(container, stream):
         raise DecodeError("PyAV: AVI does not store the times of B-frames")
     extradata, needs_idr = context.extradata or b"", context.codec.canonical_name == "h264"
-    reader = PacketReader(container, stream, is_first_only=track.has_unreadable_rest)
+    reader = PacketReader(container, stream, is_first_only=track.has_unreadable_rest, deadline=track.deadline)
     for packet in reader:
         if packet.size == 0:  # the end of the stream
             continue
@@ -168,6 +168,7 @@ class _SampledDecoder:
         for packet in gop.packets[:num_packets]:
             if self._can_skip:
                 self._context.skip_frame = "DEFAULT" if packet.pts in self._needed else "NONREF"
+            self._track.deadline.check()
             self._receive(self._context.decode(packet))
             yield from self._take_complete()
         if num_packets < len(gop.packets) and following is not None:

@@ -1,6 +1,7 @@
 """The sound of a video, on the clock of its pictures: for copies that a browser plays, and as a waveform.
 
-Only the first sound of a file counts, as browsers play it. Packets that cannot be decoded are silent.
+Only the first sound of a file counts, as browsers play it. Packets that cannot be decoded are silent, and those
+at which the video's ``deadline`` has passed.
 """
 
 from collections.abc import Generator, Iterator
@@ -17,7 +18,7 @@ from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
 
-from stepscope.engine.video.packets import seconds_of
+from stepscope.engine.video.packets import LimitError, demux, seconds_of
 from stepscope.engine.video.track import Track, find_track, open_container
 
 RATE: Final = 44_100
@@ -44,8 +45,8 @@ def read_sound(
         if stream is None:
             return
         resampler, next_s, at = AudioResampler(format="fltp", layout=layout, rate=rate), 0.0, 0
-        with suppress(av.error.FFmpegError):
-            for frame in _decode_whole(container, stream):
+        with suppress(av.error.FFmpegError, LimitError):
+            for frame in _decode_whole(container, stream, track):
                 time_s = seconds_of(frame.pts, stream) - track.zero_s - start_s
                 if frame.pts is None or time_s < next_s - _JITTER_S:
                     continue
@@ -59,20 +60,21 @@ def read_sound(
                     yield part
 
 
-def _decode_whole(container: InputContainer, stream: AudioStream) -> Iterator[AudioFrame]:
-    for packet in container.demux(stream):
+def _decode_whole(container: InputContainer, stream: AudioStream, track: Track) -> Iterator[AudioFrame]:
+    for packet in demux(container, stream, deadline=track.deadline):
         with suppress(av.error.FFmpegError):
             yield from packet.decode()
 
 
-def has_damaged_sound(path: Path) -> bool:
+def has_damaged_sound(track: Track) -> bool:
     """Return whether a packet of the sound cannot be decoded: Chromium then plays no picture after it, either."""
-    with open_container(path) as container:
+    track.deadline.restart(track.duration_s or 0.0)
+    with open_container(track.path) as container:
         stream = next(iter(container.streams.audio), None)
         try:
-            for packet in container.demux(stream) if stream is not None else ():
+            for packet in demux(container, stream, deadline=track.deadline) if stream is not None else ():
                 packet.decode()
-        except av.error.FFmpegError:
+        except (av.error.FFmpegError, LimitError):
             return True
     return False
 
@@ -94,6 +96,7 @@ def measure_peaks(path: Path) -> tuple[float, NDArray[np.uint8]]:
     Raises ``VideoError`` if the video cannot be read.
     """
     track = find_track(path)
+    track.deadline.restart(track.duration_s or 0.0)
     peaks = np.zeros(0, np.uint8)
     per_s = min(PEAKS_PER_S, MAX_PEAKS / max(track.duration_s or 0.0, 1.0))
     for frame in read_sound(track, rate=_PEAK_RATE, layout="mono"):

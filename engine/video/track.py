@@ -4,7 +4,7 @@ import math
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from stepscope.engine.video.packets import (
     DEFAULT_STEP_S,
     MATROSKA,
     MP4,
+    Deadline,
+    LimitError,
     PacketList,
     demux,
     list_pictures,
@@ -123,6 +125,7 @@ class Track:
     """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
     sampling: Sampling | None = None
     """Instants whose pictures are needed; None if every picture is. A decoder need not decode the others."""
+    deadline: Deadline = field(default_factory=Deadline, compare=False)
 
     @property
     def step_s(self) -> float:
@@ -215,9 +218,13 @@ def find_track(path: Path) -> Track:
                 f"{MAX_PIXELS / 1e6:.1f} million; scale it down"
             )
         first = None
-        with suppress(av.error.FFmpegError, StopIteration):
-            frames = chain.from_iterable(packet.decode() for packet in demux(container, stream))
-            first = next(frames)  # only pictures carry orientation and colours
+        try:
+            frames = chain.from_iterable(packet.decode() for packet in demux(container, stream, deadline=Deadline()))
+            first = next(frames, None)  # only pictures carry orientation and colours
+        except LimitError as error:
+            raise VideoError(f"{path}: {error}; convert it to H.264") from error
+        except av.error.FFmpegError:
+            pass
         orientation = UPRIGHT if first is None else read_orientation(first)
         width, height = (stream.width, stream.height) if first is None else (first.width, first.height)
         if orientation.is_transposed:

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.decoders import (
-    DecodeError,
     Picture,
     decode_with_decord,
     decode_with_opencv,
     decode_with_pyav,
 )
+from stepscope.engine.video.packets import DecodeError
 from stepscope.engine.video.reader import VideoWarning, read_frames, sample_track
 from stepscope.engine.video.track import Track, find_track
 from stepscope.engine.video.writer import write_h264

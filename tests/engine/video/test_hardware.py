@@ -16,8 +16,8 @@ from av.video.stream import VideoStream
 from benchmarks.engine.decode import ENCODINGS, write_video
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video import hardware, selective
-from stepscope.engine.video.decoders import DecodeError
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device, to_software_format
+from stepscope.engine.video.packets import DecodeError
 from stepscope.engine.video.reader import Frame, VideoWarning, read_frames, sample_track
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track, open_container

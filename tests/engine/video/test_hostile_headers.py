@@ -1,5 +1,6 @@
 """Headers that lie about sizes and durations: memory and time stay bounded, and every refusal is a sentence."""
 
+import itertools
 import json
 import math
 import struct
@@ -8,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +20,10 @@ from av.video.frame import VideoFrame
 
 from stepscope.app.core.videos import read_upload
 from stepscope.engine.errors import VideoError
+from stepscope.engine.video import packets
 from stepscope.engine.video.boxes import count_entries
-from stepscope.engine.video.reader import probe, read_frames
+from stepscope.engine.video.reader import find_cut, probe, read_frames
+from stepscope.engine.video.sound import measure_peaks
 from tests.support.streams.odd import progressive_jpeg, write_jpeg_video, write_recording
 
 SIZE: Final = 64
@@ -169,6 +173,21 @@ def test_a_picture_of_many_scans_is_not_decoded(tmp_path: Path, at: int) -> None
     path = write_jpeg_video(tmp_path / "b.avi", *pictures, side=SIZE)
     with pytest.raises(VideoError, match="a picture in JPEG has more than 100 scans; convert the video"):
         list(read_frames(path, fps=2))
+
+
+def test_a_picture_that_takes_too_long_ends_a_video(ntsc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps_s = [0.1]  # from one look at the clock to the next
+    now_s = itertools.accumulate(iter(lambda: steps_s[0], None))
+    monkeypatch.setattr(packets, "monotonic", now_s.__next__)
+    said: list[str] = []
+    for frame in read_frames(ntsc, fps=1.0, on_damage=said.append):
+        if frame.index == 2:
+            steps_s[0] = 100.0
+    assert frame.index == 2
+    assert "s (the next picture takes more than 60 s to decode); export" in said[0]
+    for read in (probe, find_cut, partial(read_frames, fps=1.0), measure_peaks):
+        with pytest.raises(VideoError, match=r"the next picture takes more than 60 s to decode; convert it to H\.264"):
+            read(ntsc)
 
 
 @pytest.mark.parametrize("stored", ["0:0:nan", "0:0:inf", "-9:0:0", "12", "a:b:c", "0:0:1e308", "99999999999999:0:0"])

@@ -17,7 +17,8 @@ from av.video.stream import VideoStream
 from stepscope.engine.errors import VideoError
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video import selective
-from stepscope.engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_pyav
+from stepscope.engine.video.decoders import Picture, decode_with_decord, decode_with_pyav
+from stepscope.engine.video.packets import DecodeError
 from stepscope.engine.video.reader import Frame, sample_track
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from threading import Lock
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from filelock import BaseFileLock, FileLock, Timeout
 
@@ -98,26 +99,29 @@ class DisplayCopies:
     """Browser-playable copies of videos, transcoded if necessary. The caller removes the folder.
 
     A copy is named after a digest of its content or of its source's identity. It always ends in ``.mp4`` or ``.webm``,
-    so that it is served as a video and nothing else. Each copy is made once.
+    so that it is served as a video and nothing else. Each copy is made once, while others are made beside it.
 
     Files below the folder ``served`` that browsers play need no copy, because the page serves them.
     """
 
     def __init__(self, folder: Path, *, served: Path | None = None) -> None:
-        self._folder, self._served, self._lock = folder, served, Lock()
+        self._folder, self._served = folder, served
+        self._lock, self._making = Lock(), WeakValueDictionary[Path, Lock]()
         self._is_closed = False
 
     def close(self, *, patience_s: float = 1.0) -> None:
-        """Begin no further copy, so that the folder can be removed; wait ``patience_s`` for one that is being made."""
+        """Begin no further copy, so that the folder can be removed; wait ``patience_s`` for those being made."""
         self._is_closed = True
-        if self._lock.acquire(timeout=patience_s):
-            self._lock.release()
+        until_s = time.monotonic() + patience_s
+        for lock in list(self._making.values()):
+            if lock.acquire(timeout=max(0.0, until_s - time.monotonic())):
+                lock.release()
 
     def share(self, path: Path) -> Path:
         """Return a copy of a bundled file under its own name, as if it had been uploaded."""
         copy = self._folder / "shared" / path.name
         copy.parent.mkdir(exist_ok=True)
-        with self._begin_copy(), path.open("rb") as reader, atomic_write(copy, binary=True) as writer:
+        with self._begin_copy(copy), path.open("rb") as reader, atomic_write(copy, binary=True) as writer:
             shutil.copyfileobj(reader, writer, 2**20)
         return copy
 
@@ -143,7 +147,7 @@ class DisplayCopies:
             name = identity if is_playable or start_s is not None else digest_file(path)
             suffix = ".webm" if is_playable and path.suffix.lower() == ".webm" else ".mp4"
             copy = self._folder / f"{name}{suffix}"
-            with self._begin_copy():
+            with self._begin_copy(copy):
                 if copy.exists():
                     os.utime(copy)  # Gradio deletes files that were not used for a day
                 elif is_playable:
@@ -174,8 +178,10 @@ class DisplayCopies:
             return None  # the waveform is missing, and nothing else
 
     @contextmanager
-    def _begin_copy(self) -> Iterator[None]:
+    def _begin_copy(self, copy: Path) -> Iterator[None]:
         with self._lock:
+            making = self._making.setdefault(copy, Lock())
+        with making:
             if self._is_closed:
                 raise VideoError("the page is closing")
             yield

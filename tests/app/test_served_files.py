@@ -9,12 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepscope.app.core import display_copies
 from stepscope.app.core.display_copies import DisplayCopies, serving_folder
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.writer import convert_for_browser
@@ -190,6 +192,25 @@ def test_the_folder_is_removed_while_a_thread_writes_in_it(monkeypatch: pytest.M
     finally:
         has_ended.set()
         thread.join()
+
+
+def test_a_long_copy_holds_no_other_one(demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies, begun, goes_on = DisplayCopies(tmp_path), threading.Semaphore(0), threading.Event()
+
+    def convert(source: Path, target: Path, **_: float) -> None:
+        begun.release()
+        assert goes_on.wait(60)
+        shutil.copy(source, target)
+
+    monkeypatch.setattr(display_copies, "convert_for_browser", convert)
+    long, other = sorted(demo_manifest.parent.glob("*.mp4"))[:2]
+    with ThreadPoolExecutor() as pool:
+        made = [pool.submit(copies.find_or_convert, long, start_s=0.5) for _ in range(2)]
+        assert begun.acquire(timeout=60)
+        assert copies.find_or_convert(other).read_bytes() == other.read_bytes()
+        goes_on.set()
+        assert made[0].result() == made[1].result()
+    assert not begun.acquire(blocking=False)
 
 
 def test_no_copy_is_begun_once_the_page_closes(demo_manifest: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from stepscope.eval.data.json_fields import check_index, check_number, check_tex
 from stepscope.eval.data.samples import Role, Sample, Turn, is_inside
 
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete", "span"]
-Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]
+Verdict = Literal["correct", "redundant", "missed", "early or late", "wrong text", "reference wrong", "unclear"]
 """A reviewer's judgement of an event."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 MAX_TEXT_CHARS = 50_000

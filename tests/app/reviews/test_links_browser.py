@@ -61,9 +61,9 @@ def test_a_late_reply_leaves_the_failure_that_was_selected_since(
     after = release(page)
     assert [after[name] for name in ("event", "time", "said")] == [before[name] for name in ("event", "time", "said")]
     judged = press(page, "2")
-    assert judged["said"].startswith("“false alarm”: model update “S2->begin” at 0:03.5")
+    assert judged["said"].startswith("“redundant”: model update “S2->begin” at 0:03.5")
     given = Event(video_id="a", kind="update", role="update", time_s=3.5, text="S2->begin")
-    assert opinion(read_review(store), given, f"ann {key}").verdict == "false alarm"
+    assert opinion(read_review(store), given, f"ann {key}").verdict == "redundant"
 
 
 def test_moves_that_are_answered_late_are_followed_to_the_last(page: Page) -> None:
@@ -122,7 +122,7 @@ def test_keys_that_are_typed_after_e_without_a_text_to_edit_judge_nothing(page: 
     while inspect(page)["event"]["key"] != before["key"]:
         page.keyboard.press("w")
     page.wait_for_timeout(800)
-    assert press(page, "2")["said"].startswith("“false alarm”: model said “!?%&/ 12345 ” at 0:09.0.")
+    assert press(page, "2")["said"].startswith("“redundant”: model said “!?%&/ 12345 ” at 0:09.0.")
 
 
 def test_the_transcript_marks_no_row_for_a_wrong_state(page: Page) -> None:

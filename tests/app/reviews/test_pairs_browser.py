@@ -62,7 +62,7 @@ def test_a_pair_that_is_split_is_judged_by_its_sides_and_stays_split(page: Page,
     press(page, "2")
     review = read_review(store)
     said = [opinion(review, event, "bea").verdict for event in (SAID, WANTED)]
-    assert said == ["false alarm", "early or late"]
+    assert said == ["redundant", "early or late"]
     page.reload()
     page.wait_for_selector(".ss-row kbd", state="attached")
     assert chips(page, "0:05.5") == ["4", "2"]  # the reference's, then the model's

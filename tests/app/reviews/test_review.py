@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.app.reviews import store as store_history
-from stepscope.app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer
+from stepscope.app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer, from_body, to_body
 from stepscope.app.reviews.events import VideoEvents, name_events, reference_event
 from stepscope.app.reviews.review import (
     Review,
@@ -157,9 +157,9 @@ def test_a_verdict_on_a_pair_counts_for_both_of_its_events_and_is_undone_at_once
 
 
 def test_a_pair_that_is_split_keeps_a_verdict_for_each_side() -> None:
-    review = fold_actions([judge_pair(SAID, "correct"), judge(SAID, "wrong content")])
+    review = fold_actions([judge_pair(SAID, "correct"), judge(SAID, "wrong text")])
     assert (opinion(review, SAID, "ann").verdict, opinion(review, WANTED, "ann").verdict) == (
-        "wrong content",
+        "wrong text",
         "correct",
     )
     assert opinion(review, SAID, "ann").paired_with == {}
@@ -218,7 +218,7 @@ def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
         ({"kind": "verdict", "verdict": "correct"}, "kind verdict needs its event"),
         ({"kind": "correction"}, "kind correction needs its correction"),
         ({"kind": "undo"}, "kind undo needs its target"),
-        ({"kind": "verdict", "event": HULL, "verdict": "fine"}, "must be one of correct, false alarm"),
+        ({"kind": "verdict", "event": HULL, "verdict": "fine"}, "must be one of correct, redundant"),
         (
             {"kind": "verdict", "event": replace(HULL, video_id="car")},
             "the event is of video car, the action of video boat",
@@ -235,6 +235,12 @@ def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
 def test_an_action_that_contradicts_itself_is_refused(content: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Action(**{"reviewer": "ann", "video_id": "boat", **content})
+
+
+@pytest.mark.parametrize(("former", "now"), [("false alarm", "redundant"), ("wrong content", "wrong text")])
+def test_a_store_of_an_earlier_version_has_the_present_verdicts(former: str, now: Verdict) -> None:
+    given = judge(HULL, now)
+    assert from_body({**to_body(given), "verdict": former}) == from_body(to_body(given))
 
 
 def frame(

@@ -192,7 +192,7 @@ def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: Review
     page.check(".ss-blind")
     page.wait_for_function("document.querySelectorAll('.ss-other').length === 0")
     said = next(found.opinions for found in read_review(store).events if found.event == about)
-    assert {"<b>eve</b>": "unclear", "fay": "unclear", "dan": "false alarm"}.items() <= {
+    assert {"<b>eve</b>": "unclear", "fay": "unclear", "dan": "redundant"}.items() <= {
         opinion.reviewer: opinion.verdict for opinion in said
     }.items()
 
@@ -234,7 +234,7 @@ def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(brow
         server = start_player(folder, port=port)
         page = open_player(laptop, f"http://127.0.0.1:{port}")
         wait_until_saved(page)
-        assert read_verdicts(folder) == list(zip(judged, ("correct", "false alarm", "missed"), strict=True))
+        assert read_verdicts(folder) == list(zip(judged, ("correct", "redundant", "missed"), strict=True))
         assert set(judged) <= set(inspect(page)["opinions"]), "and the other sides of the pairs that were judged"
     finally:
         laptop.close()

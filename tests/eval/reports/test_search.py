@@ -130,7 +130,7 @@ def test_all_terms_must_match(query: str, times: list[float]) -> None:
         ("failure:nosuch", "failure has no value 'nosuch'; values are missed, redundant, .*, repeats itself, any$"),
         ("-is:nothing", "is has no value 'nothing'; values are message, update, state, user, near message, near up"),
         ("verdict:correct", "verdict: is found on the page, which has the reviews"),
-        ("verdict:corect", "verdict has no value 'corect'; values are correct, false alarm, .*, unclear$"),
+        ("verdict:corect", "verdict has no value 'corect'; values are correct, redundant, .*, unclear$"),
         ("a" * 501, "at most 500"),
     ],
 )

@@ -67,7 +67,7 @@ def test_without_a_chosen_run_the_one_that_was_judged_is_opened(
 ) -> None:
     digest = opening.read_saved(context, batches, "a", "v0").digest
     event = Event(video_id="v0", kind="generated", role="assistant", time_s=1.0, text="Let's go.")
-    told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "false alarm")]
+    told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "redundant")]
     for who, verdict in told:
         moment = Moment(run_digest=digest)
         reviews.store.append(

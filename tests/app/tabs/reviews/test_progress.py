@@ -49,7 +49,7 @@ def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(
     # four events, equal on three: raw 3/4; by chance (3*2 + 1*1 + 0*1) / 16 = 7/16, so kappa (12 - 7) / (16 - 7) = 5/9
     assert figures(view.agreement, "all verdicts").startswith("4 0.750 0.556 ")
     assert figures(view.agreement, "missed") == "4 1.000 1.000 1.000"
-    assert figures(view.agreement, "false alarm") == "4 1.000 \N{EN DASH} \N{EN DASH}"
+    assert figures(view.agreement, "redundant") == "4 1.000 \N{EN DASH} \N{EN DASH}"
     assert [row[:3] for row in view.to_settle] == [
         ["v0", 0.5, "corrections differ"],
         ["v0", 0.5, "no longer fits"],
@@ -240,10 +240,10 @@ def test_a_settled_event_leaves_the_list_and_its_final_verdict_is_exported(
     differing = next(
         found.event for found in read_review(reviews.store).events if len({one.verdict for one in found.opinions}) > 1
     )
-    reviews.store.append(Action(kind="settle", reviewer="sue", video_id="v0", event=differing, verdict="wrong content"))
+    reviews.store.append(Action(kind="settle", reviewer="sue", video_id="v0", event=differing, verdict="wrong text"))
     assert [row[2] for row in handlers.show(batches, reviews, query).to_settle] == [
         row[2] for row in before if row[2] != "verdicts differ"
     ]
     rows = build_tables(gather_query_videos(batches, reviews, query, read_review(reviews.store), ())).verdicts
-    assert {row.final for row in rows if row.event_key == differing.key} == {"wrong content"}
-    assert {row.final for row in rows} == {"correct", "missed", "wrong content"}
+    assert {row.final for row in rows if row.event_key == differing.key} == {"wrong text"}
+    assert {row.final for row in rows} == {"correct", "missed", "wrong text"}

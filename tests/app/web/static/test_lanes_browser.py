@@ -384,7 +384,7 @@ def test_a_latency_of_every_second_frame_is_one_line(page: Page) -> None:
     [
         (["correct", None], "ring"),
         ([None, "correct"], "ring"),
-        (["false alarm", "correct"], "triangle"),
+        (["redundant", "correct"], "triangle"),
         (["correct", "unclear", None], "ring"),
         (["correct", "correct"], "dot"),
     ],

@@ -386,8 +386,9 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
     if sample is None or sample.video_path is None:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
     clip = _find_clip(context, sample, sample.video_path)
-    folder, scoring = RunFolder(batches.folder(name)), batches.scoring_of(batches.settings_of(name))
-    run = read_saved_run(folder, clip, scoring=scoring, encoder=context.encoder)
+    folder, settings = RunFolder(batches.folder(name)), batches.settings_of(name)
+    scoring = batches.scoring_of(settings)
+    run = read_saved_run(folder, clip, settings=settings, scoring=scoring, encoder=context.encoder)
     return replace(run, name=name)  # the folder of the bundled run has another name
 
 

@@ -107,7 +107,8 @@ def _draw_video(options: FigureOptions, width: Width, file_format: FigureFormat)
 
 def _read_run(folder: RunFolder, sample: Sample, scoring: ScoreSettings) -> Run:
     clip = sample_clip(sample, sample.video_path or Path(), is_bundled=False)
-    return read_saved_run(folder, clip, scoring=scoring, encoder={"text_encoder": scoring.text_encoder})
+    encoder = {"text_encoder": scoring.text_encoder}
+    return read_saved_run(folder, clip, settings=folder.settings() or {}, scoring=scoring, encoder=encoder)
 
 
 def _pack(run: Run, other: Run | None, encode: Encode) -> str:

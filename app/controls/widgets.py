@@ -24,9 +24,9 @@ from stepscope.engine.errors import EngineError
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """Options of events that never wait in the queue."""
 LATEST: Final[dict[str, Any]] = {**AT_ONCE, "trigger_mode": "always_last"}
+"""As ``AT_ONCE``, for handlers that show the state of their inputs: a change while one runs is shown after it."""
 SCORING: Final[dict[str, Any]] = {**LATEST, "concurrency_limit": 2, "show_progress": "minimal"}
 """Options of events that score runs, which takes seconds: two at a time, so that many leave time for other windows."""
-"""As ``AT_ONCE``, for handlers that show the state of their inputs: a change while one runs is shown after it."""
 MODEL_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 """Options of events that need the model: one at a time, in a queue.
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from stepscope.app.core.run import PAGE_SCORING, Run
 from stepscope.app.core.videos import BundledVideos, Clip
@@ -19,14 +19,17 @@ from stepscope.eval.runs.folder import RunFolder, explain_missing, read_stream_c
 from stepscope.eval.served.judge import read_kept_judge
 
 
-def read_saved_run(folder: RunFolder, clip: Clip, *, scoring: ScoreSettings, encoder: Mapping[str, str]) -> Run:
+def read_saved_run(
+    folder: RunFolder, clip: Clip, *, settings: Mapping[str, Any], scoring: ScoreSettings, encoder: Mapping[str, str]
+) -> Run:
     """Return the finished run of a clip, which has a sample, in a run folder.
 
-    ``encoder`` has name, version and digest of the text encoder, with the keys of ``metrics.json``.
+    ``settings`` is its ``run.json``; ``encoder`` has name, version and digest of the text encoder, with the keys of
+    ``metrics.json``.
 
     Raises ``ValueError`` if the video has no outputs, or invalid ones.
     """
-    sample, settings = clip.sample, folder.settings() or {}
+    sample = clip.sample
     assert sample is not None
     record = folder.record(sample.video_id)
     if missing := explain_missing(sample, record):
@@ -89,7 +92,7 @@ class BundledRun:
                 return None
             rows = [row for row in read_video_rows(path) if not row["error"]]
             counts = {str(row["video_id"]): int(row.get(NUM_FAILURES, math.nan)) for row in rows}
-        except (ValueError, OSError):
+        except (ValueError, OverflowError, OSError):
             return None  # a damaged folder is no bundled run: the page opens without one
         return cls(folder=folder, num_failures=counts)
 
@@ -105,5 +108,6 @@ class BundledRun:
         """
         if not clip.is_bundled or clip.sample is None or self.folder.find_finished(clip.sample) is None:
             return None
-        run = read_saved_run(self.folder, clip, scoring=PAGE_SCORING, encoder=encoder)
+        settings = self.folder.settings() or {}
+        run = read_saved_run(self.folder, clip, settings=settings, scoring=PAGE_SCORING, encoder=encoder)
         return replace(run, name="", kept_as=BUNDLED_NAME)

@@ -172,10 +172,10 @@ def _write_video(
         return pack_failed(entry.video_id, entry.reason)
     clip = sample_clip(entry, entry.video_path or Path(), is_bundled=False)
     try:
-        run = read_saved_run(source.run, clip, scoring=source.scoring, encoder=source.encoder)
+        run = read_saved_run(source.run, clip, settings=source.settings, scoring=source.scoring, encoder=source.encoder)
     except ValueError as error:
         return pack_failed(entry.video_id, str(error))
-    run = replace(run, settings={**source.settings, **source.encoder}, name=source.name)
+    run = replace(run, name=source.name)
     video, problem = videos.place(clip, stem)
     shown = replace(run, clip=replace(clip, path=Path())) if problem else run
     content = pack_video(shown, source.encode, moment=moment)

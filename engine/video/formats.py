@@ -18,6 +18,8 @@ FORMATS: Final = (
 FORMATS_RULE: Final = "give a video file, such as mp4, mov, mkv, webm, avi, ts, mpg, ogv, flv, wmv or gif"
 MAX_PIXELS: Final = 8192 * 4320
 """Maximum size of a picture in pixels (8K): it determines the memory of the decoder."""
+MAX_SAMPLES: Final = 2**24
+"""Maximum number of samples of all channels of one frame of sound."""
 OPEN_TIMEOUT_S: Final = 30.0
 """Longest time in which FFmpeg may find the streams of a file, in seconds."""
 
@@ -44,17 +46,19 @@ def input_options(*, protocols: str = "file", formats: tuple[str, ...] = FORMATS
         "format_whitelist": ",".join(formats),
         "protocol_whitelist": protocols,
         "max_pixels": str(MAX_PIXELS),
+        "max_samples": str(MAX_SAMPLES),
     }
 
 
 def limit_pixels(container: InputContainer) -> None:
-    """Let the decoders of an open file refuse pictures of more than ``MAX_PIXELS``.
+    """Let the decoders of an open file refuse pictures of more than ``MAX_PIXELS``, and sound of ``MAX_SAMPLES``.
 
     The header states the size of the first picture at most: any later one may be larger.
     """
-    for stream in container.streams.video:
+    for stream in (*container.streams.video, *container.streams.audio):
         if stream.codec_context is not None:  # a codec that FFmpeg does not have
-            stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(MAX_PIXELS)}
+            name, limit = ("max_samples", MAX_SAMPLES) if stream.type == "audio" else ("max_pixels", MAX_PIXELS)
+            stream.codec_context.options = {**stream.codec_context.options, name: str(limit)}
 
 
 def has_refused_size(context: VideoCodecContext) -> bool:

@@ -1,10 +1,10 @@
 """The sound of a video, on the clock of its pictures: for copies that a browser plays, and as a waveform.
 
-Only the first sound of a file counts, as browsers play it. Packets that cannot be decoded are silent, and those
-at which the video's ``deadline`` has passed.
+Only the first sound of a file counts, as browsers play it. Packets that cannot be decoded are silent, and what
+follows the video's ``deadline``, or sound that no program records.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
 from av.audio.stream import AudioStream
-from av.container import InputContainer
+from av.packet import Packet
 from numpy.typing import NDArray
 
 from stepscope.engine.video.packets import LimitError, demux, seconds_of
@@ -27,6 +27,12 @@ _JITTER_S: Final = 0.01
 """Distance of a frame of sound from the end of the one before that is no gap."""
 _PEAK_RATE: Final = 8_000
 """Samples per second from which peaks are measured."""
+_LEAST_RATE: Final = 1_000
+_GREATEST_RATE: Final = 768_000
+_MAX_CHANNELS: Final = 64
+_MAX_FRAME_S: Final = 10.0
+_MAX_PACKET_BYTES: Final = 2**20
+"""Bounds of sound that is decoded: resampled, a packet of 12 kB at 1 Hz would take 3 GB."""
 PEAKS_PER_S: Final = 50
 MAX_PEAKS: Final = 60_000
 """Greatest number of peaks of a video; a longer one than 20 minutes has fewer a second."""
@@ -44,26 +50,42 @@ def read_sound(
         stream = next(iter(container.streams.audio), None)
         if stream is None:
             return
-        resampler, next_s, at = AudioResampler(format="fltp", layout=layout, rate=rate), 0.0, 0
+        former, next_s, at = None, 0.0, 0
         with suppress(av.error.FFmpegError, LimitError):
-            for frame in _decode_whole(container, stream, track):
-                time_s = seconds_of(frame.pts, stream) - track.zero_s - start_s
-                if frame.pts is None or time_s < next_s - _JITTER_S:
-                    continue
-                if time_s > next_s + _JITTER_S:  # a gap
-                    at = round(time_s * rate)
-                next_s = time_s + frame.samples / frame.sample_rate
-                frame.pts = None
-                for part in resampler.resample(frame):
-                    part.pts, part.time_base = at, Fraction(1, rate)
-                    at += part.samples
-                    yield part
+            for packet in demux(container, stream, deadline=track.deadline):
+                for frame in _decode_whole(packet):
+                    time_s = seconds_of(frame.pts, stream) - track.zero_s - start_s
+                    if frame.pts is None or time_s < next_s - _JITTER_S:
+                        continue
+                    if time_s > next_s + _JITTER_S:  # a gap
+                        at = round(time_s * rate)
+                    next_s = time_s + frame.samples / frame.sample_rate
+                    given = (frame.format.name, frame.layout.name, frame.sample_rate)
+                    if given != former:  # at first, and where a broadcast changes it
+                        former, resampler = given, AudioResampler(format="fltp", layout=layout, rate=rate)
+                    frame.pts = None
+                    for part in resampler.resample(frame):
+                        part.pts, part.time_base = at, Fraction(1, rate)
+                        at += part.samples
+                        yield part
 
 
-def _decode_whole(container: InputContainer, stream: AudioStream, track: Track) -> Iterator[AudioFrame]:
-    for packet in demux(container, stream, deadline=track.deadline):
-        with suppress(av.error.FFmpegError):
-            yield from packet.decode()
+def _decode_whole(packet: "Packet[AudioStream]") -> list[AudioFrame]:
+    with suppress(av.error.FFmpegError):
+        return _decode(packet)
+    return []
+
+
+def _decode(packet: "Packet[AudioStream]") -> list[AudioFrame]:
+    """Decode a packet. Raises ``LimitError`` at sound that no program records, and ``FFmpegError`` at damage."""
+    frames = packet.decode() if packet.size <= _MAX_PACKET_BYTES else None
+    for frame in frames or ():
+        is_usual = _LEAST_RATE <= frame.sample_rate <= _GREATEST_RATE and len(frame.layout.channels) <= _MAX_CHANNELS
+        if not is_usual or frame.samples > _MAX_FRAME_S * frame.sample_rate:
+            frames = None
+    if frames is None:
+        raise LimitError("its sound has an unusual rate, or packets that are too long")
+    return frames
 
 
 def has_damaged_sound(track: Track) -> bool:
@@ -73,7 +95,7 @@ def has_damaged_sound(track: Track) -> bool:
         stream = next(iter(container.streams.audio), None)
         try:
             for packet in demux(container, stream, deadline=track.deadline) if stream is not None else ():
-                packet.decode()
+                _decode(packet)
         except (av.error.FFmpegError, LimitError):
             return True
     return False

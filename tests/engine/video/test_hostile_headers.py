@@ -23,7 +23,8 @@ from stepscope.engine.errors import VideoError
 from stepscope.engine.video import packets
 from stepscope.engine.video.boxes import count_entries
 from stepscope.engine.video.reader import find_cut, probe, read_frames
-from stepscope.engine.video.sound import measure_peaks
+from stepscope.engine.video.sound import has_damaged_sound, measure_peaks
+from stepscope.engine.video.track import find_track
 from tests.support.streams.odd import progressive_jpeg, write_jpeg_video, write_recording
 
 SIZE: Final = 64
@@ -35,8 +36,11 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2)
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.reader import find_cut, probe, read_frames
+from stepscope.engine.video.sound import has_damaged_sound, measure_peaks
+from stepscope.engine.video.track import find_track
 warnings.simplefilter("ignore")
-for call in (probe, find_cut, lambda path: sum(1 for _ in read_frames(path, fps=2))):
+SOUND = (lambda path: len(measure_peaks(Path(path))[1]), lambda path: has_damaged_sound(find_track(Path(path))))
+for call in (probe, find_cut, *SOUND, lambda path: sum(1 for _ in read_frames(path, fps=2))):
     try:
         answer = str(call(sys.argv[1]))
     except VideoError as error:
@@ -188,6 +192,26 @@ def test_a_picture_that_takes_too_long_ends_a_video(ntsc: Path, monkeypatch: pyt
     for read in (probe, find_cut, partial(read_frames, fps=1.0), measure_peaks):
         with pytest.raises(VideoError, match=r"the next picture takes more than 60 s to decode; convert it to H\.264"):
             read(ntsc)
+
+
+@pytest.mark.parametrize(("rate", "num_bytes"), [(1, 12_000), (8000, 2**25), (1000, 20_000), (2**30, 12_000)])
+def test_sound_that_no_program_records_is_not_resampled(tmp_path: Path, rate: int, num_bytes: int) -> None:
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as container:
+        video: Any = container.add_stream("mpeg4", rate=25)
+        video.width, video.height, video.pix_fmt = SIZE, SIZE, "yuv420p"
+        sound = container.add_stream("pcm_u8", rate=rate, layout="mono")
+        for index in range(NUM_SMALL):
+            container.mux(video.encode(_black(SIZE, index)))
+        container.mux(video.encode(None))
+        packet = Packet(b"\xff" * num_bytes)
+        packet.pts = packet.dts = 0
+        packet.time_base, packet.stream = Fraction(1, rate), sound
+        container.mux(packet)
+    found = _read_alone(path)
+    assert (found["answer"], found["peak_mb"] < 350) == ("2", True)
+    assert len(measure_peaks(path)[1]) == 0
+    assert has_damaged_sound(find_track(path)), "so that a browser gets a copy without it"
 
 
 @pytest.mark.parametrize("stored", ["0:0:nan", "0:0:inf", "-9:0:0", "12", "a:b:c", "0:0:1e308", "99999999999999:0:0"])

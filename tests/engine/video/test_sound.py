@@ -1,6 +1,8 @@
 """The sound of a video in copies for a browser, and as a waveform."""
 
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -88,3 +90,29 @@ def test_sound_that_ends_within_a_packet_is_cut_off_and_not_damaged(tmp_path: Pa
                 cut.mux(packet)
     path.write_bytes(path.read_bytes()[:-2000])
     assert find_copy_reason(path) == "browsers show no pictures from its cut on"
+
+
+def test_sound_whose_rate_and_channels_change_is_read_to_its_end(tmp_path: Path) -> None:
+    path, time_s = tmp_path / "changes.ts", 0.0
+    source = write_plain(tmp_path / "silent.mkv", width=96, height=64, num_pictures=16)
+    with av.open(str(source)) as pictures, av.open(str(path), "w") as container:
+        video = container.add_stream_from_template(pictures.streams.video[0])
+        sound = container.add_stream("mp2", 48000)
+        for packet in pictures.demux(video=0):
+            if packet.size:
+                packet.stream = video
+                container.mux(packet)
+        for rate, layout, num_channels in ((48000, "stereo", 2), (32000, "mono", 1)):
+            encoder: Any = av.CodecContext.create("mp2", "w")
+            encoder.sample_rate, encoder.layout, encoder.format = rate, layout, "s16"
+            for _ in range(60):
+                samples = np.tile(np.array([20000, -20000], np.int16).repeat(8), 72 * num_channels)[None]
+                frame = av.AudioFrame.from_ndarray(samples, format="s16", layout=layout)
+                frame.sample_rate = rate
+                for content in map(bytes, encoder.encode(frame)):
+                    part: Any = av.Packet(content)
+                    part.pts = part.dts = round(time_s * 90_000)
+                    part.time_base, part.stream = Fraction(1, 90_000), sound
+                    container.mux(part)
+                    time_s += 1152 / rate
+    assert loud_span(path)[:2] == pytest.approx((0.0, time_s), abs=0.1)

@@ -101,12 +101,14 @@ def serve(options: PageOptions) -> None:
         raise ValueError(f"--live-minutes must be at least 0; got {options.live_minutes:g}")
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
-    _check_address(options.host, options.port)
+    host = options.host.removeprefix("[").removesuffix("]")
+    _check_address(host, options.port)
     root_path = read_root_path(options.root_path)
     trust_proxies(options.trusted_proxy)
-    bypass_proxies(options.host)
+    bypass_proxies(host)
+    url_host = f"[{host}]" if ":" in host else host
     rules = HostRules.from_options(
-        options.host, options.allowed_host, is_proxied=bool(options.root_path or root_path or options.trusted_proxy)
+        host, options.allowed_host, is_proxied=bool(options.root_path or root_path or options.trusted_proxy)
     )
     config = read_config(options.config, preset=options.preset)
     users = read_users(options.auth) if options.auth else None
@@ -151,7 +153,7 @@ def serve(options: PageOptions) -> None:
             store=store, splits=_reviewable_splits(splits, options.data), recent=context.recent, is_blind=options.blind
         )
         messages = [
-            f"StepScope: http://{options.host}:{options.port}{root_path if root_path.startswith('/') else ''}",
+            f"StepScope: http://{url_host}:{options.port}{root_path if root_path.startswith('/') else ''}",
             context.bundled_videos.notice,
             store.notice,
             *problems,
@@ -175,7 +177,7 @@ def serve(options: PageOptions) -> None:
         page.launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes},
             auth=users,
-            server_name=options.host,
+            server_name=url_host,
             server_port=options.port,
             root_path=root_path,
             max_file_size=min(MAX_UPLOAD_BYTES, options.max_upload_mb * 2**20),

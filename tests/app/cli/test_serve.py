@@ -1,6 +1,7 @@
 """The start of the page: its options reach new runs."""
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,19 @@ def test_a_file_without_settings_is_refused_before_the_model_is_loaded(
     assert main(arguments) == 2
     expected = f"error: {tmp_path / 'config.yaml'} must map settings of StreamConfig to values; found ['volume']\n"
     assert capfd.readouterr().err == expected
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_an_address_of_ipv6_is_served_with_brackets_in_its_url(
+    host: str, tiny_folder: Path, demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launch(_: gr.Blocks, *, server_name: str, **__: Any) -> None:
+        raise StoppedError(server_name)
+
+    monkeypatch.setattr(gr.Blocks, "launch", launch)
+    own = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
+    with pytest.raises(StoppedError, match=re.escape("[::1]")):
+        serve.serve(parse(PageOptions, ["--host", host, "--port", str(free_port()), *own], prog="stepscope demo"))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Failures of handlers and routes: the client gets one sentence, and the server's log one line, not a traceback.
 
-Anybody can send values that the page never sends, such as null, and would fill the log.
+Anybody can send values that the page never sends, such as null, or bytes that are no HTTP, and would fill the log: it
+has at most ``MAX_LINES`` a minute of either.
 """
 
 import logging
 import traceback
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import gradio as gr
@@ -14,10 +16,33 @@ from stepscope.engine.io.files import is_disk_full, replace_surrogates
 
 INVALID: Final = "The page cannot use the values of this request; reload the page and try again."
 FULL: Final = "The disk of this page is full; free some space, and try again."
+MAX_LINES: Final = 60
 _LOG: Final = logging.getLogger(__name__)
 _MAX_CHARS: Final = 200
 _MAX_MESSAGE: Final = 500
 """Longest message to a client; Gradio's own repeat the value of the request and the list of choices."""
+
+
+class LineLimit(logging.Filter):
+    """Passes ``MAX_LINES`` lines a minute, the first of which tells how many were left out in the minute before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._num_lines, self._end_s = 0, 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Count a line, and return whether it is written."""
+        if monotonic() >= self._end_s:
+            if self._num_lines > MAX_LINES:
+                left_out = f"{self._num_lines - MAX_LINES} lines before it were left out"
+                record.msg, record.args = f"{record.getMessage()} ({left_out})", ()
+            self._num_lines, self._end_s = 0, monotonic() + 60
+        self._num_lines += 1
+        return self._num_lines <= MAX_LINES
+
+
+for _logger in (_LOG, logging.getLogger("uvicorn.error")):
+    _logger.addFilter(LineLimit())
 
 
 def report_failures(page: gr.Blocks) -> None:

@@ -1,6 +1,7 @@
 """The number of limits, requests and bodies at a time is limited, per address and in total."""
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from stepscope.app import failures
 from stepscope.app.security import limits
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
@@ -154,6 +156,20 @@ def test_a_body_that_is_no_http_leaves_no_traceback(port: int, caplog: pytest.Lo
     assert b"400 Bad Request" in send(port, body)
     assert send(port, POST + "Content-Length: 2\n\n{{}}").endswith(b"read")
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_one_client_cannot_fill_the_log(
+    port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger, now_s = logging.getLogger("uvicorn.error"), iter((0.0, 0.0, 0.0, 0.0, 59.0, 60.0, 60.0))
+    assert [type(one) for one in logger.filters] == [failures.LineLimit]
+    monkeypatch.setattr(logger, "filters", [failures.LineLimit()])  # its own count
+    monkeypatch.setattr(failures, "MAX_LINES", 2)
+    monkeypatch.setattr(failures, "monotonic", now_s.__next__)
+    for _ in range(5):
+        assert b"400 Bad Request" in send(port, "no HTTP\n\n")
+    line = "Invalid HTTP request received."
+    assert [one.getMessage() for one in caplog.records] == [line, line, f"{line} (2 lines before it were left out)"]
 
 
 def test_messages_are_not_compressed_and_passed_on_as_bytes(port: int) -> None:

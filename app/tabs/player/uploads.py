@@ -252,12 +252,15 @@ def show_result(
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without results. Press Run."
         return PlayerView(run=show_nothing(status, clip=clip), buttons=cancel_run(live))
     settings = {"versions": versions(), **context.encoder}
-    run, problems = _read(clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes))
+    run, problems, warning = _read(
+        clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes)
+    )
     context.recent.keep_run(run)
     notes = [f"{clip.name}, {format_clock(clip.duration_s)}, with the results of {checked.path.name}."]
     notes += map(as_sentence, list_missing(run.settings))
     notes += [as_sentence(name_files(problem, [checked.path])) for problem in problems[:1]]
     notes += [f"{format_count(len(problems) - 1, 'more line')} of the file cannot be read."] if problems[1:] else []
+    notes += [as_sentence(warning)] if warning else []
     notes += ["Add a reference to score it."] if clip.sample is None else []
     open_at: Literal["first"] | None = None if clip.sample is None else "first"
     return PlayerView(
@@ -295,8 +298,11 @@ def _read_boxes(clip: Clip, goal: str | None = None, steps: str | None = None, u
 
 def _read(
     clip: Clip, path: Path, *, settings: Mapping[str, Any], rule: SignalRule | None, typed: Task = _NO_TASK
-) -> tuple[Run, tuple[str, ...]]:
-    """Return the results of a file as a run, and its damaged lines. Raises ``ValueError`` with file, field and cure."""
+) -> tuple[Run, tuple[str, ...], str]:
+    """Return the results of a file as a run, its damaged lines, and a warning or nothing.
+
+    Raises ``ValueError`` with file, field and cure.
+    """
     check_size(path, limit=MAX_RESULT_BYTES)
     sample = clip.sample or _without_reference(clip, typed)
     # a reference may have a turn hours after the end of the video
@@ -312,7 +318,7 @@ def _read(
         is_finished=True,
         settings={**settings, **found.settings, "checkpoint": f"{systems} file {path.name}", "imported": [path.name]},
     )
-    return run, found.problems
+    return run, found.problems, found.warning
 
 
 def _without_reference(clip: Clip, typed: Task) -> Sample:

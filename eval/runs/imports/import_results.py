@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.io.hub_cache import name_file
-from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES, Fields
 from stepscope.eval.data.loading import read_split
@@ -57,6 +56,8 @@ class ImportedVideo:
     """``missing`` and ``signals``, as ``run.json`` has them."""
     problems: tuple[str, ...] = ()
     """Damaged lines of the file, which are of no use."""
+    warning: str = ""
+    """Tells of replies after the end of the video; empty without any."""
 
 
 class _Read(NamedTuple):
@@ -166,13 +167,11 @@ def _measure_sample(video_id: str, result: Result, form: ResultForm, fps: float 
     rate = fps or _find_rate(result.fields) or DEFAULT_FPS
     longest = int(min(MAX_DURATION_S * rate, MAX_SAMPLE_FRAMES))
     sample = replace(make_own_sample(video_id, rate, _find_file(result), "", (), None), num_frames=longest)
-    output = form.read(result.fields, sample)
+    output = form.read(result.fields, sample).end_with(sample)
     # A form that does not name its last frame fills the sample; then its last entry is the end.
     num_frames = output.num_named if output.num_frames >= longest else output.num_frames
     if not num_frames:
         raise ValueError(f"has no entry of {video_id}, so that its length is not known; give a split")
-    if num_frames > longest:
-        raise ValueError(f"has a time of {video_id} after {longest / rate:g} s; give times in seconds")
     return replace(sample, num_frames=num_frames)
 
 
@@ -204,7 +203,7 @@ def _read_all(found: FoundResults, split: Split) -> dict[str, _Read | str]:
             continue
         result, form = found.by_video[sample.video_id]
         try:
-            system_output = form.read(result.fields, sample)
+            system_output = form.read(result.fields, sample).end_with(sample)
             num_without_entry += system_output.num_without_entry
             if num_without_entry > MAX_SAMPLE_FRAMES:  # a split of some kB can state many days
                 raise ValueError(
@@ -256,9 +255,14 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
         )
     ((result, form),) = fits
     try:
-        system_output = form.read(result.fields, sample)
+        system_output = form.read(result.fields, sample).end_with(sample)
         read = _Read(system_output, form, _outputs(system_output, sample), result.path.parent)
-        return ImportedVideo(outputs=read.outputs, settings=_describe([read], rule), problems=tuple(problems.values()))
+        return ImportedVideo(
+            outputs=read.outputs,
+            settings=_describe([read], rule),
+            problems=tuple(problems.values()),
+            warning=system_output.warning,
+        )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -309,13 +313,15 @@ def list_missing(settings: Mapping[str, object]) -> list[str]:
 
 def _record(sample: Sample, system_output: SystemOutput | None, *, error: str = "") -> VideoRecord:
     num_frames = 0 if system_output is None else system_output.num_frames
-    ends_early = system_output is not None and sample.num_frames - num_frames >= sample.fps  # an entry may last 1 s
+    warning = "" if system_output is None else system_output.warning
+    if system_output is not None and sample.num_frames - num_frames >= sample.fps:  # an entry may last 1 s
+        warning = describe_early_end(sample, num_frames)
     return VideoRecord(
         video_id=sample.video_id,
         source=digest_sample(sample),
         num_frames=num_frames,
         wall_s=sum(system_output.costs_s.values()) if system_output is not None and system_output.costs_s else None,
-        warning=describe_early_end(sample, num_frames) if ends_early else "",
+        warning=warning,
         error=error,
     )
 
@@ -323,11 +329,6 @@ def _record(sample: Sample, system_output: SystemOutput | None, *, error: str = 
 def _outputs(system_output: SystemOutput, sample: Sample) -> tuple[FrameOutput, ...]:
     if not system_output.num_frames:
         raise ValueError("holds no frames; there is nothing to score")
-    if system_output.num_frames > sample.num_frames:
-        raise ValueError(
-            f"holds {format_count(system_output.num_frames, 'frame')}, but {sample.video_id} has {sample.num_frames}; "
-            "give the results of this video, at its frame rate"
-        )
     state = initial_state(sample.steps, sample.initial_state)
     silent: Mapping[str, float] = {}
     return tuple(

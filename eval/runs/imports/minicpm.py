@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from stepscope.engine.io.files import replace_surrogates
-from stepscope.engine.records import frame_at
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.imports.system_output import (
@@ -28,6 +27,7 @@ from stepscope.eval.runs.imports.system_output import (
     SystemOutput,
     check_new_frame,
     find_by_file,
+    place_entry,
     read_optional,
 )
 
@@ -56,7 +56,7 @@ def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
     output, texts = SystemOutput(), dict[int, str]()
     message: int | None = None
     for chunk in content.read_objects("chunks"):
-        frame = frame_at(float(chunk.read_index("index")), sample.fps)
+        frame = place_entry(chunk, "index", float(chunk.read_index("index")), sample)
         check_new_frame(chunk, "index", frame, output.states, sample)
         result = chunk.read_object("result")
         output.states[frame] = result.read_choice("mode", ("LISTEN", "SPEAK")).lower()

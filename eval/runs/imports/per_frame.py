@@ -3,10 +3,10 @@
 ProAssist, ``results/{idx}.json``: ``metadata`` (``video_uid``, ``sample_idx``, ``fps``, ...) and ``predictions``, one
 object per frame with ``gen`` (``""`` or ``"."`` is silence), ``frame_idx_in_original_video`` and
 ``frame_idx_in_stream``; matches and references in it are ignored and computed again. The frame index is the first of
-those two fields that all objects have, minus that of the first object, which is the clip's first frame.
-``timestamp_in_stream`` is ignored: it is the *end* of the frame. The sample is the one whose id is ``video_uid`` or
-starts with it; if several match (clips of one video), it is entry ``sample_idx`` of the split. **Source**:
-``StreamInferenceRunner.run_inference_on_video``.
+those two fields that all objects have, counted from the first object, which is at its ``frame_idx_in_stream``, or is
+the clip's first frame without one. ``timestamp_in_stream`` is ignored: it is the *end* of the frame. The sample is the
+one whose id is ``video_uid`` or starts with it; if several match (clips of one video), it is entry ``sample_idx`` of
+the split. **Source**: ``StreamInferenceRunner.run_inference_on_video``.
 
 VideoLLM-online's ``demo.cli``: ``video_path``, ``frame_fps`` and ``conversation``, an object per frame with ``time``
 and ``cost`` (seconds), two for a frame at which a query was answered. ``content`` begins with ``(Video Time = 1.0s)
@@ -52,7 +52,7 @@ from stepscope.eval.runs.imports.system_output import (
     end_frame,
     find_by,
     find_by_names,
-    find_frame,
+    place_entry,
     read_frame,
     read_optional,
 )
@@ -87,16 +87,19 @@ def _read_proassist(content: Fields, sample: Sample) -> SystemOutput:
     places = ("frame_idx_in_original_video", "frame_idx_in_stream")
     place = next((name for name in places if frames and all(frame.has(name) for frame in frames)), None)
     numbers = range(len(frames)) if place is None else [frame.read_index(place) for frame in frames]
+    first = frames[0].read_index(places[1]) if frames and frames[0].has(places[1]) else 0
     output = SystemOutput(num_entries=len(frames))
     for frame, number in zip(frames, numbers, strict=True):
-        if number - numbers[0] < output.at_least:
-            raise frame.error(place or "gen", "must be larger than that of the frame before")
-        output.at_least = number - numbers[0] + 1
+        name, index = place or "gen", first + number - numbers[0]
+        if index < output.at_least:
+            raise frame.error(name, "must be larger than that of the frame before")
+        place_entry(frame, name, index / sample.fps, sample)
+        output.at_least = index + 1
         text = frame.record.get("gen")
         if not isinstance(text, str):
             raise frame.error("gen", "must be text")
         if text.strip() != ".":
-            output.add_text(number - numbers[0], text)
+            output.add_text(index, text)
     return output
 
 
@@ -111,7 +114,7 @@ def _read_videollm_online(content: Fields, sample: Sample) -> SystemOutput:
     _check_rate(content, "frame_fps", sample)
     output = SystemOutput()
     for step in content.read_objects("conversation"):
-        frame = find_frame(step.read_number("time", minimum=0), sample.fps)
+        frame = read_frame(step, "time", sample)
         output.costs_s[frame] = step.read_number("cost", minimum=0)
         if step.has("role") and step.read_choice("role", ("user", "assistant")) == "assistant":
             if frame in output.texts:
@@ -135,7 +138,7 @@ def _read_mmduet(content: Fields, sample: Sample) -> SystemOutput:
     output = SystemOutput()
     _add_responses(output, content, sample)
     for entry in content.read_objects("debug_data"):
-        frame = find_frame(entry.read_number("time", minimum=0), sample.fps)
+        frame = read_frame(entry, "time", sample)
         check_new_frame(entry, "time", frame, output.signals, sample)
         output.signals[frame] = {name: read_optional(entry, name) for name in _SCORES}
     return output
@@ -144,11 +147,11 @@ def _read_mmduet(content: Fields, sample: Sample) -> SystemOutput:
 def _add_responses(output: SystemOutput, content: Fields, sample: Sample) -> None:
     turns = content.read_objects("model_response_list")
     replies = [turn for turn in turns if not turn.has("role") or turn.read_text("role") == "assistant"]
-    late_s = _find_poll(replies)
+    poll_s = _find_poll(replies)
     for response in replies:
         text = response.read_text("content", may_be_blank=True)
         if text.strip().rstrip(".").upper() != _NO_REPLY:
-            output.add_text(read_frame(response, "time", sample, late_s=late_s), text)
+            output.add_reply(response, "time", text, sample, poll_s=poll_s)
 
 
 def _find_poll(replies: Sequence[Fields]) -> float:
@@ -161,15 +164,14 @@ def _read_em_garde(content: Fields, sample: Sample) -> SystemOutput:
     output = SystemOutput()
     for step in content.read_objects("similarities"):
         frame = read_frame(step, "curr_time", sample)
-        if frame < sample.num_frames - 1:  # the last step may be at the end of the video
-            check_new_frame(step, "curr_time", frame, output.signals, sample)
+        check_new_frame(step, "curr_time", frame, output.signals, sample)
         values = list(_flatten(f"{step.path_prefix}similarities", step.record.get("similarities")))
         output.signals[frame] = {_SIMILARITY: max(values, default=math.nan)}
         cost_s = read_optional(step, "processing_time")
         if cost_s >= 0:
             output.costs_s[frame] = cost_s
     for reply in content.read_objects("checked_detections"):
-        output.add_text(read_frame(reply, "time", sample), reply.read_text("response", may_be_blank=True))
+        output.add_reply(reply, "time", reply.read_text("response", may_be_blank=True), sample)
     times = content.record.get("detections")
     if not isinstance(times, list):
         raise content.error("detections", "must be a list of times")

@@ -21,7 +21,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from stepscope.engine.dialogue import MAX_SECONDS
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.imports.system_output import (
@@ -33,7 +32,7 @@ from stepscope.eval.runs.imports.system_output import (
     file_name,
     find_by_file,
     find_by_names,
-    find_frame,
+    place_entry,
     read_frame,
 )
 
@@ -61,7 +60,7 @@ def _read_rounds(content: Fields, sample: Sample) -> SystemOutput:
         number = _ROUND.fullmatch(name)
         if number is None:
             raise answers.error(name, "must be named as a round, such as Round 4")
-        frame = find_frame(float(number[1]), sample.fps)
+        frame = place_entry(answers, name, float(number[1]), sample)
         _add_answer(output, answers, name, frame, sample)
     return output.hold_within_seconds(sample)
 
@@ -73,9 +72,7 @@ def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
         role = message.read_choice("role", ("system", "user", "assistant"))
         words = message.read_text("content", may_be_blank=True)
         if role == "user" and (found := _SECOND.search(words)):
-            if float(found[1]) > MAX_SECONDS:
-                raise message.error("content", f"must name a second of at most {MAX_SECONDS:g}")
-            frame = find_frame(float(found[1]), sample.fps)
+            frame = place_entry(message, "content", float(found[1]), sample)
         if role != "assistant":
             continue
         if frame is None:

@@ -5,16 +5,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stepscope.engine.decisions.signals import SignalPolicy, SignalSpec
 from stepscope.engine.io.files import strip_text
+from stepscope.engine.plurals import format_count
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 
 _ROUNDING_S = 0.0005
 """Programs round times to milliseconds."""
+_POLL_S = 1.0
+"""Seconds between two entries of most programs: the last one may be up to a poll after the end of the video."""
 Value = TypeVar("Value")
 
 
@@ -34,6 +37,8 @@ class SystemOutput:
     """Entries of the file, if it has one for each frame, also for silent ones."""
     at_least: int = 0
     """Frames that it has at least: all of the sample in a form that does not name its last frame."""
+    warning: str = ""
+    """Tells of replies after the end of the video; empty without any."""
 
     @property
     def num_named(self) -> int:
@@ -54,12 +59,39 @@ class SystemOutput:
     def _parts(self) -> tuple[Mapping[int, object], ...]:
         return self.texts, self.costs_s, self.signals, self.states
 
+    def end_with(self, sample: Sample) -> "SystemOutput":
+        """Move replies after the last frame of a sample to it, with their values; return the output.
+
+        The values of a silent entry after it are of no frame, unless the last one has none.
+        """
+        last = sample.num_frames - 1
+        late = {frame: self.texts.pop(frame) for frame in sorted(self.texts) if frame > last}
+        parts: tuple[dict[int, Any], ...] = (self.costs_s, self.signals, self.states, self.cache_tokens)
+        for part in parts:
+            for frame in sorted(frame for frame in part if frame > last):
+                value = part.pop(frame)
+                if frame in late or last not in part:
+                    part[last] = value
+        for text in late.values():
+            self.add_text(last, text)
+        self.at_least = min(self.at_least, sample.num_frames)
+        if late:
+            replies = format_count(len(late), "reply at or after the end counts", "replies at or after the end count")
+            self.warning = f"{replies} at the last frame"
+        return self
+
     def hold_within_seconds(self, sample: Sample) -> "SystemOutput":
         """Let the values of a form with one entry per second hold for all frames of their second; return the output."""
         self.states = _hold(self.states, sample)
         self.cache_tokens = _hold(self.cache_tokens, sample)
         self.signals = _hold(self.signals, sample)
         return self
+
+    def add_reply(self, fields: Fields, name: str, text: str, sample: Sample, *, poll_s: float = _POLL_S) -> None:
+        """Add a reply at a field's time in seconds, as ``place_entry``; a silent one may be at any time."""
+        time_s = fields.read_number(name, minimum=0)
+        if strip_text(text):
+            self.add_text(place_entry(fields, name, time_s, sample, poll_s=poll_s), text)
 
     def add_text(self, frame: int, text: str) -> None:
         """Add a message at a frame; several messages at one frame are joined with a space."""
@@ -165,12 +197,21 @@ def check_fit(fits: list[Sample], names: Sequence[str], split: Split) -> Sample:
     return fits[0]
 
 
-def read_frame(fields: Fields, name: str, sample: Sample, *, late_s: float = _ROUNDING_S) -> int:
-    """Return the frame of a time in seconds; up to ``late_s`` after the end of the video it is the last one."""
-    time_s = fields.read_number(name, minimum=0)
-    frame = find_frame(time_s, sample.fps)
-    is_end = frame >= sample.num_frames and time_s <= sample.num_frames / sample.fps + late_s
-    return sample.num_frames - 1 if is_end else frame
+def read_frame(fields: Fields, name: str, sample: Sample) -> int:
+    """Return the frame of a field's time in seconds, as ``place_entry``."""
+    return place_entry(fields, name, fields.read_number(name, minimum=0), sample)
+
+
+def place_entry(fields: Fields, name: str, time_s: float, sample: Sample, *, poll_s: float = _POLL_S) -> int:
+    """Return the frame of an entry's time; up to a poll after the end, one that ``SystemOutput.end_with`` moves.
+
+    Raises ``ValueError`` for a later time: it is of another video, or not in seconds.
+    """
+    end_s = sample.num_frames / sample.fps
+    if time_s > end_s + max(poll_s, _POLL_S) + _ROUNDING_S:
+        place = f"{fields.path_prefix}{name} is at {time_s:.10g} s, but {sample.video_id} ends by {end_s:g} s"
+        raise ValueError(f"{place}; give the results of this video, in seconds")
+    return find_frame(time_s, sample.fps)
 
 
 def find_frame(time_s: float, fps: float) -> int:
@@ -185,8 +226,8 @@ def end_frame(time_s: float, sample: Sample) -> int:
 
 
 def check_new_frame(fields: Fields, name: str, frame: int, seen: Mapping[int, object], sample: Sample) -> None:
-    """Raise ``ValueError`` if an earlier entry of the file has this frame."""
-    if frame in seen:
+    """Raise ``ValueError`` if an earlier entry has this frame; the last frame may have one more, for its end."""
+    if frame in seen and frame < sample.num_frames - 1:
         raise fields.error(
             name, f"must be in a frame of its own, at {sample.fps:g} frames per second; use a split of the file's rate"
         )

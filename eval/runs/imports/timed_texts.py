@@ -89,7 +89,7 @@ def _read_lists(content: Fields, texts_name: str, times_name: str, sample: Sampl
     output = SystemOutput(at_least=sample.num_frames)
     for number, (time_s, text) in enumerate(zip(times, words, strict=True)):
         one = Fields(record={"time": time_s, "text": text}, path_prefix=f"{texts_name}[{number}].")
-        output.add_text(read_frame(one, "time", sample), one.read_text("text", may_be_blank=True))
+        output.add_reply(one, "time", one.read_text("text", may_be_blank=True), sample)
     return output
 
 
@@ -113,7 +113,7 @@ def _is_unix_time(time_s: object) -> bool:
 def _read_omnipro(content: Fields, sample: Sample) -> SystemOutput:
     output = SystemOutput(at_least=sample.num_frames)
     for one in content.read_objects("predictions"):
-        output.add_text(read_frame(one, "t_sec", sample), one.read_text("raw", may_be_blank=True))
+        output.add_reply(one, "t_sec", one.read_text("raw", may_be_blank=True), sample)
     return output
 
 
@@ -122,11 +122,10 @@ def _read_spot(content: Fields, sample: Sample) -> SystemOutput:
     for event in content.read_objects("events"):
         if event.read_text("type") != "response":
             continue
-        frame, text = read_frame(event, "time", sample), event.read_text("value", may_be_blank=True)
-        if text.strip().strip(".,!?").lower() not in _SILENCE:
-            output.add_text(frame, text)
+        text = event.read_text("value", may_be_blank=True)
+        output.add_reply(event, "time", "" if text.strip().strip(".,!?").lower() in _SILENCE else text, sample)
         if event.has("latency"):
-            output.signals[frame] = {"latency_s": event.read_number("latency", minimum=0)}
+            output.signals[read_frame(event, "time", sample)] = {"latency_s": event.read_number("latency", minimum=0)}
     return output
 
 

@@ -110,6 +110,22 @@ def test_frames_that_a_file_leaves_out_are_silent_and_an_early_end_gets_a_warnin
     assert (record.warning, record.wall_s) == ("ends after 8 of 20 frames", None)
 
 
+@pytest.mark.parametrize(
+    ("has_stream", "has_original", "frame"), [(True, True, 11), (True, False, 11), (False, True, 2)]
+)
+def test_a_file_whose_first_frames_are_left_out_is_at_its_index_in_the_stream(
+    tmp_path: Path, has_stream: bool, has_original: bool, frame: int
+) -> None:
+    content = proassist({11: "Good."})
+    content["predictions"] = content["predictions"][9:15:2]
+    kept = {"gen": True, "frame_idx_in_stream": has_stream, "frame_idx_in_original_video": has_original}
+    content["predictions"] = [
+        {name: value for name, value in one.items() if kept.get(name)} for one in content["predictions"]
+    ]
+    run, _ = imported(tmp_path, content)
+    assert responses(run.outputs(BOAT)) == {frame: "Good."}
+
+
 def test_of_several_clips_of_one_video_the_place_in_the_split_decides(tmp_path: Path) -> None:
     run, problems = imported(tmp_path, proassist({}), video("boat_clip0"), video("boat_clip1"), video("boats"))
     assert problems == {}
@@ -134,7 +150,10 @@ def test_a_videollm_result_has_its_texts_without_their_prefix_and_its_times(tmp_
         ({**videollm(), "frame_fps": 10}, "frame_fps must be the rate of the split, 2; got 10"),
         ({**videollm(), "conversation": []}, "holds no frames"),
         ({**videollm(), "conversation": [{"time": 1.0}]}, r"conversation\[0\]\.cost is missing"),
-        (proassist({}, number=21), "holds 21 frames, but boat has 20"),
+        (
+            proassist({}, number=24),
+            r"predictions\[23\]\.frame_idx_in_original_video is at 11\.5 s, but boat ends by 10 s; give the results of",
+        ),
         ({**proassist({}), "predictions": [{"gen": None}]}, r"predictions\[0\]\.gen is missing; it must be text"),
     ],
 )

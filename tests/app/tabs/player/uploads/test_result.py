@@ -74,6 +74,12 @@ def test_that_results_end_early_is_said_once(context: AppContext, clip: Clip) ->
     assert view.run.status.value.count("20 of 40 frames") == 1
 
 
+def test_a_reply_after_the_end_is_said(context: AppContext, clip: Clip) -> None:
+    view, data = show(context, replace(clip, num_frames=9, duration_s=4.5), "kettle.json")
+    assert "1 reply at or after the end counts at the last frame." in view.run.status.value
+    assert [turn["frame"] for turn in data["turns"] if "boils" in turn["text"]] == [8]
+
+
 def test_a_reference_that_is_added_later_scores_the_results(context: AppContext, clip: Clip) -> None:
     _, data = show(context, clip, "mmduet.jsonl")
     checked = CheckedResult(path=DATA / "mmduet.jsonl")

@@ -15,6 +15,7 @@ from stepscope.app.controls.gradio_private import drop_hidden_progress, list_wai
 from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
 from stepscope.app.controls.widgets import (
     AT_ONCE,
+    FIGURE_QUEUE,
     MODEL_QUEUE,
     PREVIEW_THRESHOLDS_JS,
     FigureView,
@@ -258,7 +259,7 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
     save_after(player.export_run(export_run, live, download, **AT_ONCE), download)
     drawn = FigureView(download, tab.run.status)
     draw = partial(export_figure, context, reviews)
-    save_after(wire(player.export_figure, draw, live, drawn, **AT_ONCE), download)
+    save_after(wire(player.export_figure, draw, live, drawn, **FIGURE_QUEUE), download)
     inspected = gr.Textbox(visible="hidden")
     player.inspect_frame(inspect, live, inspected, **MODEL_QUEUE, show_progress="hidden").then(
         None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private"

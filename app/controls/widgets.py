@@ -35,6 +35,8 @@ work changes a state (``begin``), and the ``change`` of this state is the event.
 """
 CHECK_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "checks", "concurrency_limit": 4}
 """Options of checks of uploads: one may take minutes, and the memory of ``MAX_PICTURES`` or ``MAX_PARTS``."""
+FIGURE_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "figures", "concurrency_limit": 2}
+"""Options of figures, each of which starts a browser: two at a time, of two users."""
 CHAT_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "chat", "concurrency_limit": None, "api_visibility": "private"}
 """Options of questions, which pass this queue at once: they wait for a worker of the pool, with those of programs."""
 SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, Final, Literal
 
 import kaleido
@@ -39,7 +39,6 @@ MAX_SIDE_PX: Final = 20_000
 _TIMEOUT_S: Final = 45
 _NUM_ATTEMPTS: Final = 2
 """A Chromium of a busy machine sometimes starts and never answers; the next one does."""
-_one_browser = Lock()
 for _name in ("choreographer", "kaleido"):  # they log the end of the browser as an error
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
@@ -155,7 +154,7 @@ def _use(make: Callable[[str], Browser], work: Callable[[Any], Awaitable[Any]]) 
     """Return what some work with a new browser returns. Raises ``EngineError`` if it fails."""
     browser = find_browser()
     try:
-        with _one_browser, ThreadPoolExecutor(1) as thread:  # the caller's thread may run an event loop
+        with ThreadPoolExecutor(1) as thread:  # the caller's thread may run an event loop
             for _ in range(_NUM_ATTEMPTS):
                 if (content := thread.submit(asyncio.run, _attempt(make, work, browser)).result()) is not None:
                     return content

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from stepscope.app.controls.widgets import (
     AT_ONCE,
+    FIGURE_QUEUE,
     FigureView,
     make_download,
     save_after,
@@ -83,7 +84,7 @@ def wire_figure_row(row: FigureRow, draw: DrawFigure, inputs: Sequence[Any], *, 
     download = make_download()
     *choices, save = row
     view = FigureView(download, status)
-    save_after(wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **AT_ONCE), download)
+    save_after(wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **FIGURE_QUEUE), download)
 
 
 LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}

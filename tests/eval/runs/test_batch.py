@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -49,6 +51,22 @@ def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
     last = progress[-1]
     assert (last.num_finished, last.num_done, last.remaining_s) == (NUM_VIDEOS, last.num_frames, 0)
     assert [event.num_done for event in progress] == sorted(event.num_done for event in progress)
+
+
+ASKS_AND_ENDS = """
+import os, socket
+from multiprocessing import forkserver
+from stepscope.eval.runs.pools import local_pool
+forkserver.ensure_running()
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect(forkserver._forkserver._forkserver_address)
+os.waitpid(forkserver._forkserver._forkserver_pid, 0)
+"""
+
+
+def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback() -> None:
+    run = subprocess.run([sys.executable, "-c", ASKS_AND_ENDS], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stderr == ""
 
 
 class TwoCpuWorkers(_ProcessPool):

@@ -22,6 +22,7 @@ from stepscope.engine.decisions.signals import SignalSpec, check_signals
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.io.files import atomic_write, strip_text, to_json
 from stepscope.engine.records import FrameOutput, Step, frame_at, unknown_output
+from stepscope.eval.data.json_fields import check_text
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Turn, make_own_sample
 from stepscope.eval.data.writers import write_samples
@@ -286,6 +287,6 @@ def _check_known(name: str, value: float | None, *, most: float = 1e15) -> float
 
 
 def _check_text(name: str, text: str | None) -> str | None:
-    if text is not None and not isinstance(text, str):
-        raise ValueError(f"{name} must be a text or None; got {text!r:.80}")
+    if text is not None:
+        check_text(name, text)
     return text

@@ -9,7 +9,6 @@ never writes, and documents above ``_MAX_BYTES`` are refused.
 
 import codecs
 import heapq
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from xml.etree import ElementTree
 
 from stepscope.app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
 from stepscope.app.exports.spans import TURN_DURATION_MS, to_ms
-from stepscope.engine.io.files import decode_text, open_file
+from stepscope.engine.io.files import decode_text, load_json, open_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
@@ -69,9 +68,9 @@ def read_eaf_origin(path: Path, *, samples: Iterable[Sample]) -> EafOrigin:
         video_id, last_action, prefer, only = (properties[name] for name in ORIGIN_PROPERTIES)
         return EafOrigin(
             sample=next(sample for sample in samples if escape_control_chars(sample.video_id) == video_id),
-            last_action=json.loads(last_action),
-            prefer=tuple(json.loads(prefer)),
-            only=json.loads(only),
+            last_action=load_json(last_action),
+            prefer=tuple(load_json(prefer)),
+            only=load_json(only),
         )
     except StopIteration as error:
         raise ValueError(f"{path} is of the video {video_id}, which is not in the split") from error

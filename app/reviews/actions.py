@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
 from stepscope.engine.io.files import replace_surrogates
-from stepscope.eval.annotations.corrections import MAX_TEXT_CHARS, VERDICTS, Correction, TurnName, Verdict
+from stepscope.eval.annotations.corrections import VERDICTS, Correction, TurnName, Verdict
 from stepscope.eval.data.json_fields import check_index, check_number, check_text
 from stepscope.eval.data.samples import Role
 
@@ -59,7 +59,7 @@ class Event:
             raise ValueError(f"unknown event kind or role: kind {self.kind!r}, role {self.role!r}")
         check_number("event.time_s", self.time_s)
         check_index("event.number", self.number)
-        check_text("event.text", self.text, max_chars=MAX_TEXT_CHARS)
+        check_text("event.text", self.text)
         object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property
@@ -145,12 +145,12 @@ class Action:
     def _check_texts(self) -> None:
         """Check the lengths of all texts, and replace characters that UTF-8 cannot encode."""
         check_text("video_id", self.video_id, max_chars=MAX_VIDEO_ID_CHARS)
-        check_text("note", self.note, max_chars=MAX_TEXT_CHARS)
-        check_text("run", self.run or "", max_chars=MAX_TEXT_CHARS)
+        check_text("note", self.note)
+        check_text("run", self.run or "")
         if len(self.tags) > MAX_TAGS:
             raise ValueError(f"an event has at maximum {MAX_TAGS} tags; got {len(self.tags)}")
         for tag in self.tags:
-            check_text("a tag", tag, max_chars=MAX_TEXT_CHARS)
+            check_text("a tag", tag)
         for name in filter(None, (self.action_id, self.target)):
             if len(name) > MAX_ACTION_ID_CHARS or not name.isprintable():
                 limit, start = MAX_ACTION_ID_CHARS, name[:MAX_ACTION_ID_CHARS]

@@ -17,7 +17,6 @@ CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete", 
 Verdict = Literal["correct", "redundant", "missed", "early or late", "wrong text", "reference wrong", "unclear"]
 """A reviewer's judgement of an event."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-MAX_TEXT_CHARS = 50_000
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 
 
@@ -37,7 +36,7 @@ class TurnName:
             raise ValueError(f"a turn's role must be one of {', '.join(get_args(Role))}; got {self.role!r}")
         check_number("a turn's time_s", self.time_s)
         check_index("a turn's number", self.number)
-        check_text("a turn's text", self.text, max_chars=MAX_TEXT_CHARS)
+        check_text("a turn's text", self.text)
         object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property
@@ -72,7 +71,7 @@ class Correction:
         if self.end_s is not None:
             check_number("a correction's end_s", self.end_s)
         if self.text is not None:
-            check_text("a correction's text", self.text, max_chars=MAX_TEXT_CHARS)
+            check_text("a correction's text", self.text)
             object.__setattr__(self, "text", replace_surrogates(self.text))
 
 

@@ -14,6 +14,8 @@ from stepscope.engine.io.json_records import short_repr
 MAX_FRAMES = 2**31
 MAX_DURATION_S = 86_400.0
 """Longest sample, in seconds: a day."""
+MAX_TEXT_CHARS = 50_000
+"""Longest text of a turn or a message, in characters."""
 MAX_SAMPLE_FRAMES = 2_592_000
 """Frames of a sample at most: a day at 30 frames/s. Each takes memory, even where the video is shorter."""
 
@@ -32,7 +34,7 @@ def check_index(name: str, value: object) -> int:
     return value
 
 
-def check_text(name: str, value: object, *, max_chars: int) -> None:
+def check_text(name: str, value: object, *, max_chars: int = MAX_TEXT_CHARS) -> None:
     """Raise ``ValueError`` unless a value is text of at most ``max_chars`` characters."""
     if not isinstance(value, str) or len(value) > max_chars:
         raise _error(name, value, f"must be text of at most {max_chars} characters")

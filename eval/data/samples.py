@@ -13,6 +13,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import parse_steps
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import Excerpt, Step, UserTurn, frame_at
+from stepscope.eval.data.json_fields import check_text
 
 Role = Literal["update", "user", "assistant"]
 SPAN_FIELDS: Final = ("end_s", "related_start_s", "related_end_s")
@@ -37,6 +38,10 @@ class Turn:
     """End of the evidence in the video, if the data names it; only for a turn with a reply span."""
     related_start_s: float | None = field(default=None, repr=False)
     """Start of the evidence; None for the start of the video. No score depends on it."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a text that is too long."""
+        check_text("a turn's text", self.text)
 
     def moved(self, time_s: float) -> "Turn":
         """Return the turn at another time; its span keeps its length."""

@@ -11,7 +11,7 @@ from stepscope.engine.decisions.signals import SignalPolicy, SignalSpec
 from stepscope.engine.io.files import strip_text
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import frame_at
-from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.json_fields import Fields, check_text
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 
 _ROUNDING_S = 0.0005
@@ -97,6 +97,7 @@ class SystemOutput:
         """Add a message at a frame; several messages at one frame are joined with a space."""
         if text := strip_text(text):
             self.texts[frame] = f"{self.texts[frame]} {text}" if frame in self.texts else text
+            check_text("a message", self.texts[frame])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Corrections from edited ELAN documents, with the reviews that came since."""
 
+import re
 import sys
 from dataclasses import replace
 from functools import partial
@@ -146,7 +147,9 @@ def test_a_document_of_another_store_or_split_or_of_elan_alone_is_refused(tmp_pa
             import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
         with pytest.raises(ValueError, match="is of the video boat, which is not in the split"):
             import_eaf(path, samples=[UNRUN], store=other, reviewer="bob")
-        path.write_text("<ANNOTATION_DOCUMENT/>")
-        with pytest.raises(ValueError, match="lacks the properties of an export; export it again"):
-            import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
+        deep = re.sub(r'(<PROPERTY NAME="prefer">)[^<]*', r"\1" + "[" * 100_000, path.read_text())
+        for content in ("<ANNOTATION_DOCUMENT/>", deep):
+            path.write_text(content)
+            with pytest.raises(ValueError, match="lacks the properties of an export; export it again"):
+                import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
         assert store.read() == ()

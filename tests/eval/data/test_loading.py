@@ -51,6 +51,7 @@ def test_the_form_is_told_by_content(tmp_path: Path, content: object, ids: list[
         (changed(CLIP, "conversation", 1, "time", to=...), r"conversation\[1\].time is missing"),
         (changed(CLIP, "conversation", 1, "time", to=math.nan), r"conversation\[1\].time must be a number"),
         (changed(CLIP, "conversation", 1, "content", to=" "), r"conversation\[1\].content must be text, not blank"),
+        (changed(CLIP, "conversation", 1, "content", to="a" * 50_001), "text must be text of at most 50000 characters"),
         (changed(CLIP, "conversation", 2, "role", to="boss"), r"conversation\[2\].role must be one of DST_UPDATE"),
         (changed(CLIP, "conversation", 3, "content", to=[]), r"conversation\[3\].content must hold at least one"),
         (

@@ -154,6 +154,7 @@ def test_a_videollm_result_has_its_texts_without_their_prefix_and_its_times(tmp_
             proassist({}, number=24),
             r"predictions\[23\]\.frame_idx_in_original_video is at 11\.5 s, but boat ends by 10 s; give the results of",
         ),
+        (proassist({3: "a" * 50_001}), "a message must be text of at most 50000 characters; got"),
         ({**proassist({}), "predictions": [{"gen": None}]}, r"predictions\[0\]\.gen is missing; it must be text"),
     ],
 )

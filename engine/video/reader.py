@@ -152,6 +152,8 @@ def probe(path: str | Path) -> VideoInfo:
         track = replace(track, playback_s=find_sound_end(track))
     if not copy_reason and track.plays_beyond(duration_s):
         copy_reason = "browsers play on after its last picture"
+    if not copy_reason and track.stops_before(duration_s):
+        copy_reason = "browsers stop before its last picture"
     return VideoInfo(
         duration_s=duration_s,
         native_fps=fps,

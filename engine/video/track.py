@@ -121,6 +121,8 @@ class Track:
     """Start of the first stream, from ``zero_s``, in seconds: Chromium does not go to an earlier time."""
     playback_s: float = 0.0
     """At least so long Chromium plays, from ``zero_s``, in seconds: also sound, and pictures that an edit list cuts."""
+    stop_s: float = math.inf
+    """Length of an mp4 that its header states, from ``zero_s``, in seconds: Chromium stops there."""
     begin_s: float = 0.0
     """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
     sampling: Sampling | None = None
@@ -154,6 +156,10 @@ class Track:
     def plays_beyond(self, time_s: float) -> bool:
         """Whether Chromium plays on after ``time_s`` by more than rounding."""
         return time_s < self.playback_s - self._rounding_s
+
+    def stops_before(self, time_s: float) -> bool:
+        """Whether Chromium stops before ``time_s`` by more than rounding."""
+        return time_s > self.stop_s + self._rounding_s
 
     @property
     def _rounding_s(self) -> float:
@@ -265,6 +271,7 @@ def find_track(path: Path) -> Track:
             is_browser_playable=_is_browser_playable(path, name, container.streams.video[0]),
             playback_start_s=(container.start_time or 0) / av.time_base - zero_s,
             playback_s=_playback_end(container, stream) - zero_s,
+            stop_s=(container.duration or 0) / av.time_base - zero_s if name == MP4 and stream.frames else math.inf,
         )
 
 
@@ -378,8 +385,8 @@ def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: floa
         if container.format.name == MP4 and not stream.frames:
             return duration_s + min(0.0, start_s)  # of fragments FFmpeg's length includes the delay
         entries = stream.index_entries
-        if container.format.name == MP4 and len(entries) > stream.frames and entries[0].is_discard:
-            return None  # an edit list cuts the first fragment: FFmpeg's length includes what is cut
+        if container.format.name == MP4 and len(entries) > stream.frames:
+            return None  # FFmpeg's length leaves out what an edit list repeats, and includes a cut first fragment
         if container.format.name == MP4 and start_s > 0:
             num_shown = sum(not entry.is_discard for entry in entries)
             if num_shown < stream.frames:  # an edit list delays and cuts the stream: FFmpeg's length includes the delay

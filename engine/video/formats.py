@@ -10,8 +10,10 @@ from typing import Final
 from av.container import InputContainer
 from av.video.codeccontext import VideoCodecContext
 
+from stepscope.engine.video.packets import MATROSKA, MP4
+
 FORMATS: Final = (
-    *("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "mpegts", "mpeg", "flv", "ogg", "asf", "mxf", "gif"),
+    *(MP4, MATROSKA, "avi", "mpegts", "mpeg", "flv", "ogg", "asf", "mxf", "gif"),
     *("h264", "hevc", "mpegvideo", "m4v", "ivf", "dv", "nut", "yuv4mpegpipe", "wav", "mp3"),
 )
 """FFmpeg's names of containers, and of raw streams. None opens other files; sound alone is refused later."""
@@ -69,10 +71,19 @@ def has_refused_size(context: VideoCodecContext) -> bool:
     return not 0 < context.width * context.height <= MAX_PIXELS
 
 
-def begins_as_mp4(path: Path) -> bool:
-    """Return whether a file begins with a box of an mp4 or mov file."""
+def find_formats(path: Path) -> tuple[str, ...]:
+    """Return those of ``FORMATS`` that a file may have.
+
+    FFmpeg also finds the boxes of an mp4, and packets of MPEG-TS, behind the signature of another format or behind
+    other bytes. A file then would be opened as another format than the one whose header is checked.
+    """
     with path.open("rb") as file:
-        return file.read(8)[4:] in _ATOMS
+        start = file.read(12)
+    is_mp4 = start[4:8] in _ATOMS
+    is_known = (
+        is_mp4 or start.startswith(_BEGINNINGS) or (start.startswith(b"RIFF") and start[8:] in (b"AVI ", b"WAVE"))
+    )
+    return tuple(name for name in FORMATS if {MP4: is_mp4, "mpegts": not is_known}.get(name, True))
 
 
 def begins_like_video(path: Path) -> bool:
@@ -90,4 +101,4 @@ def begins_like_video(path: Path) -> bool:
         start[size - 188 :: size][:3] == b"GGG"
         for size in _PACKET_BYTES  # each packet begins with 0x47
     )
-    return begins_as_mp4(path) or is_avi or is_transport or start.startswith(_BEGINNINGS)
+    return start[4:8] in _ATOMS or is_avi or is_transport or start.startswith(_BEGINNINGS)

@@ -18,11 +18,10 @@ from stepscope.engine.errors import VideoError, first_line
 from stepscope.engine.video.boxes import count_entries, find_settings, read_boxes
 from stepscope.engine.video.cuts import find_segment_end, has_further_flv, is_complete, is_cut_off
 from stepscope.engine.video.formats import (
-    FORMATS,
     FORMATS_RULE,
     MAX_PIXELS,
     OPEN_TIMEOUT_S,
-    begins_as_mp4,
+    find_formats,
     input_options,
     limit_pixels,
 )
@@ -41,6 +40,7 @@ from stepscope.engine.video.packets import (
     seconds_of,
     step_of,
 )
+from stepscope.engine.video.programs import check_programs
 
 _BROWSER_TIMED = frozenset({MP4, MATROSKA})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
@@ -175,8 +175,11 @@ def open_container(path: Path) -> InputContainer:
     try:
         if path.stat().st_size == 0:
             raise VideoError(f"{path}: the file is empty (0 bytes); copy or download it again")
-        if begins_as_mp4(path) and (number := count_entries(path)) > _MAX_ENTRIES:
+        formats = find_formats(path)
+        if MP4 in formats and (number := count_entries(path)) > _MAX_ENTRIES:
             raise VideoError(f"{path}: states {number} pictures and packets, more than {_MAX_ENTRIES}; cut it")
+        if "mpegts" in formats:
+            check_programs(path)
         return open_media(path)
     except av.error.ArgumentError as error:  # FFmpeg's reason for a format that is not among ``FORMATS``
         raise VideoError(
@@ -189,12 +192,11 @@ def open_container(path: Path) -> InputContainer:
 
 def open_media(path: Path, *, hwaccel: HWAccel | None = None) -> InputContainer:
     """Open a file of a format in ``FORMATS`` with PyAV, which raises its own errors; ``hwaccel`` decodes."""
-    is_mp4 = begins_as_mp4(path)  # FFmpeg also finds an mp4 behind other bytes, where no entries are counted
     # "file:" so that a colon in a name does not select a protocol
     container = av.open(
         f"file:{path}",
         metadata_errors="replace",
-        options=input_options(formats=tuple(name for name in FORMATS if is_mp4 or name != MP4)),
+        options=input_options(formats=find_formats(path)),
         hwaccel=hwaccel,
         timeout=(OPEN_TIMEOUT_S, None),  # a limit for each packet would take the GIL at each read
     )

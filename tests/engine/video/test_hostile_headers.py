@@ -6,6 +6,7 @@ import math
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
@@ -22,7 +23,7 @@ from stepscope.app.core.videos import read_upload
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video import packets
 from stepscope.engine.video.boxes import count_entries
-from stepscope.engine.video.reader import find_cut, probe, read_frames
+from stepscope.engine.video.reader import find_cut, find_still, probe, read_frames
 from stepscope.engine.video.sound import has_damaged_sound, measure_peaks
 from stepscope.engine.video.track import find_track
 from tests.support.streams.odd import progressive_jpeg, write_jpeg_video, write_recording
@@ -346,3 +347,44 @@ def test_a_file_of_millions_of_boxes_is_refused(tmp_path: Path) -> None:
 def test_the_entries_of_a_file_are_counted(tmp_path: Path, is_fragmented: bool) -> None:
     path = write_recording(tmp_path / ("a.fragmented.mp4" if is_fragmented else "a.mp4"), levels=range(20, 30))
     assert count_entries(path) == 10
+
+
+def _crc(content: bytes) -> bytes:
+    """Return the check sum of a section. **Source**: ISO/IEC 13818-1, annex A."""
+    rest = 2**32 - 1
+    for byte in content:
+        rest ^= byte << 24
+        for _ in range(8):
+            rest = (rest << 1 ^ (0x04C11DB7 if rest >> 31 else 0)) & 2**32 - 1
+    return rest.to_bytes(4, "big")
+
+
+def _section(kind: str, index: int) -> list[bytes]:
+    """Return the packets of a table with programs that no other of its kind has."""
+    if kind == "associations":
+        pid, table, head, number = 0, 0, bytes([0, 1, 0xC1, 0, 0]), 250
+        entries = [struct.pack(">HH", 1 + number * index + at, 0xE100 + at) for at in range(number)]
+    else:
+        pid, table, head, number = 0x11, 0x42, bytes([0, 1, 0xC1, 0, 0, 0, 1, 255]), 100
+        entries = [struct.pack(">HBHBBBBB", number * index + at, 252, 0x8005, 0x48, 3, 1, 0, 0) for at in range(number)]
+    content = head + b"".join(entries)
+    section = bytes([table]) + (0xB000 + len(content) + 4).to_bytes(2, "big") + content
+    payload = b"\0" + section + _crc(section)
+    parts = [payload[at : at + 184].ljust(184, b"\xff") for at in range(0, len(payload), 184)]
+    return [struct.pack(">BHB", 0x47, (0 if at else 0x4000) + pid, 16 + at) + part for at, part in enumerate(parts)]
+
+
+@pytest.mark.parametrize(("kind", "number"), [("associations", 100), ("descriptions", 500)])
+def test_programs_without_an_end_are_refused_in_time(tmp_path: Path, kind: str, number: int) -> None:
+    whole = write_recording(tmp_path / "a.ts", levels=range(20, 30)).read_bytes()
+    path, middle = tmp_path / "b.ts", len(whole) // 376 * 188
+    for count in (2, number):
+        tables = b"".join(itertools.chain.from_iterable(_section(kind, index) for index in range(count)))
+        path.write_bytes(whole[:middle] + tables + whole[middle:])
+        start_s = time.process_time()
+        if count == 2:
+            assert find_still(path) == ""
+        else:
+            with pytest.raises(VideoError, match="its tables of programs change too often"):
+                find_still(path)
+        assert time.process_time() - start_s < 2

@@ -59,7 +59,6 @@ class Event:
             raise ValueError(f"unknown event kind or role: kind {self.kind!r}, role {self.role!r}")
         check_number("event.time_s", self.time_s)
         check_index("event.number", self.number)
-        check_text("event.text", self.text)
         object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property

@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.model.files.hub import LOAD_LOCK, shown_downloads
+from stepscope.eval.data.json_fields import MAX_TEXT_CHARS
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder
 
 PUBLISHED_BATCH_SIZE = 64
@@ -44,7 +45,10 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> TextEncoder:
 
 
 class _Encoder:
-    """Encodes texts, also in several threads at once; only ``__call__`` uses the embedding cache."""
+    """Encodes texts, also in several threads at once; only ``__call__`` uses the embedding cache.
+
+    An encoder reads the first tokens of a text, 256 by default; ``MAX_TEXT_CHARS`` characters hold more than these.
+    """
 
     def __init__(self, model: SentenceTransformer) -> None:
         self._model, self._cache = model, dict[str, np.ndarray]()
@@ -61,7 +65,7 @@ class _Encoder:
         known = {text: cache.get(text) for text in texts}
         new = [text for text, vector in known.items() if vector is None]
         if new:
-            made = self._model.encode([replace_surrogates(text) for text in new], show_progress_bar=False)
+            made = self._model.encode(list(map(_begin, new)), show_progress_bar=False)
             if len(cache) + len(new) > MAX_CACHED_TEXTS:
                 cache.clear()
             known |= {text: cache.setdefault(text, vector) for text, vector in zip(new, made, strict=True)}
@@ -75,13 +79,17 @@ class _Encoder:
 
         **Source**: ``get_semantic_match_cost`` in ProAssist's ``pred_match.py`` (commit 9d0b2b2).
         """
-        texts = [replace_surrogates(text) for pair in pairs for text in pair]
+        texts = [_begin(text) for pair in pairs for text in pair]
         made = self._model.encode(
             texts, batch_size=PUBLISHED_BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False
         )
         vectors = made.view(len(pairs), 2, -1)
         cosines: NDArray[np.float32] = pairwise_cos_sim(vectors[:, 0], vectors[:, 1]).numpy()
         return cosines
+
+
+def _begin(text: str) -> str:
+    return replace_surrogates(text[:MAX_TEXT_CHARS])
 
 
 def _digest(model: SentenceTransformer) -> str:

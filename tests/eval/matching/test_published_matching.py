@@ -109,6 +109,8 @@ def test_equal_texts_have_one_embedding_in_whatever_company(monkeypatch: pytest.
     assert (among[1] == alone[0]).all()
     assert (among[1] == among[2]).all()
     assert (encode(["Turn \ud83d"]) == encode(["Turn ?"])).all(), "half a surrogate pair"
+    monkeypatch.setattr(encoders, "MAX_TEXT_CHARS", 20)
+    assert (encode(["Now put on the roof. And the rest"]) == alone).all(), "beyond all that is read"
     monkeypatch.setattr(encoders, "MAX_CACHED_TEXTS", 2)
     assert np.allclose(encode(["a", "b", "Now put on the roof."])[2], alone[0], atol=1e-5), "forgotten, and made again"
 

@@ -26,6 +26,8 @@ PUBLISHED_BATCH_SIZE = 64
 """Batch size of the published program, in texts."""
 MAX_CACHED_TEXTS = 20_000
 """Size of the embedding cache, in texts: assistants repeat themselves, and runs are repeated with new thresholds."""
+MAX_CACHED_CHARS = 1000
+"""Length of a text in the cache at most."""
 
 
 def load_encoder(name: str = DEFAULT_ENCODER) -> TextEncoder:
@@ -68,7 +70,8 @@ class _Encoder:
             made = self._model.encode(list(map(_begin, new)), show_progress_bar=False)
             if len(cache) + len(new) > MAX_CACHED_TEXTS:
                 cache.clear()
-            known |= {text: cache.setdefault(text, vector) for text, vector in zip(new, made, strict=True)}
+            for text, vector in zip(new, made, strict=True):
+                known[text] = cache.setdefault(text, vector) if len(text) <= MAX_CACHED_CHARS else vector
         return np.array([known[text] for text in texts])
 
     def compare_pairs(self, pairs: list[tuple[str, str]]) -> NDArray[np.float32]:

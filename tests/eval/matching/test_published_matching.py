@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,14 @@ def test_equal_texts_have_one_embedding_in_whatever_company(monkeypatch: pytest.
     assert (encode(["Now put on the roof. And the rest"]) == alone).all(), "beyond all that is read"
     monkeypatch.setattr(encoders, "MAX_CACHED_TEXTS", 2)
     assert np.allclose(encode(["a", "b", "Now put on the roof."])[2], alone[0], atol=1e-5), "forgotten, and made again"
+
+
+def test_long_texts_are_not_kept() -> None:
+    encode = load_encoder().encode
+    text = f"{time.monotonic_ns()}{'a' * 10**6}"
+    before = sys.getrefcount(text)
+    encode([text, text[:900]])
+    assert sys.getrefcount(text) == before
 
 
 def test_several_threads_may_encode_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

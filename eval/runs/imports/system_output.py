@@ -210,7 +210,7 @@ def place_entry(fields: Fields, name: str, time_s: float, sample: Sample, *, pol
     """
     end_s = sample.num_frames / sample.fps
     if time_s > end_s + max(poll_s, _POLL_S) + _ROUNDING_S:
-        place = f"{fields.path_prefix}{name} is at {time_s:.10g} s, but {sample.video_id} ends by {end_s:g} s"
+        place = f"{fields.path_prefix}{name} is at {time_s:.10g} s, but the video ends by {end_s:g} s"
         raise ValueError(f"{place}; give the results of this video, in seconds")
     return find_frame(time_s, sample.fps)
 

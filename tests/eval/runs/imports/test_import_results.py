@@ -152,7 +152,7 @@ def test_a_videollm_result_has_its_texts_without_their_prefix_and_its_times(tmp_
         ({**videollm(), "conversation": [{"time": 1.0}]}, r"conversation\[0\]\.cost is missing"),
         (
             proassist({}, number=24),
-            r"predictions\[23\]\.frame_idx_in_original_video is at 11\.5 s, but boat ends by 10 s; give the results of",
+            r"predictions\[23\]\.frame_idx_in_original_video is at 11\.5 s, but the video ends by 10 s",
         ),
         (proassist({3: "a" * 50_001}), "a message must be text of at most 50000 characters; got"),
         ({**proassist({}), "predictions": [{"gen": None}]}, r"predictions\[0\]\.gen is missing; it must be text"),

@@ -118,7 +118,9 @@ def test_a_reply_after_the_end_by_less_than_a_poll_is_at_the_last_frame(
 
 def test_a_reply_that_is_far_after_the_end_and_one_that_is_silent_are_no_replies_of_the_video(tmp_path: Path) -> None:
     late = [{"role": "assistant", "content": "It boils.", "time": time} for time in (1, 2, 12)]
-    with pytest.raises(ValueError, match=r"\[2\]\.time is at 12 s, but kettle ends by 10 s; give the results of this"):
+    with pytest.raises(
+        ValueError, match=r"\[2\]\.time is at 12 s, but the video ends by 10 s; give the results of this"
+    ):
         read(tmp_path, {"question_id": "kettle", "model_response_list": late})
     silent = [{"role": "assistant", "content": text, "time": 3} for text in ("NO REPLY", "No reply.", "", "\u200b")]
     assert messages(read(tmp_path, {"question_id": "kettle", "model_response_list": silent})) == {}
@@ -207,7 +209,7 @@ def test_a_reply_of_each_form_up_to_a_second_after_the_end_is_at_the_last_frame(
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_a_later_reply_of_each_form_is_refused_with_its_place_and_time(tmp_path: Path, form: ResultForm) -> None:
     sample = replace(KETTLE, fps=2.0, num_frames=20)
-    with pytest.raises(ValueError, match=r"\S+ is at 12 s, but kettle ends by 10 s; give the results of this video"):
+    with pytest.raises(ValueError, match=r"\S+ is at 12 s, but the video ends by 10 s; give the results of this video"):
         read(tmp_path, reply_at(form.name, 12.0), sample, "kettle.json")
 
 

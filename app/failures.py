@@ -13,6 +13,7 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.engine.io.files import is_disk_full, replace_surrogates
+from stepscope.engine.video.packets import is_wanted
 
 INVALID: Final = "The page cannot use the values of this request; reload the page and try again."
 FULL: Final = "The disk of this page is full; free some space, and try again."
@@ -46,10 +47,12 @@ for _logger in (_LOG, logging.getLogger("uvicorn.error")):
 
 
 def report_failures(page: gr.Blocks) -> None:
-    """Let the events of a page report their failures as described above."""
+    """Let the events of a page report their failures as described above, and decode no further once cancelled."""
     process: Any = page.process_api
 
     async def process_reported(*values: Any, **options: Any) -> Any:
+        event = page._queue.event_ids_to_events.get(options.get("event_id") or "")
+        is_wanted.set(lambda: event is None or event.alive)
         try:
             return await process(*values, **options)
         except gr.Error as error:

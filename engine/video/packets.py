@@ -5,7 +5,8 @@ Their pictures follow the end of the pictures before: two recordings of 10 s las
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -63,6 +64,10 @@ class LimitError(DecodeError):
     """A picture takes too long, or is perhaps too large; no other decoder is tried, as these have no such limits."""
 
 
+is_wanted: Final[ContextVar[Callable[[], bool]]] = ContextVar("is_wanted", default=lambda: True)
+"""Returns whether somebody still waits for what is decoded."""
+
+
 class Deadline:
     """The moment at which the next picture of a file must be decoded. Decoders look at it between two packets."""
 
@@ -78,7 +83,9 @@ class Deadline:
         self._end += play_s
 
     def check(self) -> None:
-        """Raise ``LimitError`` after the moment."""
+        """Raise ``LimitError`` after the moment, and ``VideoError`` if nobody waits any more."""
+        if not is_wanted.get()():
+            raise VideoError("nobody waits for this video any more")
         if monotonic() > self._end:
             raise LimitError(f"the next picture takes more than {MAX_DECODING_S:g} s to decode")
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -18,6 +20,7 @@ from stepscope.app.failures import INVALID, report_failures
 from stepscope.app.security.gradio_patches import keep_no_values
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
+from stepscope.engine.video.packets import Deadline
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +57,18 @@ def test_a_route_that_fails_is_one_sentence_and_one_line(caplog: pytest.LogCaptu
     (line,) = [record.message for record in caplog.records if record.name == "stepscope.app.failures"]
     assert "\n" not in line
     assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_the_decoding_for_a_client_that_left_ends(is_alive: bool) -> None:
+    with gr.Blocks() as page:
+        box = gr.Textbox()
+        box.change(lambda _: Deadline().check(), box, box)
+    report_failures(page)
+    vars(page._queue)["event_ids_to_events"]["x"] = SimpleNamespace(alive=is_alive)
+    expected = nullcontext() if is_alive else pytest.raises(gr.Error)
+    with expected:
+        asyncio.run(page.process_api(0, ["a"], event_id="x"))
 
 
 @pytest.mark.parametrize("value", ["\ud800", "x" * 3_000_000])

@@ -41,6 +41,7 @@ from stepscope.engine.video.packets import (
     step_of,
 )
 from stepscope.engine.video.programs import check_programs
+from stepscope.engine.video.trial import try_opening
 
 _BROWSER_TIMED = frozenset({MP4, MATROSKA})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
@@ -180,6 +181,7 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: states {number} pictures and packets, more than {_MAX_ENTRIES}; cut it")
         if "mpegts" in formats:
             check_programs(path)
+        try_opening(path, input_options(formats=formats))
         return open_media(path)
     except av.error.ArgumentError as error:  # FFmpeg's reason for a format that is not among ``FORMATS``
         raise VideoError(

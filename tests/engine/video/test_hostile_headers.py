@@ -388,3 +388,44 @@ def test_programs_without_an_end_are_refused_in_time(tmp_path: Path, kind: str, 
             with pytest.raises(VideoError, match="its tables of programs change too often"):
                 find_still(path)
         assert time.process_time() - start_s < 2
+
+
+def _element(name: str, *parts: bytes) -> bytes:
+    """Return an element of Matroska, by its hexadecimal id."""
+    content = b"".join(parts)
+    return bytes.fromhex(name) + (2**56 + len(content)).to_bytes(8, "big") + content
+
+
+GROWING: Final = {
+    "tags": _element("1254c367", _element("7373", bytes.fromhex("67c880") * 4_000_000)),
+    "chapters": _element("1043a770", _element("45b9", b"\xb6\x80" * 6_000_000)),
+    "attachments": _element("1941a469", bytes.fromhex("61a780") * 4_000_000),
+    "encodings": _element("1654ae6b", _element("ae", _element("6d80", bytes.fromhex("624080") * 4_000_000))),
+    "block additions": _element(
+        "1f43b675", _element("a0", _element("a1", b"\x81\0\0\0" + bytes(50)), _element("75a1", b"\xa6\x80" * 6_000_000))
+    ),
+    "names of tags": _element(
+        "1254c367",
+        _element("7373", *(b"\x67\xc8\x8c\x45\xa3\x85%05x\x44\x87\x81b" % number for number in range(100_000))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_headers_that_grow_take_neither_memory_nor_time(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w", options={"live": "1"}) as container:
+        stream: Any = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.pix_fmt = SIZE, SIZE, "yuv420p"
+        for index in range(NUM_SMALL):
+            container.mux(stream.encode(_black(SIZE, index)))
+        container.mux(stream.encode(None))
+    content = path.read_bytes()
+    assert probe(path).duration_s == 1
+    at = content.index(bytes.fromhex("1654ae6b" if name == "encodings" else "1f43b675"))
+    path.write_bytes(content[:at] + GROWING[name] + content[at:])
+    start_s = time.process_time()
+    found = _read_alone(path)
+    assert found["peak_mb"] < 350
+    assert "its header takes too much memory or time to read" in found["answer"]
+    assert time.process_time() - start_s < 2

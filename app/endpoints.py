@@ -152,6 +152,8 @@ def _describe_run(context: AppContext, run: Run, warnings: list[str]) -> dict[st
     }
 
 
+MAX_TEXTS = 20_000
+"""Messages and updates of a request to score, which takes about 0.1 ms for each."""
 METRICS = ("num_videos", "scores", "intervals", "errors", "warnings")
 """The parts of ``metrics.json`` that the endpoint returns."""
 
@@ -174,6 +176,8 @@ def score_outputs(
     read = tuple(_read_output(number, output) for number, output in enumerate(outputs))
     if not read:
         raise ValueError("there are no outputs to score; give one for each frame")
+    if (number := sum(len(output.updates) + (output.response is not None) for output in read)) > MAX_TEXTS:
+        raise ValueError(f"the outputs have {number} messages and updates; at most {MAX_TEXTS} are scored in a request")
     check_frames("outputs", read, sample)
     whole = fill_legality(read, initial_state(sample.steps, sample.initial_state))
     return {

@@ -16,6 +16,7 @@ from gradio_client.exceptions import AppError
 from stepscope.app.security.hosts import ENDPOINTS
 from tests.conftest import Uploads
 from tests.support.data.batches import make_worker_config, run_to_end, write_scores, write_split
+from tests.support.data.records import make_output
 from tests.support.pages.browser import serve
 from tests.support.paths import ROOT
 from tests.support.servers.programs import STARTED
@@ -25,6 +26,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 API = "/gradio_api"
+SILENT = json.loads(make_output(0).to_json())
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +135,7 @@ def test_an_export_holds_the_asked_video_alone(client: Client) -> None:
         ("score", {"run": "../demo"}, "there is no run '../demo'"),
         ("score", {"outputs": [], "video": "boat"}, "there are no outputs to score"),
         ("score", {"outputs": [{"frame_index": 0}], "video": "boat"}, "outputs[0] is not the output of a frame"),
+        ("score", {"outputs": [{**SILENT, "updates": ["x"] * 20_001}], "video": "boat"}, "20001 messages and updates"),
         ("score", {"outputs": "none", "video": "boat"}, "the argument 'outputs' is not valid"),
         ("open", {"run": "demo", "video": "../boat"}, "../boat has no video in test.json"),
         ("open", {"run": "demo", "video": "boat", "time_s": -1}, "time_s must be between 0 and 43"),

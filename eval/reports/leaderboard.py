@@ -325,7 +325,7 @@ def _to_csv(board: Leaderboard) -> str:
             for number in (cell.value, cell.interval.low, cell.interval.high, int(cell.is_best))
         ]
         basis = " ".join([f"{board.basis}.", *board.notes])
-        writer.writerow([escape_formula(name), *values, board.remarks.get(name, ""), basis])
+        writer.writerow([escape_formula(name), *values, escape_formula(board.remarks.get(name, "")), basis])
     return box.getvalue()
 
 

@@ -72,18 +72,13 @@ def has_refused_size(context: VideoCodecContext) -> bool:
 
 
 def find_formats(path: Path) -> tuple[str, ...]:
-    """Return those of ``FORMATS`` that a file may have.
+    """Return those of ``FORMATS`` that a file may have: an mp4, if it begins with a box.
 
-    FFmpeg also finds the boxes of an mp4, and packets of MPEG-TS, behind the signature of another format or behind
-    other bytes. A file then would be opened as another format than the one whose header is checked.
+    FFmpeg also finds an mp4 behind other bytes, where no entries are counted.
     """
     with path.open("rb") as file:
-        start = file.read(12)
-    is_mp4 = start[4:8] in _ATOMS
-    is_known = (
-        is_mp4 or start.startswith(_BEGINNINGS) or (start.startswith(b"RIFF") and start[8:] in (b"AVI ", b"WAVE"))
-    )
-    return tuple(name for name in FORMATS if {MP4: is_mp4, "mpegts": not is_known}.get(name, True))
+        is_mp4 = file.read(8)[4:] in _ATOMS
+    return tuple(name for name in FORMATS if is_mp4 or name != MP4)
 
 
 def begins_like_video(path: Path) -> bool:

@@ -1,7 +1,8 @@
 """A first reading of a file in a process of its own, with little memory and time.
 
 A header of 1 MB may hold 80,000 tags, which FFmpeg compares with each other for minutes, or grow to 28 times its size
-in memory, in nearly every container. No option of FFmpeg bounds this, and nothing stops a thread.
+in memory, in nearly every container; a transport stream of 0.1 MB may list so many programs. No option of FFmpeg bounds
+this, and nothing stops a thread.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Final
 
 from stepscope.engine.errors import VideoError
 
-_SMALL_BYTES: Final = 2**16
+_SMALL_BYTES: Final = 2**15
 """Size up to which no header takes much."""
 _DEMUXED_BYTES: Final = 2**31
 """Size up to which all packets are read, as headers also lie between them. No upload is larger."""
@@ -59,7 +60,7 @@ def try_opening(path: Path, options: dict[str, str]) -> None:
                 _verdicts[key] = _try(path, options, num_bytes=stat.st_size)
     if not _verdicts.get(key, True):
         raise VideoError(
-            f"{path}: its header takes too much memory or time to read; convert it with "
+            f"{path}: its header or its tables take too much memory or time to read; convert it with "
             "ffmpeg -map 0:v -map 0:a? -map_metadata -1 -map_chapters -1"
         )
 

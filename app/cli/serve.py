@@ -91,7 +91,7 @@ MAX_QUEUED_EVENTS = 256
 """Maximum number of queued events; further events are refused with a request to try again."""
 
 SWITCH_INTERVAL_S = 0.001
-"""Time that a thread computes before the next one does, a fifth of Python's: answers to other windows wait for turns."""
+"""Time that a thread computes before the next one does; Python's is 5 ms, and other windows wait for all turns."""
 MAX_ACTIVE_EVENTS = 40 + MAX_QUEUED_QUESTIONS
 """Maximum number of running events. A question that waits for a worker is one, without a thread."""
 

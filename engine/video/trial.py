@@ -20,7 +20,7 @@ _DEMUXED_BYTES: Final = 2**31
 """Size up to which all packets are read, as headers also lie between them. No upload is larger."""
 _MIN_SECONDS: Final = 5
 _BYTES_PER_S: Final = 2**25
-_SLOTS: Final = BoundedSemaphore(4)
+_SLOTS: Final = BoundedSemaphore(2)
 _PROGRAM: Final = """
 import json, sys
 from pathlib import Path
@@ -41,11 +41,13 @@ try:
         num_pixels = max((stream.width * stream.height for stream in container.streams.video), default=0)
         for _ in container.demux() if is_demuxed else ():
             pass
+except MemoryError:
+    sys.exit(3)
 except Exception:
     pass  # its reader says why
 status = Path("/proc/self/status").read_text()  # unlike ru_maxrss, without the memory of the parent
 peak_bytes = 1024 * int(status.split("VmHWM:")[1].split()[0])
-sys.exit(3 if peak_bytes > 2**28 + 24 * num_pixels else 0)
+sys.exit(3 if peak_bytes > 2**28 + 8 * num_pixels else 0)
 """
 _verdicts: dict[tuple[str, int, int], bool] = {}
 

@@ -105,7 +105,7 @@ class DisplayCopies:
     """
 
     def __init__(self, folder: Path, *, served: Path | None = None) -> None:
-        self._folder, self._served = folder, served
+        self._folder, self._served, self._played = folder, served, set[Path]()
         self._lock, self._making = Lock(), WeakValueDictionary[Path, Lock]()
         self._is_closed = False
 
@@ -142,7 +142,7 @@ class DisplayCopies:
         is_playable = start_s is None and not find_copy_reason(path)
         is_served = self._served is not None and path.resolve().is_relative_to(self._served.resolve())
         if is_playable and is_served and path.suffix in (".mp4", ".webm"):
-            return path
+            return self._let_play(path)
         try:
             name = identity if is_playable or start_s is not None else digest_file(path)
             suffix = ".webm" if is_playable and path.suffix.lower() == ".webm" else ".mp4"
@@ -159,23 +159,26 @@ class DisplayCopies:
             raise VideoError(
                 f"{path}: cannot be prepared for the browser ({error.strerror}); free some space"
             ) from error
-        return copy
+        return self._let_play(copy)
 
     def measure_sound(self, name: Any) -> tuple[float, bytes] | None:
-        """Return the peaks per second of a served video's sound, and the peaks; None for any other name.
+        """Return the peaks per second of the sound of a file of ``find_or_convert``, and the peaks; None for any other.
 
-        ``name`` is the path by which the browser loads the video, from the page or from an upload.
+        ``name`` is the path by which the browser loads the video.
         """
         if not isinstance(name, str) or not name.endswith((".mp4", ".webm")):
             return None
         try:
             path = find_real_path(Path(name))
-            roots = [root.resolve() for root in (self._folder, self._served) if root is not None]
-            if not any(path.is_relative_to(root) for root in roots):
+            if path not in self._played:
                 return None
             return _measure_sound(path, path.stat().st_mtime_ns)
         except (OSError, ValueError, VideoError):
             return None  # the waveform is missing, and nothing else
+
+    def _let_play(self, path: Path) -> Path:
+        self._played.add(path.resolve())
+        return path
 
     @contextmanager
     def _begin_copy(self, copy: Path) -> Iterator[None]:

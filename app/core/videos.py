@@ -20,6 +20,7 @@ from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.reader import find_copy_reason, find_cut, find_damage, find_still, probe, read_frames
 from stepscope.engine.video.track import EPSILON_S
+from stepscope.engine.video.trial import try_reading
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Sample, Split
 
@@ -164,6 +165,7 @@ def read_upload(path: Path, *, fps: float, max_duration_s: float) -> Clip:
     """
     if path.stat().st_size > MAX_UPLOAD_BYTES:
         raise VideoError(f"{path}: is larger than the limit of {MAX_UPLOAD_BYTES / 2**30:.0f} GiB; cut or compress it")
+    try_reading(path)
     duration_s = probe(path).duration_s
     if duration_s > max_duration_s:
         raise VideoError(

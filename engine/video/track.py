@@ -40,7 +40,6 @@ from stepscope.engine.video.packets import (
     seconds_of,
     step_of,
 )
-from stepscope.engine.video.trial import try_opening
 
 _BROWSER_TIMED = frozenset({MP4, MATROSKA})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
@@ -178,7 +177,6 @@ def open_container(path: Path) -> InputContainer:
         formats = find_formats(path)
         if MP4 in formats and (number := count_entries(path)) > _MAX_ENTRIES:
             raise VideoError(f"{path}: states {number} pictures and packets, more than {_MAX_ENTRIES}; cut it")
-        try_opening(path, input_options(formats=formats))
         return open_media(path)
     except av.error.ArgumentError as error:  # FFmpeg's reason for a format that is not among ``FORMATS``
         raise VideoError(

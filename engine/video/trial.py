@@ -9,22 +9,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from threading import BoundedSemaphore
 from typing import Final
 
 from stepscope.engine.errors import VideoError
+from stepscope.engine.video.formats import find_formats, input_options
 
 _SMALL_BYTES: Final = 2**15
 """Size up to which no header takes much."""
-_DEMUXED_BYTES: Final = 2**31
-"""Size up to which all packets are read, as headers also lie between them. No upload is larger."""
 _MIN_SECONDS: Final = 5
 _BYTES_PER_S: Final = 2**25
-_SLOTS: Final = BoundedSemaphore(2)
 _PROGRAM: Final = """
 import json, sys
 from pathlib import Path
-path, options, is_demuxed, max_s = json.loads(sys.argv[1])
+path, options, max_s = json.loads(sys.argv[1])
 if not Path("/proc/self/status").exists():
     sys.exit()  # not Linux
 import resource
@@ -39,7 +36,7 @@ try:
     import av
     with av.open(path, metadata_errors="replace", options=options) as container:
         num_pixels = max((stream.width * stream.height for stream in container.streams.video), default=0)
-        for _ in container.demux() if is_demuxed else ():
+        for _ in container.demux():  # headers also lie between them
             pass
 except MemoryError:
     sys.exit(3)
@@ -49,26 +46,21 @@ status = Path("/proc/self/status").read_text()  # unlike ru_maxrss, without the 
 peak_bytes = 1024 * int(status.split("VmHWM:")[1].split()[0])
 sys.exit(3 if peak_bytes > 2**28 + 8 * num_pixels else 0)
 """
-_verdicts: dict[tuple[str, int, int], bool] = {}
 
 
-def try_opening(path: Path, options: dict[str, str]) -> None:
-    """Raise ``VideoError`` if FFmpeg needs more than 5 s or 256 MiB to read a file, besides those of its size."""
-    stat = path.stat()
-    key = (str(path), stat.st_size, stat.st_mtime_ns)
-    if stat.st_size > _SMALL_BYTES and key not in _verdicts:
-        with _SLOTS:
-            if key not in _verdicts:
-                _verdicts[key] = _try(path, options, num_bytes=stat.st_size)
-    if not _verdicts.get(key, True):
+def try_reading(path: Path) -> None:
+    """Read the packets of a file of somebody else. Raises ``VideoError`` if FFmpeg needs much memory or time for them.
+
+    It may take 256 MiB, 8 bytes for each pixel of a picture, and 5 s with one more for each 32 MiB.
+    """
+    num_bytes = path.stat().st_size
+    if num_bytes <= _SMALL_BYTES:
+        return
+    options = input_options(formats=find_formats(path))
+    arguments = json.dumps([f"file:{path}", options, _MIN_SECONDS + num_bytes // _BYTES_PER_S])
+    run = subprocess.run([sys.executable, "-P", "-c", _PROGRAM, arguments], check=False, capture_output=True)
+    if run.returncode != 0:
         raise VideoError(
             f"{path}: its header or its tables take too much memory or time to read; convert it with "
             "ffmpeg -map 0:v -map 0:a? -map_metadata -1 -map_chapters -1"
         )
-
-
-def _try(path: Path, options: dict[str, str], *, num_bytes: int) -> bool:
-    max_s = _MIN_SECONDS + num_bytes // _BYTES_PER_S
-    arguments = json.dumps([f"file:{path}", options, num_bytes <= _DEMUXED_BYTES, max_s])
-    run = subprocess.run([sys.executable, "-P", "-c", _PROGRAM, arguments], check=False, capture_output=True)
-    return run.returncode == 0

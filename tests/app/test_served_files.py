@@ -19,7 +19,6 @@ import pytest
 from stepscope.app.core import display_copies
 from stepscope.app.core.display_copies import DisplayCopies, serving_folder
 from stepscope.engine.errors import VideoError
-from stepscope.engine.video.writer import convert_for_browser
 from stepscope.eval.reports.tables import write_columns
 from tests.support.data.batches import copies
 from tests.support.pages.browser import serve
@@ -256,14 +255,16 @@ def test_only_a_served_video_is_listened_to(tmp_path: Path) -> None:
     for path in (folder, elsewhere):
         path.mkdir()
     silent = write_plain(elsewhere / "silent.mkv", width=96, height=64, num_pictures=8)
-    copies, found = DisplayCopies(folder), folder / "loud.mp4"
-    convert_for_browser(add_sound(elsewhere / "loud.mkv", silent, length_s=4, loud_s=(1, 2)), found)
+    copies = DisplayCopies(folder, served=tmp_path)
+    found = copies.find_or_convert(add_sound(elsewhere / "loud.mkv", silent, length_s=4, loud_s=(1, 2)))
     heard = copies.measure_sound(str(found))
     assert heard is not None
     assert max(heard[1]) > 100
-    shutil.copyfile(found, elsewhere / "loud.mp4")
+    shutil.copyfile(found, elsewhere / "loud.mp4")  # as an upload that was not checked
     (folder / "link.mp4").symlink_to(elsewhere / "loud.mp4")
     (folder / "text.mp4").write_text("no video")
     names: list[Any] = [elsewhere / "loud.mp4", folder / "link.mp4", folder / "../elsewhere/loud.mp4"]
     for name in [*names, folder / "text.mp4", folder / "gone.mp4", "\0.mp4", None, 3, []]:
         assert copies.measure_sound(str(name) if isinstance(name, Path) else name) is None
+    assert copies.find_or_convert(elsewhere / "loud.mp4") == elsewhere / "loud.mp4"
+    assert copies.measure_sound(str(elsewhere / "loud.mp4")) == heard

@@ -30,6 +30,7 @@ from stepscope.engine.io.files import replace_surrogates, strip_text
 from stepscope.engine.live.session import LiveSession
 from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
 from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.trial import try_reading
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
 from stepscope.eval.runs.folder import OWN_SPLIT
@@ -101,6 +102,7 @@ def _open_source(
             raise ValueError("there is no address; type one such as rtsp://camera.local/stream")
         return UrlSource(url)
     if upload:
+        try_reading(Path(upload))
         return FileSource(Path(upload), fps=fps)
     if not bundled:
         raise ValueError("there is no video; choose a bundled one or upload one")

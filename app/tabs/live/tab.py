@@ -8,7 +8,7 @@ import gradio as gr
 
 from stepscope.app.context import AppContext
 from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, MODEL_QUEUE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, MODEL_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.opening import InPlayer
@@ -158,7 +158,7 @@ def _wire_session(
         browser = request.session_hash or ""
         return handlers.queue_session(context, windows, browser, *entries, can_connect=batches.takes_paths)
 
-    wire(view.start.click, queue, [window, *inputs], view, **AT_ONCE)
+    wire(view.start.click, queue, [window, *inputs], view, **CHECK_QUEUE)
 
     options = {**MODEL_QUEUE, "trigger_mode": "multiple", "show_progress": "hidden"}
     streamed = wire(view.begin.change, partial(handlers.stream_session, context, batches), window, view, **options)

@@ -53,6 +53,7 @@ MAX_DECODING_S: Final = 60.0
 """Longest time of decoding between two pictures that are returned, besides the time for which those between play."""
 
 
+_MAX_STEP_S: Final = 5.0
 S = TypeVar("S", VideoStream, AudioStream)
 
 
@@ -69,24 +70,30 @@ is_wanted: Final[ContextVar[Callable[[], bool]]] = ContextVar("is_wanted", defau
 
 
 class Deadline:
-    """The moment at which the next picture of a file must be decoded. Decoders look at it between two packets."""
+    """The time that is left to decode the next picture of a file. Decoders look at it between two packets.
+
+    Between two looks at most ``_MAX_STEP_S`` passes: a program that was stopped, or slept, has decoded nothing.
+    """
 
     def __init__(self) -> None:
         self.restart()
 
     def restart(self, play_s: float = 0.0) -> None:
         """Allow as much time as at first, and ``play_s`` seconds more."""
-        self._end = monotonic() + MAX_DECODING_S + play_s
+        self._left_s, self._last_s = MAX_DECODING_S + play_s, monotonic()
 
     def extend(self, play_s: float) -> None:
         """Allow ``play_s`` seconds more, for which a picture plays that is not returned."""
-        self._end += play_s
+        self._left_s += play_s
 
     def check(self) -> None:
-        """Raise ``LimitError`` after the moment, and ``VideoError`` if nobody waits any more."""
+        """Raise ``LimitError`` if no time is left, and ``VideoError`` if nobody waits any more."""
         if not is_wanted.get()():
             raise VideoError("nobody waits for this video any more")
-        if monotonic() > self._end:
+        now_s = monotonic()
+        self._left_s -= min(now_s - self._last_s, _MAX_STEP_S)
+        self._last_s = now_s
+        if self._left_s < 0:
             raise LimitError(f"the next picture takes more than {MAX_DECODING_S:g} s to decode")
 
 

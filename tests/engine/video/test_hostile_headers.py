@@ -185,11 +185,15 @@ def test_a_picture_that_takes_too_long_ends_a_video(ntsc: Path, monkeypatch: pyt
     now_s = itertools.accumulate(iter(lambda: steps_s[0], None))
     monkeypatch.setattr(packets, "monotonic", now_s.__next__)
     said: list[str] = []
+    deadline, steps_s[0] = packets.Deadline(), 10_000.0
+    deadline.check()  # the program was stopped meanwhile
+    steps_s[0] = 0.1
     for frame in read_frames(ntsc, fps=1.0, on_damage=said.append):
         if frame.index == 2:
             steps_s[0] = 100.0
     assert frame.index == 2
     assert "s (the next picture takes more than 60 s to decode); export" in said[0]
+    monkeypatch.setattr(packets, "_MAX_STEP_S", math.inf)
     for read in (probe, find_cut, partial(read_frames, fps=1.0), measure_peaks):
         with pytest.raises(VideoError, match=r"the next picture takes more than 60 s to decode; convert it to H\.264"):
             read(ntsc)

@@ -4,11 +4,11 @@ Each file is named after its video and run. ``stepscope export traces`` writes t
 page draws the timeline as SVG.
 """
 
-import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+from xml.etree.ElementTree import ParseError, XMLParser
 
 import gradio as gr
 
@@ -46,8 +46,11 @@ def export_run(live: LiveRun | None, event: gr.EventData) -> Generator[Any]:
 
 
 TIMELINE: Final = "timeline"
-_REPEATS: Final = re.compile(r"<!(?:DOCTYPE|ENTITY)|<(?:[\w.-]{1,20}:)?use\b", re.IGNORECASE)
-"""Elements that repeat others: ten lines of them may draw a billion, and keep the browser from other figures."""
+_ELEMENTS: Final = frozenset(
+    {"svg", "g", "defs", "clipPath", "rect", "path", "circle", "line", "text", "tspan", "title"}
+)
+"""Elements of the timeline."""
+_REPEATS: Final = "the timeline must draw each part once; reload the page"
 VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name != "videos"}}
 """Figures of one video, by name: titles in the order of the page."""
 
@@ -85,9 +88,39 @@ def _print(event: gr.EventData, file_format: str) -> bytes:
     svg = read_event(event, "svg")
     if file_format != "pdf" or not isinstance(svg, str):
         raise ValueError("the page draws the timeline and sends it to be printed as PDF; reload the page")
-    if _REPEATS.search(svg):
-        raise ValueError("the timeline must draw each part once; reload the page")
+    parser = XMLParser(target=_Timeline())
+    try:
+        parser.feed(svg.encode(errors="replace"))
+        parser.close()
+    except ParseError as error:
+        raise ValueError(f"the timeline is no SVG: {error}; reload the page") from error
     return print_svg(svg)
+
+
+class _Timeline:
+    """Refuses elements that repeat others or blur: ten lines of them may draw a billion, and keep a browser busy."""
+
+    def __init__(self) -> None:
+        self._num_clips = 0
+
+    def doctype(self, *_: object) -> NoReturn:
+        """Refuse it: it may define parts of the drawing."""
+        raise ValueError(_REPEATS)
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Check an element."""
+        name, style = tag.rpartition("}")[2], attributes.get("style", "")
+        is_nested = self._num_clips > 0 and any("url" in value for value in attributes.values())
+        if name not in _ELEMENTS or is_nested or "filter" in attributes or "filter" in style or "\\" in style:
+            raise ValueError(_REPEATS)
+        self._num_clips += name == "clipPath"
+
+    def end(self, tag: str) -> None:
+        """Leave an element."""
+        self._num_clips -= tag.endswith("}clipPath")
+
+    def close(self) -> None:
+        """End."""
 
 
 def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> Drawing:

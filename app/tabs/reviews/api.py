@@ -7,6 +7,7 @@ plain values that are sent as JSON.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -35,6 +36,8 @@ MAX_ACTIONS = 100
 """Maximum number of actions of a request."""
 MAX_STORED = 5000
 """Maximum number of actions of a reviewer on a video: each request reads all of them."""
+MAX_STORED_CHARS = 2**20
+"""Maximum number of characters of their texts, beyond which no further action is stored."""
 SIGN_IN = "sign in with Hugging Face, in the tab Reviews"
 _UNDO_REDO = {"undo": undo, "redo": redo}
 _read_action = TypeAdapter(Action).validate_python
@@ -103,11 +106,15 @@ class _KnownActions:
     def __init__(self, store: ReviewStore, video_id: str) -> None:
         self._store, self._video_id = store, video_id
         self._known = StoredActions(actions=(), unreadable=())
+        self.num_chars = Counter[str]()
+        """Characters of the texts of each reviewer's actions."""
 
     def read(self) -> StoredActions:
         """Return all actions, in their order."""
         known = self._known
         found = self._store.scan(video_id=self._video_id, after=(known.actions and known.actions[-1].number) or 0)
+        for action in found.actions:
+            self.num_chars[action.reviewer] += action.num_chars
         unreadable = tuple(dict.fromkeys((*known.unreadable, *found.unreadable)))
         self._known = StoredActions(actions=(*known.actions, *found.actions), unreadable=unreadable)
         return self._known
@@ -130,8 +137,11 @@ def _store_action(
     kind, action_id = fields.get("kind"), replace_surrogates(str(fields["action_id"]))
     stored = known.read().actions
     own = {action.action_id for action in stored if action.reviewer == reviewer}
-    if len(own) >= MAX_STORED and action_id not in own:  # it may be sent again
-        raise ValueError(f"you have stored {MAX_STORED} actions on this video, the most that are kept")
+    if action_id not in own:  # else it is sent again
+        if len(own) >= MAX_STORED:
+            raise ValueError(f"you have stored {MAX_STORED} actions on this video, the most that are kept")
+        if known.num_chars[reviewer] >= MAX_STORED_CHARS:
+            raise ValueError(f"your actions on this video have {MAX_STORED_CHARS} characters, the most that are kept")
     if kind in _UNDO_REDO:
         target = None if fields.get("target") is None else str(fields["target"])
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)

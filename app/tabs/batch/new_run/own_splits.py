@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -31,6 +32,7 @@ from stepscope.eval.data.writers import write_samples
 MAX_ADDED: Final = 50
 """Maximum number of stored uploads. Beyond it, the user who has the most unused ones loses the oldest of them."""
 
+_ADDING: Final = Lock()
 _OWNER: Final = ".owner"
 """Ending of the file beside a stored upload that names its user, or address."""
 
@@ -58,17 +60,18 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
     splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
     kept = folder / f"{upload.stem}.json"
     entries = tuple(_with_known_videos(_read(upload).entries, splits))
-    if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
-        raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
-    if not kept.exists():
-        _make_room(batches, folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        kept.with_suffix(_OWNER).write_text(current_user.get(), encoding="utf-8")
-    write_samples(kept, samples, file_format="manifest")
-    splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
+    with _ADDING:
+        if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
+            raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
+        if not kept.exists():
+            _make_room(batches, folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            kept.with_suffix(_OWNER).write_text(current_user.get(), encoding="utf-8")
+        write_samples(kept, samples, file_format="manifest")
+        splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
 
 

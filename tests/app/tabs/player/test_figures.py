@@ -53,7 +53,7 @@ def test_the_timeline_of_the_page_is_printed_as_pdf(run: Run) -> None:
     (box,) = re.findall(r"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", content)
     assert [float(side) / 72 * 25.4 for side in box] == pytest.approx([85, 40], abs=0.5)
     assert "/Type /Font" in content, "texts stay texts"
-    view, _ = export(run, chart=TIMELINE, format="pdf", svg="<script>location = 'http://elsewhere'</script>")
+    view, _ = export(run, chart=TIMELINE, format="pdf", svg="<svg>of no namespace</svg>")
     assert view.download is None
     assert "cannot draw the figure: Error: it is no SVG" in view.status.value
     view, _ = export(run, chart=TIMELINE, format="pdf", svg=SVG.replace("40mm", "400000px"))
@@ -107,7 +107,24 @@ def test_the_menu_has_every_figure_of_a_video() -> None:
                 {"chart": TIMELINE, "format": "pdf", "svg": f"<svg>{repeats}</svg>"},
                 "the timeline must draw each part once; reload the page.",
             )
-            for repeats in ("<use href='#a'/>", "<s:Use/>", "<!DOCTYPE a [<!ENTITY b 'b'>]>")
+            for repeats in (
+                "<use href='#a'/>",
+                "<s\u00b7:use xmlns:s\u00b7='http://www.w3.org/2000/svg'/>",
+                "<pattern/>",
+                "<script>location = 'http://elsewhere'</script>",
+                "<style>rect {filter: blur(9px)}</style>",
+                "<rect filter='blur(9px)'/>",
+                "<rect style='fi\\6cter: blur(9px)'/>",
+                "<clipPath><g style='clip-path: url(#a)'/></clipPath>",
+            )
+        ),
+        (
+            {"chart": TIMELINE, "format": "pdf", "svg": "<!DOCTYPE svg [<!ENTITY b 'b'>]><svg>&b;</svg>"},
+            "the timeline must draw each part once; reload the page.",
+        ),
+        (
+            {"chart": TIMELINE, "format": "pdf", "svg": "<svg>"},
+            "the timeline is no SVG: no element found: line 1, column 5; reload the page.",
         ),
     ],
 )

@@ -189,6 +189,11 @@ def test_a_reviewer_stores_so_many_actions_and_sends_some_at_a_time(
     assert reply["refused"]["2"] == "you have stored 2 actions on this video, the most that are kept"
     assert [kept["action_id"] for kept in ask(reviews, correcting("delete", 0))["kept"]] == ["0"], "it is sent again"
     assert ask(reviews, {**on_event("note", note="mine"), "action_id": "a"}, reviewer="ann")["refused"] == {}
+    monkeypatch.setattr(api, "MAX_STORED_CHARS", 50)
+    long = {**on_event("note", note="n" * 60), "action_id": "b"}
+    assert ask(reviews, long, {**long, "action_id": "c"}, long, reviewer="cid")["refused"] == {
+        "c": "your actions on this video have 50 characters, the most that are kept"
+    }
 
 
 def test_the_vocabulary_beside_the_split_is_sent_and_a_damaged_one_named(

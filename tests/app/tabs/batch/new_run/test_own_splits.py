@@ -4,9 +4,12 @@ import json
 import os
 from collections import ChainMap
 from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Semaphore
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -112,6 +115,28 @@ def test_a_vocabulary_is_uploaded_after_its_split(
     assert read_kept_splits({}, batches.runs / SPLITS_FOLDER) == [], "it is no split"
     of_page = file.rename(file.with_name("split.vocabulary.json"))
     assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page))[0].value
+
+
+def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = Semaphore(0), Event()
+
+    def write_slowly(*values: Any, **options: Any) -> None:
+        begun.release()
+        assert goes_on.wait(60)
+        write_samples(*values, **options)
+
+    files = [write(tmp_path / folder / "own.json", one) for folder, one in zip("ab", samples[:2], strict=True)]
+    monkeypatch.setattr(own_splits, "write_samples", write_slowly)
+    with ThreadPoolExecutor() as pool:
+        added = [pool.submit(add_file, batches, file) for file in files]
+        assert begun.acquire(timeout=60)
+        begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
+        goes_on.set()
+        said = sorted(view.result()[0].value for view in added)
+    assert said[0] == "The split “own” has 1 video."
+    assert "the page has another split called own; rename the file" in said[1]
 
 
 def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -33,6 +34,8 @@ from stepscope.eval.reports.table_files import Row, read_results
 
 ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60
+MAX_SLICES: Final = 200
+_SAVING: Final = Lock()
 
 
 class SelectionChoices(NamedTuple):
@@ -164,9 +167,12 @@ def keep_slice(
             raise ValueError(
                 "select some of the videos first: all are shown" if chosen is None else "no video is selected"
             )
-        kept = {**read_slices(batches, name), called: sorted(chosen)}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"slices": kept})
+        with _SAVING:
+            kept = {**read_slices(batches, name), called: sorted(chosen)}
+            if len(kept) > MAX_SLICES:
+                raise ValueError(f"a split has at most {MAX_SLICES} slices; save this one under the name of another")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, {"slices": kept})
     except (ValueError, OSError) as error:
         return SavedSlice(part=gr.skip(), result=render_note(as_sentence(error), is_problem=True))
     result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")

@@ -95,6 +95,7 @@ def write_samples(
 def _check(samples: Sequence[Sample]) -> None:
     if not samples:
         raise ValueError("a split must hold at least one video")
+    seen = set[str]()
     for sample in samples:
         for turn in sample.turns:
             if not is_inside(turn.time_s, sample):
@@ -103,8 +104,9 @@ def _check(samples: Sequence[Sample]) -> None:
                 )
         if list(sample.turns) != sorted(sample.turns, key=turn_order):
             raise ValueError(f"video {sample.video_id}: its turns must be in order of time")
-        if sum(other.video_id == sample.video_id for other in samples) > 1:
+        if sample.video_id in seen:
             raise ValueError(f"two videos share the video_id {sample.video_id}; rename one of them")
+        seen.add(sample.video_id)
 
 
 def _omit(sample: Sample, omit: Collection[OptionalField]) -> Sample:

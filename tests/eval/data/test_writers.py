@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -122,6 +123,15 @@ def test_a_split_without_videos_or_with_one_name_twice_is_refused(tmp_path: Path
         write_samples(tmp_path / "split.json", [], file_format="dst")
     with pytest.raises(ValueError, match="two videos share the video_id boat"):
         write_samples(tmp_path / "split.json", [BOAT, BOAT], file_format="dst")
+
+
+def test_many_videos_are_written_in_linear_time(tmp_path: Path) -> None:
+    one = replace(BOAT, turns=())
+    began_s = time.process_time()
+    write_samples(
+        tmp_path / "a.json", [replace(one, video_id=f"v{number}") for number in range(10_000)], file_format="manifest"
+    )
+    assert time.process_time() - began_s < 5, "each name against all others takes 9 s"
 
 
 def test_what_is_named_is_left_out_knowingly(tmp_path: Path) -> None:

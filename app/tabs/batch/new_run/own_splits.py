@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -63,15 +64,17 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
-    with _ADDING:
-        if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
-            raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
-        if not kept.exists():
-            _make_room(batches, folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            kept.with_suffix(_OWNER).write_text(current_user.get(), encoding="utf-8")
-        write_samples(kept, samples, file_format="manifest")
-        splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder) as written:
+        write_samples(Path(written, kept.name), samples, file_format="manifest")  # takes seconds for a large one
+        with _ADDING:
+            if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
+                raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
+            if not kept.exists():
+                _make_room(batches, folder)
+                kept.with_suffix(_OWNER).write_text(current_user.get(), encoding="utf-8")
+            os.replace(Path(written, kept.name), kept)
+            splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Semaphore
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from stepscope.app.security.identity import current_user
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.app.tabs.batch.new_run.own_splits import add_file, add_path, read_kept_splits
 from stepscope.app.tabs.reviews.api import answer
+from stepscope.engine.io.files import digest_file
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples
@@ -122,13 +122,13 @@ def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
 ) -> None:
     begun, goes_on = Semaphore(0), Event()
 
-    def write_slowly(*values: Any, **options: Any) -> None:
+    def digest_slowly(path: Path) -> str:
         begun.release()
         assert goes_on.wait(60)
-        write_samples(*values, **options)
+        return digest_file(path)
 
     files = [write(tmp_path / folder / "own.json", one) for folder, one in zip("ab", samples[:2], strict=True)]
-    monkeypatch.setattr(own_splits, "write_samples", write_slowly)
+    monkeypatch.setattr(own_splits, "digest_file", digest_slowly)
     with ThreadPoolExecutor() as pool:
         added = [pool.submit(add_file, batches, file) for file in files]
         assert begun.acquire(timeout=60)

@@ -12,9 +12,9 @@ from stepscope.app.figures.charts.layout import draw_themes
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.formatting import as_sentence, shorten_ids
 from stepscope.app.reviews.events import name_events
-from stepscope.app.web.failures import find_low_texts, find_worst_moment
+from stepscope.app.web.failures import find_worst_moment
 from stepscope.app.web.payload import Packed, pack_run
-from stepscope.app.web.score_tiles import make_tiles
+from stepscope.app.web.score_tiles import count_beside, make_tiles
 from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_json
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.matching.turns import Encode
@@ -48,13 +48,11 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
     events = name_events(video_id, outputs=run.outputs, references=names, judged=judged)
     worst = find_worst_moment(run, judged, events)
     scores = score_counts(analysis.counts) if analysis is not None else {}
-    num_low = len(find_low_texts(judged)) if judged is not None else 0
+    beside = {"num_low": 0, "num_later": 0} | count_beside(judged)
     of_page = {
         "place": {"video": video_id},  # the parameters of the published page's own address
         "link": {"video": video_id} if moment is None else {"video": video_id, "moment": str(moment)},
-        "tiles": [asdict(tile) for tile in make_tiles(scores, num_low=num_low, rules=run.provenance.rules)]
-        if scores
-        else [],
+        "tiles": [asdict(tile) for tile in make_tiles(scores, **beside, rules=run.provenance.rules)] if scores else [],
     }
     kinds = [failure.kind for failure in judged.failures] if judged is not None else []
     row = {
@@ -62,7 +60,7 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
         "duration_s": run.clip.duration_s,
         "failures": [kinds.count(kind) for kind in FAILURE_KINDS] if judged is not None else None,
         "scores": [round_score(scores[name]) if scores else None for name in SCORE_COLUMNS],
-        "num_low": num_low,
+        **beside,
         "t": worst.time_s,
         "event": worst.event,
     }
@@ -84,6 +82,7 @@ def _row(video_id: str) -> Packed:
         "duration_s": None,
         "failures": None,
         "num_low": 0,
+        "num_later": 0,
         "scores": [None] * len(SCORE_COLUMNS),
         "t": None,
         "event": None,
@@ -115,7 +114,7 @@ def pack_index(
     ``results`` are empty for a run that was not scored; then the scores are those of the rows, without text scores.
     """
     metrics = results.metrics
-    num_low = sum(row["num_low"] for row in rows)
+    beside = {name: sum(row[name] for row in rows) for name in ("num_low", "num_later")}
     known = metrics or {"scores": replace_nan(score_counts(Pool(counts, VideoCounts).total()))}
     labels = shorten_ids(str(row["id"]) for row in rows)
     content = {
@@ -126,7 +125,7 @@ def pack_index(
         "has_charts": bool(results.charts),
         "kinds": FAILURE_KINDS,
         "columns": [asdict(find_metric(name)) | {"hint": find_metric(name).hint} for name in SCORE_COLUMNS],
-        "tiles": [asdict(tile) for tile in make_tiles(known["scores"], num_low=num_low, rules=provenance.rules)],
+        "tiles": [asdict(tile) for tile in make_tiles(known["scores"], **beside, rules=provenance.rules)],
         "groups": [
             {
                 "name": group.name,

@@ -141,14 +141,17 @@ def find_first_stop(run: Run, judged: JudgedVideo | None, events: VideoEvents) -
     """Return the first failure of ``run``, or else its first text of low similarity."""
     if judged is None:
         return Moment()
+    until, later = "", ""
+    if judged.num_later:
+        until, later = " up to its last frame", f", {format_count(judged.num_later, 'turn')} missed after it"
     if judged.failures:
         time_s = run.outputs[judged.failures[0].frame_index].time_s
         return Moment(time_s=time_s, event=failure_keys(judged, events)[0], words="")
     low = find_low_texts(judged)
     if not low:
-        return Moment()
+        return Moment(words=f"It has no failures{until}{later}.")
     time_s = run.outputs[judged.turns[low[0]].frame_index].time_s
-    words = f"It has 0 failures, {format_count(len(low), 'text')} of low similarity."
+    words = f"It has 0 failures{until}, {format_count(len(low), 'text')} of low similarity{later}."
     return Moment(time_s=time_s, event=events.written[low[0]].key, words=words)
 
 

@@ -185,6 +185,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
             "model": model_bands(run.task.steps, outputs, run.task.initial_state),
             "reference": reference_bands(sample) if sample else [],
         },
+        **({"num_later": judged.num_later} if judged and judged.num_later else {}),
         "failures": [pack_failure(failure, judged, sample, run.task, lost=lost) for failure in failures]
         if judged and sample
         else [],

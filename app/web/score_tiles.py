@@ -14,7 +14,7 @@ from stepscope.app.web.failures import LOW_SIMILARITY, find_low_texts
 from stepscope.engine.plurals import format_count
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.definitions import Metric, find_metric
-from stepscope.eval.metrics.matched_video import LIVE_SCORES
+from stepscope.eval.metrics.matched_video import LIVE_SCORES, JudgedVideo
 from stepscope.eval.metrics.score import VideoAnalysis, score_counts
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.reports.entries import list_baselines
@@ -52,7 +52,7 @@ def render_scores(analysis: VideoAnalysis | None, basis: str, *, rules: str = ""
     """Return the scores of a run as HTML, with their basis; an empty string without a reference."""
     if analysis is None:
         return ""
-    tiles = make_tiles(score_counts(analysis.counts), num_low=len(find_low_texts(analysis.judged)), rules=rules)
+    tiles = make_tiles(score_counts(analysis.counts), **count_beside(analysis.judged), rules=rules)
     return render("score_tiles", tiles=tiles, basis=basis)
 
 
@@ -80,11 +80,19 @@ def render_baselines(run: Run, encode: Encode) -> str:
     )
 
 
-def make_tiles(scores: Mapping[str, float | None], *, num_low: int = 0, rules: str = "") -> list[Tile]:
+def count_beside(judged: JudgedVideo | None) -> dict[str, int]:
+    """Return what the tile of failures names beside their number: ``num_low`` and ``num_later`` of ``make_tiles``."""
+    return {} if judged is None else {"num_low": len(find_low_texts(judged)), "num_later": judged.num_later}
+
+
+def make_tiles(
+    scores: Mapping[str, float | None], *, num_low: int = 0, num_later: int = 0, rules: str = ""
+) -> list[Tile]:
     """Return the tiles of scores by name; a score that is None or nan is undefined.
 
-    The first one names the texts of low similarity, ``num_low``: they are no failures of the scores. ``rules`` are
-    those of ``describe_rules``, whose decisions are not scored here.
+    The first one names the texts of low similarity, ``num_low``: they are no failures of the scores; and the failures
+    after the last output, ``num_later``, at which the player does not stop. ``rules`` are those of ``describe_rules``,
+    whose decisions are not scored here.
     """
     known = {name: math.nan if value is None else value for name, value in scores.items()}
     is_known = {name: not math.isnan(value) for name, value in known.items()}
@@ -97,8 +105,9 @@ def make_tiles(scores: Mapping[str, float | None], *, num_low: int = 0, rules: s
         else {}
     )
     first, *rest = [_make_tile(find_metric(name), known.get(name, math.nan), hints.get(name, "")) for name in names]
+    later = f", {num_later} after the last frame" if num_later else ""
     low = f", {format_count(num_low, 'text')} below similarity {LOW_SIMILARITY:.2f} (≈)" if num_low else ""
-    return [replace(first, label=first.label + low), *rest]
+    return [replace(first, label=first.label + later + low), *rest]
 
 
 def _make_tile(metric: Metric, value: float, more: str) -> Tile:

@@ -59,8 +59,9 @@ def judge(
     if has_states:
         missed += [_failure("missed update", frame, reference=number) for frame, number in missed_updates]
         failures += _wrong_states(sample, outputs)
-    failures += [failure for failure in missed if failure.frame_index <= last]
-    return JudgedVideo(turns=turns, failures=_sort(failures, turns, sample, outputs))
+    reached = [failure for failure in missed if failure.frame_index <= last]
+    ordered = _sort([*failures, *reached], turns, sample, outputs)
+    return JudgedVideo(turns=turns, failures=ordered, num_later=len(missed) - len(reached))
 
 
 def add_grades(judged: JudgedVideo, grades: Mapping[int, int]) -> JudgedVideo:

@@ -79,6 +79,8 @@ class JudgedVideo:
     """At one frame updates before the response."""
     failures: tuple[Failure, ...]
     """By time; at one time updates, responses, states, and the model before the reference."""
+    num_later: int = 0
+    """Turns of the reference after the last output: they are missed, and no frame is there to stop at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,7 +145,7 @@ function describe(row, packed, link, isMoment) {
   if (link.get("run") && link.get("run") !== packed.run)
     return `${length} The link was made from another run of this video.`;
   if (row.failures === null) return `${length} It has no reference.`;
-  if (!row.failures.some(Boolean)) return `${length} ${calmText(row.num_low)}.`;
+  if (!row.failures.some(Boolean)) return `${length} ${calmText(row.num_low, row.num_later)}.`;
   const isWorst = !isMoment || link.get("event") === row.event;
   return `${length} ${isWorst ? "This is its worst moment; press N" : "Press N"} for the next failure.`;
 }

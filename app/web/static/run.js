@@ -121,8 +121,8 @@ function goToFirstFailure(player) {
 
 // The line of a run that opens at a failure, or has none, and the keys for the next steps.
 function openingText(player) {
-  const { hit, stops } = player.data,
-    place = player.stopIndex === null ? calmText(stops.length) : stopText(player, stops[player.stopIndex]),
+  const { hit, stops, num_later: later } = player.data,
+    place = player.stopIndex === null ? calmText(stops.length, later) : stopText(player, stops[player.stopIndex]),
     next = stops.length || hit ? `N: next ${HIT_WORDS[hit?.of] ?? "failure"} · ` : "";
   return `${place} · ${next}Space: play · ?: all keys`;
 }

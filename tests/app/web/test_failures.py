@@ -1,24 +1,28 @@
 """The causes of failures, for the player."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stepscope.app.core.run import analyze_run
 from stepscope.app.reviews.events import name_events
 from stepscope.app.web.failures import (
     LOST_PAIR,
     find_first_stop,
     find_lost_pairs,
-    find_low_texts,
     find_worst_moment,
     pack_failure,
 )
-from stepscope.app.web.score_tiles import make_tiles
+from stepscope.app.web.payload import pack_run
+from stepscope.app.web.score_tiles import count_beside, make_tiles
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
+from stepscope.eval.metrics.score import score_counts
 from tests.support.reviews.played import judge, make_run
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.mark.parametrize(("later_s", "cause"), [(0.0, "decoy"), (-1.0, "decoy"), (1.0, "decoy"), (1.5, None)])
@@ -80,5 +84,26 @@ def test_matched_texts_below_the_limit_are_named_where_there_are_no_failures(tmp
         assert (moment.time_s, moment.event) == (0.0, events.written[0].key)
         assert moment.words == "It has 0 failures, 2 texts of low similarity."
     assert find_first_stop(run, calm, events).words == "It has no failures."
-    (failures, *_) = make_tiles({"num_failures": 0.0}, num_low=len(find_low_texts(low)))
+    (failures, *_) = make_tiles({"num_failures": 0.0}, **count_beside(low), rules="")
     assert (failures.figure, failures.label) == ("0", "Failures, 2 texts below similarity 0.80 (≈)")
+
+
+def test_turns_after_the_last_frame_are_named_where_failures_are_counted(tmp_path: Path) -> None:
+    whole = make_run(tmp_path)
+    assert whole.clip.sample is not None
+    run = replace(
+        whole,
+        outputs=tuple(replace(output, response=None) for output in whole.outputs[:2]),
+        settings={**whole.settings, "has_states": False},
+        clip=replace(
+            whole.clip, sample=replace(whole.clip.sample, turns=(Turn(time_s=4.0, role="assistant", text="Now."),))
+        ),
+    )
+    analysis = analyze_run(run, count_letters)
+    assert analysis is not None
+    assert (analysis.judged.failures, analysis.judged.num_later) == ((), 1)
+    said = "failures up to its last frame, 1 turn missed after it."
+    assert find_first_stop(run, analysis.judged, name_events("a", outputs=run.outputs)).words == f"It has no {said}"
+    (failures, *_) = make_tiles(score_counts(analysis.counts), **count_beside(analysis.judged), rules="")
+    assert (failures.figure, failures.label) == ("1", "Failures, 1 after the last frame")
+    assert json.loads(pack_run(run, analysis.judged))["num_later"] == 1

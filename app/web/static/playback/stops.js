@@ -19,9 +19,14 @@ export function stopText(player, stop) {
   return `${isLow ? "Text" : "Failure"}${place} · ${name} · ${clockText(time)}`;
 }
 
-// The line of a run without failures, by its number of texts of low similarity.
-export function calmText(numLow) {
-  return numLow ? `0 failures, ${countText(numLow, "text")} of low similarity` : "No failures";
+// The line of a run without failures, by its number of texts of low similarity, and of turns after its last frame.
+export function calmText(numLow, numLater = 0) {
+  const [until, later] = numLater
+    ? [" up to its last frame", `, ${countText(numLater, "turn")} missed after it`]
+    : ["", ""];
+  return numLow
+    ? `0 failures${until}, ${countText(numLow, "text")} of low similarity${later}`
+    : `No failures${until}${later}`;
 }
 
 // The failures of a run and its texts of low similarity, as objects like failures, in the order of the events.

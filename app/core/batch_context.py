@@ -81,13 +81,13 @@ class BatchContext:
         return self.bundled if is_bundled and self.bundled is not None else own
 
     def split_of(self, settings: Mapping[str, Any]) -> Split | None:
-        """Return the split of a run's settings, or that in the folder of a recorded run; None without one.
+        """Return the split of a run's settings, or that in the folder of a run that has its own; None without one.
 
-        Raises ``ValueError`` if the split of a recorded run cannot be read.
+        Runs that were recorded, also while the page is up, have their own. Raises ``ValueError`` if it cannot be read.
         """
         path = settings.get("split")
         known = next((split for split in self.splits.values() if name_file(split.path) == path), None)
-        if known is not None or not isinstance(path, str) or not settings.get("recorded"):
+        if known is not None or not isinstance(path, str):
             return known
         own = Path(path)
         is_own = own.name == OWN_SPLIT and own.parent.parent == self.runs.resolve() and own.is_file()
@@ -233,5 +233,5 @@ def _is_scored(folder: Path) -> bool:
 
 @lru_cache(maxsize=64)
 def _read_own_split(path: Path, changed_ns: int) -> Split:
-    """Read the split in the folder of a recorded run, again for a new time of change ``changed_ns``."""
+    """Read the split in the folder of a run, again for a new time of change ``changed_ns``."""
     return read_split(path)

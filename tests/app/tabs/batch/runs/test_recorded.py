@@ -90,6 +90,17 @@ def test_a_run_without_a_reference_of_others_has_no_scores(batches: BatchContext
         assert not (batches.runs / name / "metrics.json").exists()
 
 
+def test_a_session_made_by_command_beside_the_page_is_whole(batches: BatchContext) -> None:
+    folder = record_toy(batches.runs / "live")
+    copy_own_turns(folder)
+    settings = load_json((folder / "run.json").read_text(encoding="utf-8"))
+    write_json(folder / "run.json", {name: value for name, value in settings.items() if name != "recorded"})
+    view = handlers.show(batches, "live", ORDER)
+    assert view.status.value.startswith("live has no scores: its turns are a copy of the model's own.")
+    assert [row[-1] for row in view.videos["data"]] == [COPIED]
+    assert batches.need_split("live").samples
+
+
 def test_a_corrected_copy_is_a_reference_and_the_table_says_so(batches: BatchContext) -> None:
     folder = record_toy(batches.runs / "live")
     sample = copy_own_turns(folder)

@@ -21,7 +21,7 @@ from stepscope.app.reviews.assignments import read_assignments
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.review import Opinion, Review, fold_actions
 from stepscope.app.reviews.store import ReviewStore, StoredActions, redo, undo
-from stepscope.app.security.identity import needs_login, reviewer_of, signed_in, typed_name
+from stepscope.app.security.identity import current_user, needs_login, reviewer_of, signed_in, typed_name
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
@@ -38,6 +38,9 @@ MAX_STORED = 5000
 """Maximum number of actions of a reviewer on a video: each request reads all of them."""
 MAX_STORED_CHARS = 2**20
 """Maximum number of characters of their texts, beyond which no further action is stored."""
+MAX_USER_CHARS = 2**25
+"""Maximum number of characters that a user, or an address, stores on all videos while the page runs."""
+_num_user_chars = Counter[str]()
 SIGN_IN = "sign in with Hugging Face, in the tab Reviews"
 _UNDO_REDO = {"undo": undo, "redo": redo}
 _read_action = TypeAdapter(Action).validate_python
@@ -142,6 +145,10 @@ def _store_action(
             raise ValueError(f"you have stored {MAX_STORED} actions on this video, the most that are kept")
         if known.num_chars[reviewer] >= MAX_STORED_CHARS:
             raise ValueError(f"your actions on this video have {MAX_STORED_CHARS} characters, the most that are kept")
+        if _num_user_chars[current_user.get()] >= MAX_USER_CHARS:
+            raise ValueError(
+                f"you have stored {MAX_USER_CHARS} characters since the page began, the most it keeps"
+            )
     if kind in _UNDO_REDO:
         target = None if fields.get("target") is None else str(fields["target"])
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
@@ -152,6 +159,7 @@ def _store_action(
     check_verdict(action)
     if action.correction is not None:
         _check_fits(stored, action.correction, sample)
+    _num_user_chars[current_user.get()] += action.num_chars
     return reviews.store.append(action)
 
 

@@ -21,7 +21,7 @@ from stepscope.app.controls.run_inputs import (
     make_threshold_sliders,
     show_sliders,
 )
-from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.new_run import own_splits as adding
@@ -306,8 +306,8 @@ def wire_form_panel(batches: BatchContext, form: FormPanel, *, runs: Any, use: A
     ``runs`` is the dropdown of the shown run. When the batch tab ``here`` is opened, the splits are listed again.
     """
     added = AddedSplit(status=status, split=form.split)
-    wire(form.path.submit, partial(adding.add_path, batches), form.path, added, **AT_ONCE)
-    wire(form.split_file.upload, partial(adding.add_file, batches), form.split_file, added, **AT_ONCE)
+    wire(form.path.submit, partial(adding.add_path, batches), form.path, added, **CHECK_QUEUE)
+    wire(form.split_file.upload, partial(adding.add_file, batches), form.split_file, added, **CHECK_QUEUE)
     _wire_chosen_split(batches, form, here=here)
     changes = [entry.change for entry in [*form.entries, form.results, *form.rule]]
     gr.on(changes, None, None, form.problem, js="() => ''", api_visibility="private")  # the refusal was of another form

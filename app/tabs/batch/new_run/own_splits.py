@@ -105,12 +105,14 @@ def _read_owner(path: Path) -> str:
 def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:
     """Keep an uploaded vocabulary beside the uploaded split of its name, in place of an older one; return that name.
 
-    Raises ``ValueError`` for an invalid file, and without such a split.
+    Raises ``ValueError`` for an invalid file, without such a split, and in place of that of another user.
     """
     name = upload.name.removesuffix(ENDING)
     kept = folder / f"{name}.json"
     if name not in splits or splits[name].path.resolve() != kept.resolve():
         raise ValueError(f"{upload}: no split called {name} was uploaded; upload {name}.json first")
+    if (folder / upload.name).exists() and _read_owner(kept) not in ("", current_user.get()):
+        raise ValueError(f"{upload}: the split called {name} has a vocabulary of the user who uploaded it")
     read_vocabulary(upload.with_name(kept.name))
     shutil.copyfile(upload, folder / upload.name)
     return name

@@ -11,6 +11,7 @@ from stepscope.app.context import ReviewContext
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.store import open_store
+from stepscope.app.security.identity import current_user
 from stepscope.app.tabs.reviews import api
 from stepscope.app.tabs.reviews.api import MAX_ACTIONS, Answer, answer
 from stepscope.engine.io.files import replace_surrogates
@@ -194,6 +195,13 @@ def test_a_reviewer_stores_so_many_actions_and_sends_some_at_a_time(
     assert ask(reviews, long, {**long, "action_id": "c"}, long, reviewer="cid")["refused"] == {
         "c": "your actions on this video have 50 characters, the most that are kept"
     }
+    monkeypatch.setattr(api, "MAX_USER_CHARS", 150)
+    token = current_user.set("192.0.2.1")
+    first, second = (ask(reviews, {**long, "action_id": name}, video_id=name, reviewer=name) for name in ("d", "e"))
+    third = ask(reviews, {**long, "action_id": "f"}, video_id="f", reviewer="f")["refused"]["f"]
+    current_user.reset(token)
+    assert (first["refused"], second["refused"]) == ({}, {})
+    assert third == "you have stored 150 characters since the page began, the most it keeps"
 
 
 def test_the_vocabulary_beside_the_split_is_sent_and_a_damaged_one_named(

@@ -101,10 +101,14 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
 def test_a_vocabulary_is_uploaded_after_its_split(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
+    ann = current_user.set("ann")
     file = tmp_path / "uploads" / "own.vocabulary.json"
     add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
     file.write_text('{"tags": {"blurry": ""}}')
     assert add_file(batches, str(file))[0].value == "The split “own” has this vocabulary now."
+    token = current_user.set("ben")
+    assert "has a vocabulary of the user who uploaded it" in add_file(batches, str(file))[0].value
+    current_user.reset(token)
     file.write_text('{"tags": ["dark"]}')
     assert "own.vocabulary.json cannot be read: tags: " in add_file(batches, str(file))[0].value
     reviews = ReviewContext(store=open_store(tmp_path / "reviews.sqlite"), splits=batches.splits)
@@ -113,6 +117,7 @@ def test_a_vocabulary_is_uploaded_after_its_split(
         "the first split has none"
     )
     assert read_kept_splits({}, batches.runs / SPLITS_FOLDER) == [], "it is no split"
+    current_user.reset(ann)
     of_page = file.rename(file.with_name("split.vocabulary.json"))
     assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page))[0].value
 

@@ -19,7 +19,8 @@ from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.reader import find_copy_reason, find_cut, find_damage, find_still, probe, read_frames
-from stepscope.engine.video.track import EPSILON_S
+from stepscope.engine.video.stills import make_square
+from stepscope.engine.video.track import EPSILON_S, find_track
 from stepscope.engine.video.trial import try_reading
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Sample, Split
@@ -109,12 +110,13 @@ class BundledVideos:
 
 
 def read_moment(sample: Sample, time_s: float) -> NDArray[np.uint8] | None:
-    """Return the picture ``[H, W, 3]`` of a sample's video at a time; None if it cannot be read."""
+    """Return the picture ``[H, W, 3]`` of a sample's video at a time, with square pixels; None if it is unreadable."""
     if sample.video_path is None:
         return None
     excerpt = Excerpt(start_s=(sample.start_s or 0.0) + time_s, num_frames=1)
     try:
-        return next(iter(read_frames(sample.video_path, fps=sample.fps, excerpt=excerpt))).image
+        image = next(iter(read_frames(sample.video_path, fps=sample.fps, excerpt=excerpt))).image
+        return make_square(image, find_track(sample.video_path).pixel_aspect)
     except (EngineError, ValueError, OSError, StopIteration):
         return None
 

@@ -11,13 +11,14 @@ from stepscope.engine.errors import EngineError, VideoError
 from stepscope.engine.live.frames import FrameQueue, SampledFrame
 from stepscope.engine.live.questions import AskedQuestions
 from stepscope.engine.live.sources import Clock, LiveSource
+from stepscope.engine.video.stills import make_square
 
 _EARLY: Final = 0.25
 """Tolerance for early pictures, as a fraction of a frame interval, since sources and clocks jitter."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 8.0
 
 OnPicture = Callable[[int, np.ndarray], None]
-"""Callback for each sampled frame, with the index of its instant and the picture in its full size."""
+"""Callback for each sampled frame, with the index of its instant and the picture in full size, of square pixels."""
 MaySample = Callable[[int], bool]
 """Counts the frame of an instant; False if the session has ended."""
 
@@ -46,7 +47,7 @@ class Capture:
         self.num_sampled, self._last_index = 0, -1
         self.is_reconnecting = False
         self.latest: np.ndarray | None = None
-        """The latest sampled picture."""
+        """The latest sampled picture, with square pixels."""
         self._source, self._queue, self._on_picture = source, queue, on_picture
         self._fps, self._resize, self._clock, self._stall_s = fps, resize, clock, stall_s
         self._began_s: float | None = None
@@ -94,9 +95,10 @@ class Capture:
         if index <= self._last_index or not self._may_sample(index):
             return
         questions = self._asked.take(index)
-        self.num_sampled, self._last_index, self.latest = self.num_sampled + 1, index, image
+        shown = make_square(image, self._source.pixel_aspect)
+        self.num_sampled, self._last_index, self.latest = self.num_sampled + 1, index, shown
         if self._on_picture is not None:
-            self._on_picture(index, image)
+            self._on_picture(index, shown)
         self._queue.put(
             SampledFrame(
                 grid_index=index,

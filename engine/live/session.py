@@ -172,7 +172,7 @@ class LiveSession:
 
     @property
     def picture(self) -> np.ndarray | None:
-        """The latest sampled picture, uint8 [H, W, 3] RGB."""
+        """The latest sampled picture, uint8 [H, W, 3] RGB with square pixels."""
         return self.capture.latest
 
     def _state(self) -> SessionState:

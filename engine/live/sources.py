@@ -15,6 +15,7 @@ import numpy as np
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.network import check_url, mask_password, open_url
 from stepscope.engine.video.reader import probe, read_frames
+from stepscope.engine.video.track import find_track
 
 _POLL_S = 0.5
 
@@ -48,6 +49,8 @@ class LiveSource(Protocol):
     """Name to display, without passwords."""
     is_endless: bool
     """Whether an end of the pictures is a lost connection."""
+    pixel_aspect: float
+    """Width of a pixel divided by its height, of the latest picture; the model gets the stored pixels."""
 
     def pictures(self, clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
         """Connect and yield pictures, uint8 [H, W, 3] RGB, as they arrive, until ``stopped`` is set.
@@ -65,6 +68,7 @@ class FileSource:
         """Check the file. Raises ``VideoError`` if it is not a video."""
         probe(path)
         self.name = path.name
+        self.pixel_aspect = find_track(path).pixel_aspect
         self._path, self._fps = path, fps
 
     def pictures(self, clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
@@ -87,7 +91,7 @@ class UrlSource:
     def __init__(self, url: str) -> None:
         """Check the URL. Raises ``ValueError``."""
         self._url = check_url(url)
-        self.name = mask_password(self._url)
+        self.name, self.pixel_aspect = mask_password(self._url), 1.0
 
     def pictures(self, clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
         """Connect, and yield the pictures; those of a recorded video at its own speed."""
@@ -98,6 +102,7 @@ class UrlSource:
             ahead_s = 0.0 if self.is_endless else began + picture.time_s - clock.now()
             if stopped.is_set() or (ahead_s > 0 and clock.wait(stopped, ahead_s)):
                 return
+            self.pixel_aspect = picture.pixel_aspect
             yield picture.image
 
 
@@ -106,6 +111,7 @@ class PushedSource:
 
     is_endless = True
     name = "webcam"
+    pixel_aspect = 1.0
 
     def __init__(self) -> None:
         self._latest: np.ndarray | None = None

@@ -17,7 +17,7 @@ from stepscope.engine.errors import VideoError
 from stepscope.engine.video.formats import FORMATS, input_options, limit_pixels
 from stepscope.engine.video.images import Orientation, read_orientation, to_image
 from stepscope.engine.video.packets import MP4, PacketReader, seconds_of, step_of
-from stepscope.engine.video.track import reason_of
+from stepscope.engine.video.track import read_pixel_aspect, reason_of
 
 SCHEMES: Final = ("rtsp", "rtsps", "http", "https")
 OPEN_TIMEOUT_S: Final = 10.0
@@ -45,6 +45,8 @@ class NetworkPicture:
     """Presentation time from the first picture, in seconds; by the average rate if the stream has none."""
     image: np.ndarray
     """uint8 [H, W, 3] RGB."""
+    pixel_aspect: float
+    """Width of a pixel divided by its height."""
 
 
 def mask_password(text: str) -> str:
@@ -149,7 +151,8 @@ def _decode(container: InputContainer, url: str) -> Iterator[NetworkPicture]:
             begin_s = time_s if begin_s is None else begin_s
             orientation = read_orientation(frame) if orientation is None else orientation
             image, is_stuck = to_image(frame, reformatter, orientation), False
-            yield NetworkPicture(time_s=time_s - begin_s, image=image)
+            aspect = read_pixel_aspect(stream, orientation)
+            yield NetworkPicture(time_s=time_s - begin_s, image=image, pixel_aspect=aspect)
         if is_stuck:
             raise VideoError(f"{mask_password(url)}: {_STUCK}")
     except (av.error.FFmpegError, OSError) as error:

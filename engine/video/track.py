@@ -261,7 +261,7 @@ def find_track(path: Path) -> Track:
             codec=stream.codec_context.codec.canonical_name,  # "av1" for every AV1 decoder
             pixel_format=stream.codec_context.pix_fmt or "",
             orientation=orientation,
-            pixel_aspect=_read_pixel_aspect(stream, orientation),
+            pixel_aspect=read_pixel_aspect(stream, orientation),
             is_hdr=first is not None and is_hdr(first),
             is_interlaced=first is not None and bool(first.interlaced_frame),
             is_indexed=is_indexed,
@@ -363,7 +363,7 @@ def _playback_end(container: InputContainer, stream: VideoStream) -> float:
     return max((container.duration or 0) / av.time_base, cut_s)
 
 
-def _read_pixel_aspect(stream: VideoStream, orientation: Orientation) -> float:
+def read_pixel_aspect(stream: VideoStream, orientation: Orientation) -> float:
     """Return the width of an upright pixel divided by its height; 1 if it is unknown or cannot be true."""
     aspect = float(stream.sample_aspect_ratio or 1)
     if not 0.1 <= aspect <= 10:

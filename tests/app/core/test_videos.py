@@ -13,7 +13,7 @@ from stepscope.app.core import plan
 from stepscope.app.core.batch_context import SPLITS_FOLDER
 from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.plan import StreamPlan
-from stepscope.app.core.videos import read_splits, sample_clip
+from stepscope.app.core.videos import read_moment, read_splits, sample_clip
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
@@ -28,6 +28,7 @@ from tests.support.data.batches import make_worker_config, run_to_end
 from tests.support.data.published import write
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context
+from tests.support.streams.videos import write_at
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,13 @@ def test_the_display_copy_of_a_clip_has_its_pictures_on_its_own_clock(long_video
     assert copies.find_or_convert(long_video).read_bytes() == long_video.read_bytes()
     with pytest.raises(VideoError, match=r"before the clip starts at 96\.5 s"):
         copies.find_or_convert(long_video, start_s=96.5, duration_s=6.0)
+
+
+def test_the_picture_of_a_moment_has_square_pixels(samples: list[Sample], tmp_path: Path) -> None:
+    path = write_at(tmp_path / "wide.mp4", [0, 1], pixel_aspect=4 / 3)
+    image = read_moment(replace(samples[0], video_path=path, start_s=0.0), 0.0)
+    assert image is not None
+    assert image.shape == (64, 128, 3)
 
 
 @pytest.fixture

@@ -11,14 +11,17 @@ import pytest
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import VideoError
+from stepscope.engine.live.recorder import VideoRecorder
 from stepscope.engine.live.session import LiveOptions, LiveSession
-from stepscope.engine.live.sources import Clock, SystemClock, UrlSource
+from stepscope.engine.live.sources import Clock, FileSource, SystemClock, UrlSource
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.video.reader import probe
 from stepscope.eval.cli.live import live
 from stepscope.eval.cli.options import LiveCommandOptions
-from tests.support.servers.network import serve_mjpeg, serve_rtsp
+from tests.support.servers.network import serve_files, serve_mjpeg, serve_rtsp
 from tests.support.streams.live import LIMIT_S, PICTURE, FakeClock, begin, picture_at, run_to_end
 from tests.support.streams.streams import SHORT, TASK
+from tests.support.streams.videos import write_at
 
 SHADES = (30, 90, 150, 210)
 RAMP = tuple(range(10, 250, 6))
@@ -47,6 +50,33 @@ def test_rtsp_is_read_over_tcp() -> None:
         shades = read_shades(UrlSource(url))
     assert len(shades) >= 4
     assert shades == pytest.approx(RAMP[-len(shades) :], abs=6), "the first pictures are dropped"
+
+
+@pytest.mark.parametrize("is_url", [False, True])
+def test_people_see_square_pixels(
+    checkpoint: Checkpoint, tmp_path: Path, is_url: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_at(tmp_path / "a.mp4", [0, 0.5], pixel_aspect=4 / 3)
+    recorder = VideoRecorder(tmp_path / "b.mp4", fps=2)
+    seen = list[tuple[int, ...]]()
+    with serve_files(tmp_path) as address:
+        source = UrlSource(f"{address}/{path.name}") if is_url else FileSource(path, fps=2)
+        session = LiveSession(
+            checkpoint, source, task=TASK, config=SILENT, clock=FakeClock(), on_picture=recorder.write
+        )
+        resize = session.capture._resize
+
+        def look(image: np.ndarray) -> np.ndarray:
+            seen.append(image.shape)
+            return resize(image)
+
+        monkeypatch.setattr(session.capture, "_resize", look)
+        run_to_end(session)
+    recorder.close()
+    assert session.picture is not None
+    assert session.picture.shape == (64, 128, 3)
+    assert (probe(recorder.path).width, probe(recorder.path).height) == (128, 64)
+    assert set(seen) == {(64, 96, 3)}, "the model gets the stored pixels"
 
 
 def test_a_camera_that_hangs_up_is_connected_again(checkpoint: Checkpoint) -> None:

@@ -45,7 +45,7 @@ class ScriptedSource:
     def __init__(
         self, script: Callable[[Clock, Event], Iterator[np.ndarray]], *, is_endless: bool = True, name: str = "camera"
     ) -> None:
-        self.name, self.is_endless, self._script = name, is_endless, script
+        self.name, self.is_endless, self.pixel_aspect, self._script = name, is_endless, 1.0, script
         self.num_connections = 0
 
     def pictures(self, clock: Clock, stopped: Event) -> Iterator[np.ndarray]:

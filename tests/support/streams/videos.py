@@ -19,7 +19,15 @@ def level_of(image: np.ndarray) -> float:
     return float(image[20:28, 20:28].mean())
 
 
-def write_at(path: Path, times_s: list[float], *, codec: str = "libx264", height: int = 64, width: int = 96) -> Path:
+def write_at(
+    path: Path,
+    times_s: list[float],
+    *,
+    codec: str = "libx264",
+    height: int = 64,
+    width: int = 96,
+    pixel_aspect: float = 1,
+) -> Path:
     """Write one picture, of level 20 times its number, at each of the times."""
     clock = Fraction(1, 1000)
     with av.open(str(path), "w") as container:
@@ -27,6 +35,7 @@ def write_at(path: Path, times_s: list[float], *, codec: str = "libx264", height
         assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = clock
+        stream.codec_context.sample_aspect_ratio = Fraction(pixel_aspect).limit_denominator(9)
         for number, time_s in enumerate(times_s):
             frame = VideoFrame.from_ndarray(grey(number * 20 % 240, height=height, width=width), format="rgb24")
             frame.pts, frame.time_base = round(time_s / clock), clock

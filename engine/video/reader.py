@@ -217,14 +217,22 @@ def find_copy_reason(path: str | Path) -> str:
     if reason := probe(path).copy_reason:
         return reason
     track = find_track(Path(path))
-    states_no_ends = track.container == MATROSKA or not track.is_indexed  # Chromium guesses when a picture ends
-    if states_no_ends and not measure_packets(track).is_even:
+    if _shows_early(track):
         return "browsers show some of its pictures too early"
     if find_damage(path) is not None:
         return "browsers show no pictures from its damage on"
     if not has_damaged_sound(track):
         return ""
     return f"browsers show no pictures from {'its cut' if find_cut(path) is not None else 'damage in its sound'} on"
+
+
+def _shows_early(track: Track) -> bool:
+    """Return whether Chromium shows pictures early: of files that state no ends it guesses them, from packets alone."""
+    if track.container != MATROSKA and track.is_indexed:
+        return False
+    with open_container(track.path) as container:
+        has_b_frames = bool(open_stream(container, track).codec_context.has_b_frames)
+    return has_b_frames or not measure_packets(track).is_even
 
 
 def find_still(path: str | Path) -> str:

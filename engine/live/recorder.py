@@ -4,18 +4,15 @@ from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from threading import Lock
-from typing import Final
 
 import av
-import cv2
 import numpy as np
 
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.growing import finish_growing, open_growing_encoder
+from stepscope.engine.video.stills import fit_image, video_size
 from stepscope.engine.video.track import reason_of
 from stepscope.engine.video.writer import Encoder
-
-MAX_WIDTH: Final = 1280
 
 
 class VideoRecorder:
@@ -38,8 +35,8 @@ class VideoRecorder:
     def write(self, index: int, image: np.ndarray) -> None:
         """Add the picture of instant ``index``, uint8 [H, W, 3] RGB; earlier ones stay on display until then.
 
-        Pictures take the size of the first one. Raises ``VideoError`` if the file cannot be written, or could not be
-        before: FFmpeg crashes if it writes after a header that it could not write.
+        Bars fill up pictures of other proportions than the first. Raises ``VideoError`` if the file cannot be written,
+        or could not be before: FFmpeg crashes if it writes after a header that it could not write.
         """
         with self._lock:
             if self._is_closed:
@@ -53,7 +50,7 @@ class VideoRecorder:
                 self._held, reason = None, reason_of(error)
                 self._problem = VideoError(f"{self.path}: cannot be written ({reason}); check its free space")
                 raise self._problem from error
-            self._held = index, cv2.resize(image, self._size, interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
+            self._held = index, fit_image(image, self._size)
 
     def close(self) -> None:
         """Finish the file, with its index at the front. Nothing is written without a picture.
@@ -78,9 +75,7 @@ class VideoRecorder:
 
     def _open(self, image: np.ndarray) -> Encoder:
         if self._encoder is None:
-            height, width = image.shape[:2]
-            scale = min(1.0, MAX_WIDTH / width)
-            self._size = (max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2)))
-            opened = open_growing_encoder(self.path, height=self._size[1], width=self._size[0], fps=self._fps)
+            self._size = height, width = video_size(*image.shape[:2])
+            opened = open_growing_encoder(self.path, height=height, width=width, fps=self._fps)
             self._encoder = self._files.enter_context(opened)
         return self._encoder

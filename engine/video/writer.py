@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import av
-import cv2
 import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
@@ -29,14 +28,13 @@ from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import atomic_write
 from stepscope.engine.video.reader import check_start, decode_pictures, ends_before_error
 from stepscope.engine.video.sound import RATE, read_sound
+from stepscope.engine.video.stills import fit_image, video_size
 from stepscope.engine.video.track import EPSILON_S, Track, find_track
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
 KEY_EVERY_S = 2.0
 """Maximum time between two key pictures, in seconds; a picture that is displayed longer is always one."""
-MAX_WIDTH = 1280
-"""Maximum width of the output of ``convert_for_browser``, in pixels."""
 
 
 class Encoder:
@@ -164,10 +162,11 @@ def convert_for_browser(
 ) -> None:
     """Re-encode any readable video as an H.264 mp4 with the same pictures and sound at their true times.
 
-    Pictures are upright, with square pixels, at most 1280 pixels wide, and of even sizes. The output has ``duration_s``
-    seconds from ``start_s`` on at most; a picture on display at a cut is kept up to the cut. A damaged source is
-    converted up to the damage, with a ``VideoWarning``. Raises ``VideoError`` if no picture can be read, the video ends
-    before ``start_s``, or the target cannot be written; then ``target`` is unchanged.
+    Pictures are upright, with square pixels, at most 1280 pixels wide, and of even sizes; bars fill up those of other
+    proportions than the first. The output has ``duration_s`` seconds from ``start_s`` on at most; a picture on display
+    at a cut is kept up to the cut. A damaged source is converted up to the damage, with a ``VideoWarning``. Raises
+    ``VideoError`` if no picture can be read, the video ends before ``start_s``, or the target cannot be written; then
+    ``target`` is unchanged.
     """
     track = replace(find_track(Path(source)), begin_s=start_s)
     check_start(track, start_s)
@@ -186,9 +185,7 @@ def convert_for_browser(
         ) as encoder,
     ):
         for picture in decode_pictures(track, select=is_later, stop_s=start_s + duration_s):
-            is_wider = width > picture.image.shape[1] + 1  # pixels that are not square
-            interpolation = cv2.INTER_LINEAR if is_wider else cv2.INTER_AREA
-            image = cv2.resize(picture.image, (width, height), interpolation=interpolation)
+            image = fit_image(picture.image, (height, width), pixel_aspect=track.pixel_aspect)
             begin_s = start_s if written_s < 0 else picture.time_s  # the first picture is displayed from the start
             until_s = min(picture.until_s, start_s + duration_s)
             encoder.write(image, time_s=begin_s - start_s, until_s=until_s - start_s)
@@ -200,7 +197,4 @@ def convert_for_browser(
 def _output_size(track: Track) -> tuple[int, int]:
     if not (track.width and track.height):  # the header has no size, and no picture can be read
         raise VideoError(f"{track.path}: no picture can be read; copy or download it again")
-    shown_width = track.width * track.pixel_aspect
-    scale = min(1.0, MAX_WIDTH / shown_width)
-    height, width = (max(2, 2 * round(side * scale / 2)) for side in (track.height, shown_width))
-    return height, width
+    return video_size(track.height, track.width * track.pixel_aspect)

@@ -146,9 +146,7 @@ def _store_action(
         if known.num_chars[reviewer] >= MAX_STORED_CHARS:
             raise ValueError(f"your actions on this video have {MAX_STORED_CHARS} characters, the most that are kept")
         if _num_user_chars[current_user.get()] >= MAX_USER_CHARS:
-            raise ValueError(
-                f"you have stored {MAX_USER_CHARS} characters since the page began, the most it keeps"
-            )
+            raise ValueError(f"you have stored {MAX_USER_CHARS} characters since the page began, the most it keeps")
     if kind in _UNDO_REDO:
         target = None if fields.get("target") is None else str(fields["target"])
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from stepscope.engine.errors import VideoError
+from stepscope.engine.live.recorder import VideoRecorder
 from stepscope.engine.video.reader import VideoWarning, probe, read_frames
+from stepscope.engine.video.stills import encode_jpeg
 from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import REAL_VIDEOS
 from tests.support.streams import videos
-from tests.support.streams.odd import add_sound, write_recording
+from tests.support.streams.odd import add_sound, write_jpeg_video, write_recording
 
 REAL = REAL_VIDEOS
 
@@ -130,6 +132,24 @@ def test_conversion_reduces_to_1280_wide_and_to_even_sizes(tmp_path: Path) -> No
     odd = probe(tmp_path / "odd.mp4")
     assert odd.width in (74, 76)
     assert odd.height in (50, 52)
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_pictures_of_other_proportions_than_the_first_get_bars(tmp_path: Path, is_live: bool) -> None:
+    images = [videos.grey(250, height=height, width=width) for height, width in ((96, 96), (128, 192), (96, 48))]
+    path = tmp_path / "shown.mp4"
+    if is_live:
+        recorder = VideoRecorder(path, fps=2)
+        for index, image in enumerate(images):
+            recorder.write(index, image)
+        recorder.close()
+    else:
+        pictures = [encode_jpeg(image, max_side=192) for image in images]
+        convert_for_browser(write_jpeg_video(tmp_path / "a.avi", *pictures, side=96), path)
+    shown = [frame.image[..., 1] > 125 for frame in read_frames(path, fps=2)]
+    bright = [(int(image[:, 48].sum()), int(image[48].sum())) for image in shown]
+    assert np.allclose(bright, [(96, 96), (64, 96), (96, 48)], atol=2)
+    assert all(image.shape == (96, 96) and image[48, 48] for image in shown)
 
 
 def test_conversion_of_what_is_no_video_leaves_no_file(tmp_path: Path) -> None:

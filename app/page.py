@@ -12,7 +12,13 @@ import gradio as gr
 from stepscope.app import opening
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting, read_state
-from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
+from stepscope.app.controls.run_inputs import (
+    GOAL_HINT,
+    STEPS_HINT,
+    SliderIds,
+    make_context_choice,
+    make_threshold_sliders,
+)
 from stepscope.app.controls.widgets import (
     AT_ONCE,
     FIGURE_QUEUE,
@@ -55,7 +61,6 @@ from stepscope.app.web.views import Buttons, ClipView, PlayerView, RunView, Slid
 from stepscope.engine.model.hub.prompt import HubPrompt
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
-STEPS_HINT = "for example:\nS1: attach the wheel\nS2: put on the roof"
 SLIDERS = SliderIds("speak_threshold", "update_threshold", "theta")
 READ_THRESHOLDS_JS = "() => document.querySelector('#player .ss').thresholds()"
 """Sets both sliders to the thresholds of the player."""
@@ -179,7 +184,7 @@ def _make_player_tab(
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="form"):
             uploads = make_upload_panel(chosen)
-            goal = gr.Textbox(label="Goal", placeholder="for example: build the toy truck", elem_id="goal")
+            goal = gr.Textbox(label="Goal", placeholder=GOAL_HINT, elem_id="goal")
             steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
             can_propose = context.remote is None and isinstance(context.checkpoint.prompt, HubPrompt)
             propose = gr.Button("Propose steps", size="sm", visible=can_propose, elem_id="propose")

@@ -14,6 +14,8 @@ from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, conver
 from stepscope.engine.io.files import strip_text
 from stepscope.eval.runs.imports.system_output import SignalRule
 
+GOAL_HINT: Final = "for example: build the toy truck"
+STEPS_HINT: Final = "for example:\nS1: attach the wheel\nS2: put on the roof"
 THETA_INFO: Final = "The assistant stays silent while the probability of its silent token reaches theta."
 _CONVERT: Final = "Number((1 - value).toFixed(12))"
 _READ_THETA_JS: Final = f"(value) => {_CONVERT}"

@@ -47,6 +47,14 @@ def check_task_text(*texts: str) -> None:
         raise ValueError(f"goal, steps and user turns have at most {MAX_TASK_CHARS} characters; got {number}")
 
 
+def check_has_task(name: str, task: Task, *, needs_steps: bool, cure: str) -> None:
+    """Raise ``ValueError`` with the cure if the boxes of the user's own video lack its goal or steps."""
+    missing = [] if task.goal else ["a goal"]
+    missing += ["its steps, one per line"] if needs_steps and not task.steps else []
+    if missing:
+        raise ValueError(f"{name} needs {' and '.join(missing)}; enter them, {cure}")
+
+
 def write_task(task: Task) -> TaskText:
     """Return a task as text that parses to the same task, but for ends of lines in its texts, which become blanks."""
     return TaskText(

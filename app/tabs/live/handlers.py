@@ -15,7 +15,7 @@ from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import Pace, begin
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import Run, check_task_text
+from stepscope.app.core.run import Run, check_has_task, check_task_text
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import open_moment
@@ -79,6 +79,8 @@ def queue_session(
         if kind == URL and not can_connect:
             raise ValueError("this page opens no network streams, since others than its own machine may use it")
         source = _open_source(context, kind, bundled=bundled, upload=upload, url=url, fps=config.fps)
+        if kind != FILE or upload:
+            check_has_task(source.name, task, needs_steps=config.policy.has_updates, cure="then press Start")
     except (EngineError, ValueError, OSError) as error:
         return show_message(as_sentence(error), is_problem=True)
     if window is not None:

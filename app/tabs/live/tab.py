@@ -7,7 +7,13 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.run_inputs import SliderIds, make_context_choice, make_threshold_sliders
+from stepscope.app.controls.run_inputs import (
+    GOAL_HINT,
+    STEPS_HINT,
+    SliderIds,
+    make_context_choice,
+    make_threshold_sliders,
+)
 from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, MODEL_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
@@ -123,8 +129,8 @@ def _make_task(context: AppContext) -> dict[str, Any]:
     goal, steps = handlers.fill_task(context, first.name if first else None)
     sliders = make_threshold_sliders(context.config, SLIDERS)
     return {
-        "goal": gr.Textbox(goal, label="Goal", placeholder="build the toy truck", elem_id="live_goal"),
-        "steps": gr.Textbox(steps, label="Steps, one per line", lines=4, elem_id="live_steps"),
+        "goal": gr.Textbox(goal, label="Goal", placeholder=GOAL_HINT, elem_id="live_goal"),
+        "steps": gr.Textbox(steps, label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="live_steps"),
         "speak": sliders.speak,
         "update": sliders.update,
         "strategy": make_context_choice(context.config, elem_id="live_context"),

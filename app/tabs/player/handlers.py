@@ -15,7 +15,7 @@ from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import begin
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import add_reference, describe_reference
-from stepscope.app.core.run import read_task
+from stepscope.app.core.run import check_has_task, read_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import cancel_run, show_running_buttons
@@ -30,7 +30,6 @@ from stepscope.app.web.views import (
     task_boxes,
 )
 from stepscope.engine.config import read_threshold
-from stepscope.engine.control.task import Task
 
 
 def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None) -> PlayerView:
@@ -99,7 +98,9 @@ def queue_run(
         if clip is None:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
         task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
-        _check_has_task(clip, task, needs_steps=context.config.policy.has_updates)
+        if clip.content_digest and clip.sample is None:  # a reference may have none
+            cure = "or add a reference, then press Run"
+            check_has_task(clip.name, task, needs_steps=context.config.policy.has_updates, cure=cure)
         read_threshold(speak, "speak")
         read_threshold(update, "update")
         read_strategy(strategy, context.config.context_strategy)
@@ -140,13 +141,3 @@ def finish_run(live: LiveRun | None) -> Buttons:
     if live is None or not live.ended.is_set():
         return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
     return cancel_run(None)._replace(live=gr.skip())
-
-
-def _check_has_task(clip: Clip, task: Task, *, needs_steps: bool) -> None:
-    """Raise ``ValueError`` if the boxes of an upload lack its goal or steps; a reference may have none."""
-    if not clip.content_digest or clip.sample is not None:
-        return
-    missing = [] if task.goal else ["a goal"]
-    missing += ["its steps, one per line"] if needs_steps and not task.steps else []
-    if missing:
-        raise ValueError(f"{clip.name} needs {' and '.join(missing)}; enter them, or add a reference, then press Run")

@@ -28,6 +28,7 @@ from stepscope.engine.records import UserTurn
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import COPIED, RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
+from tests.support.paths import ASSETS
 from tests.support.streams.fakes import count_letters
 
 STEPS = "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
@@ -197,6 +198,13 @@ def test_waiting_events_are_found_in_the_queue_of_the_page() -> None:
         (FILE, {"strategy": "short"}, "the context must be one of refresh"),
         (FILE, {"speak": 2}, "the speak threshold must be a number from 0 to 1"),
         (WEBCAM, {"steps": "S1: a\nS1: b"}, "step ids must differ"),
+        (WEBCAM, {"goal": ""}, "webcam needs a goal; enter them, then press Start."),
+        (
+            FILE,
+            {"upload": str(ASSETS / "demo" / "boat.mp4"), "goal": " ", "steps": ""},
+            "boat.mp4 needs a goal and its steps",
+        ),
+        (URL, {"url": "http://127.0.0.1:9/a.mjpg", "steps": ""}, "a.mjpg needs its steps, one per line"),
     ],
 )
 def test_an_unusable_input_is_refused(context: AppContext, kind: str, changes: dict[str, Any], words: str) -> None:

@@ -41,6 +41,16 @@ def address(tiny_folder: Path, demo_manifest: Path, runs: Path) -> Iterator[str]
         yield url
 
 
+def choose_webcam(page: Page) -> None:
+    """Choose the webcam, with the task of the bundled video."""
+    boxes = [page.locator(f"#live_{name} :is(textarea, input)") for name in ("goal", "steps")]
+    task = [box.input_value() for box in boxes]
+    page.get_by_role("radio", name="Webcam").check()
+    for box, text in zip(boxes, task, strict=True):
+        expect(box).to_have_value("")  # it was that of the bundled video
+        box.fill(text)
+
+
 def test_a_webcam_is_streamed_asked_and_opened_in_the_player(page: Page, address: str, runs: Path) -> None:
     before = set(runs.glob("live-*"))
     problems: list[str] = []
@@ -48,12 +58,7 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(page: Page, address
     page.goto(address)
     page.wait_for_selector("#player .ss")
     page.get_by_role("tab", name="Live").click()
-    boxes = [page.locator(f"#live_{name} :is(textarea, input)") for name in ("goal", "steps")]
-    task = [box.input_value() for box in boxes]
-    page.get_by_role("radio", name="Webcam").check()
-    for box, text in zip(boxes, task, strict=True):
-        expect(box).to_have_value("")  # it was that of the bundled video
-        box.fill(text)
+    choose_webcam(page)
     first = "window.first ||= document.querySelector('#live_player .ss-now')?.innerText.match(/frame 1\\b.*/)?.[0]"
     page.evaluate(f"(function look() {{ {first}; requestAnimationFrame(look); }})()")
     page.click("#live_start")
@@ -107,7 +112,7 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(page: Page, a
     page.fill("#goal textarea", "another goal")
     page.go_forward()
     expect(page.get_by_role("tab", name="Live")).to_have_attribute("aria-selected", "true")
-    page.get_by_role("radio", name="Webcam").check()
+    choose_webcam(page)
     page.click("#live_start")
     page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 2")
     assert page.text_content("#live_player .ss-counts") == "", "the task boxes are those of the other player"
@@ -132,7 +137,7 @@ def test_a_session_continues_at_its_address_if_the_user_stays(page: Page, addres
     page.get_by_role("tab", name="Live").click()
     page.wait_for_url("**tab=live")
     here = page.url
-    page.get_by_role("radio", name="Webcam").check()
+    choose_webcam(page)
     page.click("#live_start")
     page.evaluate("window.isSamePage = true")
     for leave in ("location.reload()", "history.go(-2)", "location.assign('about:blank')"):

@@ -11,7 +11,7 @@ from stepscope.app.core.live_run import RecordingCache
 from stepscope.app.core.model_use import ModelUse
 from stepscope.app.core.places import RecentSessions
 from stepscope.app.core.plan import FRAMES_PER_PASS, RemoteModel, StreamPlan, inspect_plan, stream_plan
-from stepscope.app.core.run import Run, TaskText, read_task
+from stepscope.app.core.run import Run, TaskText, can_score, read_task
 from stepscope.app.core.saved import BundledRun
 from stepscope.app.core.videos import BundledVideos, Clip
 from stepscope.app.reviews.review import Review
@@ -137,7 +137,7 @@ class AppContext:
         """Return a run before its first frame. Raises ``ValueError`` for an invalid task.
 
         Without a ``strategy`` it is that of the settings of the page.
-        A reference with different steps cannot be compared, so the clip of the run is then without it.
+        A reference with other steps, not without any, cannot be compared, so the clip of the run is then without it.
         """
         task = read_task(clip, goal=typed_task.goal, steps=typed_task.steps, user_turns=typed_task.user_turns)
         config = replace(
@@ -149,7 +149,7 @@ class AppContext:
             lookahead=min(self.config.lookahead, FRAMES_PER_PASS),
             max_seq_len=min(self.config.max_seq_len, self.checkpoint.model.max_context),
         )
-        is_unscored = clip.sample is not None and task.steps != clip.sample.steps
+        is_unscored = clip.sample is not None and not can_score(clip.sample, task)
         return Run(
             clip=replace(clip, sample=None) if is_unscored else clip,
             task=task,

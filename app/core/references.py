@@ -95,10 +95,14 @@ def digest_reference(clip: Clip) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def describe_reference(clip: Clip, sample: Sample, path: Path) -> tuple[str, bool]:
-    """Return a message about the reference of an upload, and whether it probably belongs to a different video."""
+def describe_reference(clip: Clip, sample: Sample, path: Path, *, replaced: Sequence[str] = ()) -> tuple[str, bool]:
+    """Return a message about the reference of an upload, and whether it probably belongs to a different video.
+
+    ``replaced`` are the parts of the typed task that it replaces.
+    """
     turns = format_count(len(sample.turns), "reference turn")
     summary = f"{clip.name}, {format_clock(clip.duration_s)}, with {turns} of {path.name}."
+    summary += f" It replaces the typed {' and '.join(replaced)}." if replaced else ""
     length_s = sample.num_frames / sample.fps
     if length_s <= clip.duration_s + MAX_MISSING_S:
         return f"{summary} Press Run.", False

@@ -166,6 +166,11 @@ class Run:
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def can_score(sample: Sample, task: Task) -> bool:
+    """Whether a reference can score a run of a task: it has the same steps, or none, which leaves states unscored."""
+    return sample.steps in ((), task.steps)
+
+
 def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
     """Return the analysis of a run under its own settings; None without a reference or before the first frame."""
     if run.reference is None or not run.outputs:
@@ -177,7 +182,7 @@ def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
         dataset=run.scoring.dataset,
         zero_cost=run.scoring.zero_cost,
         live=run.live,
-        has_states=run.has_states,
+        has_states=run.has_states and run.reference.steps == run.task.steps,
         grade=None if run.judge is None else run.judge.grade,
         specs=read_signal_specs(run.settings),
     )

@@ -15,7 +15,7 @@ from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import begin
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import add_reference, describe_reference
-from stepscope.app.core.run import check_has_task, read_task
+from stepscope.app.core.run import can_score, check_has_task, read_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import cancel_run, show_running_buttons
@@ -30,12 +30,16 @@ from stepscope.app.web.views import (
     task_boxes,
 )
 from stepscope.engine.config import read_threshold
+from stepscope.engine.control.task import Task
 
 
-def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None) -> PlayerView:
+def set_reference(
+    context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None, *boxes: str | None
+) -> PlayerView:
     """Set or remove the reference of the displayed upload.
 
-    An unusable file changes nothing but the status line.
+    ``boxes`` are goal, steps and user turns: a typed one stays where the reference has none. An unusable file changes
+    nothing but the status line.
     """
     if clip is None or not clip.content_digest:
         problem = "A reference belongs to an upload: upload a video first." if reference else ""
@@ -45,14 +49,18 @@ def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, 
         context.recent.keep_clip(clip)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
         return _with_run(context, live, UNCHANGED_CLIP._replace(clip=clip), clip, status)
-    path = Path(reference)
+    path, last = Path(reference), task_boxes(clip.sample or Task())
+    typed = {name: box for (name, own), box in zip(last.items(), boxes, strict=False) if box and box != own}
     try:
         clip, sample = add_reference(clip, path)
     except (ValueError, OSError) as error:
         return PlayerView(run=show_status(as_sentence(error), is_problem=True))
-    status, is_mismatch = describe_reference(clip, sample, path)
+    given = task_boxes(sample)
+    replaced = [name.replace("_", " ") for name, box in typed.items() if given[name] not in ("", box)]
+    status, is_mismatch = describe_reference(clip, sample, path, replaced=replaced)
     context.recent.keep_clip(clip)
-    view = UNCHANGED_CLIP._replace(**task_boxes(sample), clip=clip)
+    kept = {name: gr.skip() for name in typed if not given[name]}
+    view = UNCHANGED_CLIP._replace(**(given | kept), clip=clip)
     return _with_run(context, live, view, clip, status, is_problem=is_mismatch)
 
 
@@ -65,7 +73,7 @@ def _with_run(
     if run is None or not run.outputs or run.clip.video_id != clip.video_id:
         return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_problem), buttons=buttons)
     sample = clip.sample
-    is_comparable = sample is None or (sample.steps == run.task.steps and sample.fps == run.config.fps)
+    is_comparable = sample is None or (can_score(sample, run.task) and sample.fps == run.config.fps)
     if not is_comparable:
         status += " It does not score the run shown, which has other steps or another frame rate."
     elif sample is not None:

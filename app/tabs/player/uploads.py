@@ -262,9 +262,10 @@ def show_result(
     notes += [f"{format_count(len(problems) - 1, 'more line')} of the file cannot be read."] if problems[1:] else []
     notes += [as_sentence(warning)] if warning else []
     notes += ["Add a reference to score it."] if clip.sample is None else []
+    given = {} if clip.sample is None else {name: text for name, text in task_boxes(run).items() if text}
     open_at: Literal["first"] | None = None if clip.sample is None else "first"
     return PlayerView(
-        clip=UNCHANGED_CLIP._replace(clip=clip, **({} if clip.sample is None else task_boxes(run))),
+        clip=UNCHANGED_CLIP._replace(clip=clip, **given),
         run=show_run(run, " ".join(notes), encode=context.encode, open_at=open_at),
         buttons=cancel_run(live)._replace(live=LiveRun.finished(run)),
     )
@@ -279,11 +280,11 @@ def show_reference(
     *boxes: str | None,
 ) -> PlayerView:
     """Show the upload with an accepted reference, and the open result file scored by it."""
-    view = set_reference(context, live, clip, checked.path)
+    view = set_reference(context, live, clip, checked.path, *boxes)
     if result is None or result.path is None or not isinstance(view.clip.clip, Clip):
         return view
     try:
-        return show_result(context, live, view.clip.clip, result, *boxes)
+        return show_result(context, live, view.clip.clip, result, *boxes)._replace(clip=view.clip)
     except (ValueError, OSError) as error:
         return view._replace(run=view.run._replace(status=status_line(as_sentence(error), is_problem=True)))
 

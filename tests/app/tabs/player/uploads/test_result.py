@@ -172,6 +172,12 @@ def test_a_result_file_keeps_the_typed_task(context: AppContext, clip: Clip) -> 
     assert [view.clip.goal, view.clip.steps, view.clip.user_turns] == [gr.skip()] * 3
     task = view.buttons.live.run.task
     assert (task.goal, [step.name for step in task.steps]) == ("Make tea", ["boil the water"])
+    reference = CheckedReference(path=str(DATA / "gold.json"))
+    for first in (clip, view.clip.clip):
+        view = results.show_reference(context, None, first, reference, check.checked, *boxes)
+        assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2, "the reference has none"
+    view = results.show_result(context, None, view.clip.clip, check.checked, *boxes)
+    assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2
 
 
 def test_a_reference_of_a_day_is_as_long_as_its_video(context: AppContext, clip: Clip, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
     (tmp_path / "config.json").write_text(str({**SETTINGS, "fps": 5}).replace("'", '"'))
     monkeypatch.setattr(serve, "build_page", build)
     options = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
-    assert main(["demo", *options, "--config", str(tmp_path / "config.json"), "--port", "7993"]) == 2
+    assert main(["demo", *options, "--config", str(tmp_path / "config.json"), "--port", str(free_port())]) == 2
     rates, sliders, of_player, of_batch, thresholds = built
     assert rates == [2, 5], "of the split, and of the settings for an upload"
     names = ("speak_threshold", "batch_speak", "update_threshold", "batch_update")
@@ -119,7 +119,7 @@ def test_behind_a_proxy_nobody_has_the_powers_of_the_local_user(
     monkeypatch.setattr(serve, "build_page", build)
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
     own = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
-    assert main(["demo", *own, *options, "--port", "7994"]) == 2
+    assert main(["demo", *own, *options, "--port", str(free_port())]) == 2
     assert built == [(is_local, is_local, is_local, is_local)]
     trusted = "127.0.0.1/32" if "--trusted-proxy" in options else ""
     assert os.environ["FORWARDED_ALLOW_IPS"] == trusted, "no header names the client unless an option trusts the proxy"

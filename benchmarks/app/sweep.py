@@ -64,7 +64,8 @@ def _find_longest_cpu_ms(events: Sequence[Mapping[str, Any]]) -> float:
         if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
     tasks = (event for event in events if event["name"] == "ThreadControllerImpl::RunTask")
-    return max(float(event["tdur"]) / 1000 for event in tasks if (event["pid"], event["tid"]) in is_main)
+    timed = [event for event in tasks if (event["pid"], event["tid"]) in is_main and "tdur" in event]  # which ended
+    return max(float(event["tdur"]) / 1000 for event in timed)
 
 
 def _watch(browser: Browser, page: Page, address: str, seconds: float) -> dict[str, float]:

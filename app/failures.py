@@ -25,7 +25,7 @@ _MAX_MESSAGE: Final = 500
 
 
 class LineLimit(logging.Filter):
-    """Passes ``MAX_LINES`` lines a minute, the first of which tells how many were left out in the minute before."""
+    """Passes at most ``MAX_LINES`` lines a minute; the next line then says how many were left out."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 from uuid import uuid4
 
 from stepscope.engine.io.files import replace_surrogates
@@ -18,8 +18,6 @@ from stepscope.eval.data.json_fields import check_index, check_number, check_tex
 from stepscope.eval.data.samples import Role
 
 EventKind = Literal["generated", "update", "reference", "state"]
-_FORMER_VERDICTS: Final = {"wrong content": "wrong text", "false alarm": "redundant"}
-"""Verdicts in stores of earlier versions, and what they are called now."""
 UNFIT_VERDICTS: dict[EventKind, Verdict] = {"generated": "missed", "update": "missed", "reference": "redundant"}
 """The verdict that an event cannot have: the model did not miss what it wrote, and no reference is redundant."""
 ActionKind = Literal["verdict", "tags", "note", "correction", "settle", "assign", "done", "undo", "redo"]
@@ -211,5 +209,4 @@ def from_body(body: Mapping[str, Any]) -> dict[str, Any]:
     event = body["event"] and Event(**body["event"])
     paired = body["paired"] and Event(**body["paired"])
     tuples = {name: tuple(body.get(name, ())) for name in ("tags", "assignees")}
-    verdict = _FORMER_VERDICTS.get(body["verdict"], body["verdict"])
-    return {**body, **tuples, "event": event, "paired": paired, "correction": correction, "verdict": verdict}
+    return {**body, **tuples, "event": event, "paired": paired, "correction": correction}

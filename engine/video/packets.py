@@ -50,7 +50,7 @@ def count_scans(content: bytes) -> int:
 
 
 MAX_DECODING_S: Final = 60.0
-"""Longest time of decoding between two pictures that are returned, besides the time for which those between play."""
+"""Maximum decoding time between two returned pictures, in seconds; the play time of skipped pictures is added."""
 
 
 _MAX_STEP_S: Final = 5.0
@@ -66,7 +66,7 @@ class LimitError(DecodeError):
 
 
 is_wanted: Final[ContextVar[Callable[[], bool]]] = ContextVar("is_wanted", default=lambda: True)
-"""Returns whether somebody still waits for what is decoded."""
+"""Returns whether the client that needs the pictures is still connected."""
 
 
 class Deadline:
@@ -87,9 +87,9 @@ class Deadline:
         self._left_s += play_s
 
     def check(self) -> None:
-        """Raise ``LimitError`` if no time is left, and ``VideoError`` if nobody waits any more."""
+        """Raise ``LimitError`` if no time is left, and ``VideoError`` once the client has left."""
         if not is_wanted.get()():
-            raise VideoError("nobody waits for this video any more")
+            raise VideoError("decoding was cancelled, because its client left")
         now_s = monotonic()
         self._left_s -= min(now_s - self._last_s, _MAX_STEP_S)
         self._last_s = now_s

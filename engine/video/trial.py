@@ -31,16 +31,16 @@ try:
     resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 except ValueError:
     pass  # its limits are lower
+import av
 num_pixels = 0
 try:
-    import av
     with av.open(path, metadata_errors="replace", options=options) as container:
         num_pixels = max((stream.width * stream.height for stream in container.streams.video), default=0)
         for _ in container.demux():  # headers also lie between them
             pass
 except MemoryError:
     sys.exit(3)
-except Exception:
+except (av.FFmpegError, ValueError):
     pass  # its reader says why
 status = Path("/proc/self/status").read_text()  # unlike ru_maxrss, without the memory of the parent
 peak_bytes = 1024 * int(status.split("VmHWM:")[1].split()[0])
@@ -49,7 +49,7 @@ sys.exit(3 if peak_bytes > 2**28 + 8 * num_pixels else 0)
 
 
 def try_reading(path: Path) -> None:
-    """Read the packets of a file of somebody else. Raises ``VideoError`` if FFmpeg needs much memory or time for them.
+    """Read the packets of an untrusted file. Raises ``VideoError`` if FFmpeg needs too much memory or time.
 
     It may take 256 MiB, 8 bytes for each pixel of a picture, and 5 s with one more for each 32 MiB.
     """

@@ -164,7 +164,7 @@ OMNIPRO: Final = ResultForm(
 )
 SPOT: Final = ResultForm(
     name="SPOT-Bench",
-    missing=_MISSING.replace("latencies, ", ""),  # those of its replies are a signal
+    missing="probabilities, states of the steps, cache lengths, the last frame that was run",
     matches=lambda fields: fields.has(SPOT_VIDEO),
     find_sample=find_by(SPOT_VIDEO),
     read=_read_spot,

@@ -16,8 +16,11 @@ from stepscope.app.reviews.review import fold_actions
 from stepscope.app.reviews.store import ReviewStore, open_store
 from stepscope.engine.cli.program import run_program
 from stepscope.eval.annotations.corrections import Correction
+from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.data.writers import write_samples
+from tests.support.data.shared_data import shared
+from tests.support.paths import ROOT
 from tests.support.reviews.exported import correct, reword
 from tests.support.reviews.reviewed import NAMES, SAMPLE, SAMPLES, UNRUN
 
@@ -136,6 +139,12 @@ def test_a_document_of_one_reviewers_view_is_read_against_that_view(tmp_path: Pa
         blind = fold_actions(store.read(), only="bob")
         write_export(tmp_path, gather_videos([SAMPLE], review=blind), file_format="eaf")
         assert import_eaf(tmp_path / "boat.eaf", samples=[SAMPLE], store=store, reviewer="bob") == ()
+
+
+def test_the_case_with_a_media_offset_has_no_corrections(tmp_path: Path) -> None:
+    samples = read_samples(ROOT / "assets" / "demo" / "test.json")
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        assert import_eaf(shared("cases/origin.eaf"), samples=samples, store=store, reviewer="bob") == ()
 
 
 def test_a_document_of_another_store_or_split_or_of_elan_alone_is_refused(tmp_path: Path) -> None:

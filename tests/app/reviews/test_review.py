@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.app.reviews import store as store_history
-from stepscope.app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer, from_body, to_body
+from stepscope.app.reviews.actions import MAX_REVIEWER_CHARS, Action, Event, check_reviewer
 from stepscope.app.reviews.events import VideoEvents, name_events, reference_event
 from stepscope.app.reviews.review import (
     Review,
@@ -235,12 +235,6 @@ def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
 def test_an_action_that_contradicts_itself_is_refused(content: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Action(**{"reviewer": "ann", "video_id": "boat", **content})
-
-
-@pytest.mark.parametrize(("former", "now"), [("false alarm", "redundant"), ("wrong content", "wrong text")])
-def test_a_store_of_an_earlier_version_has_the_present_verdicts(former: str, now: Verdict) -> None:
-    given = judge(HULL, now)
-    assert from_body({**to_body(given), "verdict": former}) == from_body(to_body(given))
 
 
 def frame(

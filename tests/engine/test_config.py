@@ -42,17 +42,16 @@ def test_what_is_no_number_from_0_to_1_is_refused_in_a_sentence(typed: Any, got:
         read_threshold(typed, "update")
 
 
-@pytest.mark.parametrize("typed", ["abc", "", "4"])
 def test_both_commands_refuse_it_with_the_same_sentence(
-    typed: str, tmp_path: Path, demo_manifest: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, demo_manifest: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """No model is loaded for it."""
-    said = f"error: the speak threshold must be a number from 0 to 1; got {repr(typed) if typed else 'nothing'}\n"
+    said = "error: the speak threshold must be a number from 0 to 1; got 'abc'\n"
     for main, command in (
         (stepscope.engine.__main__.main, ["run", "video.mp4"]),
         (stepscope.eval.__main__.main, ["run", str(demo_manifest)]),
     ):
-        assert main([*command, "--out", str(tmp_path / "out"), "--speak-threshold", typed]) == 2
+        assert main([*command, "--out", str(tmp_path / "out"), "--speak-threshold", "abc"]) == 2
         assert said in capfd.readouterr().err
 
 

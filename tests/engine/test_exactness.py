@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from stepscope.engine.bench.modes import read_videos
-from stepscope.engine.config import StreamConfig, Thresholds
-from stepscope.engine.control.requests import PassCounts
+from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
@@ -15,7 +14,7 @@ from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.paths import ASSETS
 from tests.support.streams.batches import stream_many
-from tests.support.streams.replays import run_with_drafts, sweep
+from tests.support.streams.replays import run_with_drafts
 from tests.support.streams.streams import assert_equal, between, decided
 
 NAMES = ("sandwich", "flower-pot-hard")  # both have a user turn; 42 and 56 s
@@ -81,16 +80,3 @@ def test_a_moved_threshold_runs_again_exactly_in_fewer_passes_than_a_fresh_run(
         list(run_with_drafts(checkpoint, first_outputs, list(video.features), task=video.task, config=moved.config)),
         wanted,
     )
-
-
-def test_a_sweep_costs_at_most_a_third_of_its_runs(checkpoint: Checkpoint, videos: list[StreamRequest]) -> None:
-    video = videos[0]
-    points = [Thresholds(speak=0.05 + 0.15 * number, update=0.5) for number in range(7)]
-    swept = list(sweep(checkpoint, list(video.features), points, task=video.task))
-    alone = PassCounts()
-    for point in swept:
-        config = StreamConfig(speak_threshold=point.thresholds.speak, update_threshold=point.thresholds.update)
-        streamer = Streamer(checkpoint, config)
-        assert decided(list(streamer.run(video.features, video.task))) == decided(list(point.outputs))
-        alone += streamer.counts
-    assert sum(point.counts.passes for point in swept) <= alone.passes / 3

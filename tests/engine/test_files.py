@@ -114,12 +114,6 @@ def test_writing_whole_makes_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b.txt").read_text() == "x"
 
 
-def test_settings_are_read_from_yaml_and_options_win(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("speak_threshold: 0.3\nlookahead: 8\n")
-    config = read_config(tmp_path / "s.yaml", lookahead=2)
-    assert (config.speak_threshold, config.lookahead, config.update_threshold) == (0.3, 2, 0.5)
-
-
 @pytest.mark.parametrize("text", ["- 1", "nonsense: 1", "a: b: c", "speak_threshold: 2", "fps: fast"])
 def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text)
@@ -133,12 +127,6 @@ def test_yaml_with_aliases_or_nested_too_deep_is_one_line_that_names_the_file(tm
         (tmp_path / "s.yaml").write_text(text)
         with pytest.raises(ValueError, match=rf"^[^\n]*s\.yaml cannot be read as YAML: it (is )?{reason}[^\n]*$"):
             read_config(tmp_path / "s.yaml")
-
-
-def test_a_setting_of_the_wrong_kind_names_the_key_the_kind_and_what_was_found(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("lookahead: fast\n")
-    with pytest.raises(ValueError, match=r"^lookahead must be a whole number; got 'fast'$"):
-        read_config(tmp_path / "s.yaml")
 
 
 @pytest.mark.parametrize(
@@ -200,9 +188,7 @@ def test_features_of_otherwise_normalised_images_are_refused(tmp_path: Path, che
     assert len(kept) == 2
 
 
-def test_an_array_is_taken_by_its_shape(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    np.save(tmp_path / "f.npy", np.zeros((7, 32), np.float16))
-    assert len(list(read_features(tmp_path / "f.npy", checkpoint, fps=2.0))) == 7
+def test_an_array_of_another_shape_is_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
     np.save(tmp_path / "g.npy", np.zeros((7, 4, 32), np.float16))
     with pytest.raises(FeatureError, match=r"\[7, 4, 32\], but .* takes \[T, 1, 32\]"):
         read_features(tmp_path / "g.npy", checkpoint, fps=2.0)

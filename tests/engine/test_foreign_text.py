@@ -13,7 +13,6 @@ from stepscope.engine.config_files import read_config
 from stepscope.engine.dialogue import parse_steps, parse_time, parse_user_turn
 from stepscope.engine.io.files import EncodingError, decode_text, load_json, load_json_lines, read_text
 from stepscope.engine.records import Step, UserTurn, numbered_lines
-from tests.support.data.shared_data import shared
 
 STEPS = "S1: lay down the board\r\nS2: attach the axle\r\n"
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-be-sig", "utf-32")
@@ -30,12 +29,6 @@ def test_steps_are_the_same_with_and_without_a_byte_order_mark(tmp_path: Path, e
     path = tmp_path / "steps.txt"
     path.write_bytes(encode(STEPS, encoding))
     assert read_steps(path) == (Step(id="S1", name="lay down the board"), Step(id="S2", name="attach the axle"))
-
-
-def test_the_case_with_a_byte_order_mark_has_the_steps_of_that_without() -> None:
-    steps = read_steps(shared("cases/steps-bom.txt"))
-    assert steps == read_steps(shared("cases/steps-crlf.txt"))
-    assert steps[0] == Step(id="S1", name="lay down the board")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -1,6 +1,5 @@
 """Other thresholds on a finished run: reuse changes the cost and nothing else."""
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames
-from tests.support.streams.replays import run_with_drafts, sweep
+from tests.support.streams.replays import run_with_drafts
 from tests.support.streams.streams import SHORT, TASK, assert_equal, between, decided
 
 NUM_FRAMES = 90
@@ -124,35 +123,6 @@ def test_a_recording_runs_only_once(checkpoint: Checkpoint, frames: list[FrameFe
     list(recording.run())
     with pytest.raises(ValueError, match="runs only once"):
         next(recording.run())
-
-
-def test_wrong_drafts_cost_time_and_change_nothing(
-    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
-) -> None:
-    moved = point(silent, speak=0.1, update=0.1)
-    wrong = frame_by_frame(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
-    assert_equal(
-        list(run_with_drafts(checkpoint, wrong, frames, task=TASK, config=config(moved))),
-        frame_by_frame(checkpoint, frames, moved),
-    )
-
-
-def test_a_sweep_gives_every_point_and_costs_a_fraction(
-    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
-) -> None:
-    points = [point(silent, speak=share / 40, update=0.05) for share in range(5)]
-    swept = list(sweep(checkpoint, frames, points, task=TASK, config=config(points[0])))
-    assert [entry.thresholds for entry in swept] == sorted(set(points), key=lambda point: point.speak)
-    assert all(before.speak < after.speak for before, after in pairwise(entry.thresholds for entry in swept))
-    alone = 0
-    for entry in swept:
-        streamer = Streamer(checkpoint, config(entry.thresholds))
-        list(streamer.run(frames, TASK))
-        alone += streamer.counts.passes
-        assert_equal(list(entry.outputs), frame_by_frame(checkpoint, frames, entry.thresholds))
-    assert (
-        sum(entry.counts.passes for entry in swept) < 3 / 4 * alone
-    )  # a random model decides differently after every word
 
 
 def test_a_sampled_run_is_sampled_again(

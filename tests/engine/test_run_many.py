@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
-from stepscope.engine.errors import ContextError
 from stepscope.engine.inference.runner import forward_packed
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -23,7 +22,6 @@ from tests.support.streams.streams import SHORT, decided, probs
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=CASES)
-@pytest.mark.parametrize("checkpoint", [0, 1], indirect=True)
 def test_many_videos_at_once_give_the_outputs_of_each_alone_frame_by_frame(
     checkpoint: Checkpoint, case: dict[str, Any]
 ) -> None:
@@ -122,16 +120,6 @@ def test_sources_are_opened_together_before_the_first_is_read(checkpoint: Checkp
     assert seen.index("open b") < seen.index("read a")
 
 
-def test_a_failed_video_is_an_event_and_the_rest_continue(checkpoint: Checkpoint) -> None:
-    broken = StreamRequest(
-        video_id="broken", features=list(random_frames(checkpoint, 3)), task=Task(goal="long " * 5000)
-    )
-    streamer = Streamer(checkpoint)
-    steps = list(streamer.run_many([video(checkpoint, 0, 4), broken, video(checkpoint, 1, 4)], max_batch_size=2))
-    assert [step.video_id for step in steps if isinstance(step.error, ContextError)] == ["broken"]
-    assert sum(step.output is not None for step in steps) == 8
-
-
 def test_sampled_texts_are_each_videos_own(checkpoint: Checkpoint) -> None:
     config = StreamConfig(speak_threshold=0, update_threshold=1, do_sample=True, temperature=2.0, seed=4, **SHORT)
     videos = [video(checkpoint, number, 8) for number in range(3)]
@@ -153,7 +141,3 @@ def test_a_pass_of_many_videos_counts_once(checkpoint: Checkpoint) -> None:
 def test_an_empty_batch_is_refused(checkpoint: Checkpoint) -> None:
     with pytest.raises(ValueError, match="max_batch_size must be at least 1"):
         next(Streamer(checkpoint).run_many([], max_batch_size=0))
-
-
-def test_no_videos_give_nothing(checkpoint: Checkpoint) -> None:
-    assert list(Streamer(checkpoint).run_many([])) == []

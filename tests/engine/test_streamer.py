@@ -88,7 +88,7 @@ def test_a_forked_cache_is_independent(checkpoint: Checkpoint) -> None:
         cache.crop_to(400)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 0.6), lookahead=st.integers(2, 40), max_seq_len=st.integers(240, 500))
 def test_lookahead_changes_nothing_at_any_threshold(
     checkpoint: Checkpoint, share: float, lookahead: int, max_seq_len: int
@@ -98,15 +98,6 @@ def test_lookahead_changes_nothing_at_any_threshold(
     many = run(checkpoint, 40, lookahead=lookahead, **settings)
     assert decided(one) == decided(many)
     assert torch.allclose(probs(one), probs(many), atol=1e-4)
-
-
-def test_a_long_stream_refreshes_and_still_knows_every_step(checkpoint: Checkpoint) -> None:
-    task = Task(goal="g", steps=STEPS, initial_state={"S1": "completed", "S2": "in_progress"})
-    config = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
-    outputs = list(Streamer(checkpoint, config).run(random_frames(checkpoint, 400), task))
-    assert sum(output.refreshed for output in outputs) >= 2
-    assert all(output.dst_state == {"S1": "completed", "S2": "in_progress"} for output in outputs)
-    assert max(output.cache_tokens for output in outputs) <= 260
 
 
 @pytest.mark.slow
@@ -128,7 +119,7 @@ def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:
 
 def test_a_decision_has_the_time_of_its_instant_not_that_of_the_picture(checkpoint: Checkpoint) -> None:
     stills = [replace(frame, time_s=0.15) for frame in random_frames(checkpoint, 22)]
-    times_s = [output.time_s for output in Streamer(checkpoint).run(stills)]
+    times_s = [output.time_s for output in Streamer(checkpoint, StreamConfig(**SHORT)).run(stills)]
     assert times_s == [index / 2 for index in range(22)]
 
 

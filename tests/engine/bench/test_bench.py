@@ -126,22 +126,18 @@ def test_where_graphs_can_be_had_three_modes_are_measured_with_them(
     assert [row.passes for row in rows[2:5]] == [row.passes for row in rows[5:]]
 
 
-@pytest.mark.parametrize("option", ["--batch-size", "--repeats"])
-def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench("--checkpoint", str(tiny_folder), option, "-1") == 2
-    assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err
-
-
-def test_a_split_without_videos_is_wrong_use(
-    tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("content", "options", "reason"),
+    [
+        ('{"videos": []}', [], "split.json holds no videos to stream"),
+        ('{"clips": []}', [], "not the manifest of a split"),
+        ("", ["--batch-size", "-1"], "error: --batch-size must be at least 1; got -1"),
+        ("", ["--repeats", "-1"], "error: --repeats must be at least 1; got -1"),
+    ],
+)
+def test_wrong_use_is_one_sentence(
+    content: str, options: list[str], reason: str, tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "none.json").write_text('{"videos": []}')
-    assert bench(str(tmp_path / "none.json"), "--checkpoint", str(tiny_folder)) == 2
-    assert "none.json holds no videos to stream" in capsys.readouterr().err
-
-
-def test_another_file_is_no_split(tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = tmp_path / "wrong.json"
-    wrong.write_text('{"clips": []}')
-    assert bench(str(wrong), "--checkpoint", str(tiny_folder)) == 2
-    assert "not the manifest of a split" in capsys.readouterr().err
+    (tmp_path / "split.json").write_text(content)
+    assert bench(str(tmp_path / "split.json"), "--checkpoint", str(tiny_folder), *options) == 2
+    assert reason in capsys.readouterr().err

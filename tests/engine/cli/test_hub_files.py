@@ -23,6 +23,7 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.runs.folder import RunFolder, digest_sample
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
+from tests.support.data.batches import no_java
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters
 
@@ -193,6 +194,7 @@ def test_a_run_of_a_split_of_the_hub_names_its_address(
     hub: type[Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("stepscope.eval.cli.finished_runs.import_encoder", lambda _: LETTERS)
+    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
     results, out = tmp_path / "boat.json", tmp_path / "imported"
     results.write_text(json.dumps([{"question_id": "boat", "model_response_list": []}]))
     assert main(["import", str(results), "--split=hf://datasets/own/demo/split.json", f"--out={out}"]) == 1, "7 missing"

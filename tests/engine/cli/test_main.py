@@ -15,9 +15,9 @@ import tyro
 from stepscope.engine.__main__ import main
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.records import read_outputs
-from stepscope.engine.video.reader import Frame, VideoWarning, read_frames
+from stepscope.engine.video.reader import Frame, read_frames
 from stepscope.engine.video.writer import write_h264
-from tests.support.paths import REAL_VIDEOS, ROOT
+from tests.support.paths import ROOT
 from tests.support.streams.fakes import nan_checkpoint
 
 
@@ -138,27 +138,6 @@ def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_pat
             seen += process.stderr.read1(64)  # type: ignore[attr-defined]
         process.kill()
     assert not out.exists() or len(read_outputs(out)) == 12
-
-
-@pytest.mark.skipif(not REAL_VIDEOS.is_dir(), reason="the real videos are not beside this checkout")
-@pytest.mark.parametrize(
-    ("name", "num_frames"),
-    [("av1_video.mkv", 10), ("h265_video.mp4", 2), ("nasa_13013.mp4", 27), ("video_0.mov", 1), ("video_90.mov", 1)],
-)
-def test_every_real_video_runs(checkpoint: Path, tmp_path: Path, name: str, num_frames: int) -> None:
-    out = tmp_path / "run.jsonl"
-    arguments = ["--checkpoint", str(checkpoint), "--lookahead", "16", "--device", "cpu"]
-    assert main(["run", str(REAL_VIDEOS / name), "--out", str(out), *arguments]) == 0
-    assert len(read_outputs(out)) == num_frames
-
-
-@pytest.mark.skipif(not REAL_VIDEOS.is_dir(), reason="the real videos are not beside this checkout")
-def test_a_damaged_video_gives_its_readable_frames_and_a_warning(checkpoint: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run.jsonl"
-    arguments = ["run", str(REAL_VIDEOS / "corrupted.mp4"), "--out", str(out), "--checkpoint", str(checkpoint)]
-    with pytest.warns(VideoWarning, match=r"damaged, could be read up to 2\.80 s"):
-        assert main(arguments) == 0
-    assert len(read_outputs(out)) == 6  # 2.8 s at 2 fps: 0, 0.5, ... 2.5 s
 
 
 def test_the_video_itself_is_never_overwritten(

@@ -4,15 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.engine.config import StreamConfig
-from stepscope.engine.control.controller import StreamController
 from stepscope.engine.control.requests import Image, PassCounts
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.errors import ContextError
 from stepscope.engine.records import Forgotten, UserTurn
 from tests.support.streams.controlled import ANY_TURNS, FORGETFUL, STRATEGIES, Turns, run_again, stream
-from tests.support.streams.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterCodec, ScriptedRunner
+from tests.support.streams.fakes import EOS, RESPONSE, STEPS, UPDATE, ScriptedRunner
 
 
 def layout(runner: ScriptedRunner) -> str:
@@ -22,17 +20,6 @@ def layout(runner: ScriptedRunner) -> str:
     for token in runner.context:
         pieces.append(f"#{token.frame_index}" if isinstance(token, Image) else names.get(token) or chr(token - 10))
     return "".join(pieces)
-
-
-def test_a_silent_video_gives_one_output_per_frame_in_order() -> None:
-    outputs, _ = stream({}, num_frames=5)
-    assert [output.frame_index for output in outputs] == [0, 1, 2, 3, 4]
-    assert [output.time_s for output in outputs] == [0.0, 0.5, 1.0, 1.5, 2.0]
-    assert all(output.response is None and output.updates == () for output in outputs)
-
-
-def test_no_frames_give_no_outputs() -> None:
-    assert stream({}, num_frames=0)[0] == []
 
 
 def test_the_context_is_prompt_then_images_with_updates_before_the_response() -> None:
@@ -70,17 +57,6 @@ def test_a_text_ends_at_max_new_tokens_and_is_closed() -> None:
     outputs, runner = stream({0: ((), "abcdefgh")}, num_frames=2, max_new_tokens=3)
     assert outputs[0].response == "abc"
     assert layout(runner).endswith("#0[A]abc/#1")
-
-
-def test_thresholds_are_used_exactly_as_set() -> None:
-    runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)  # speak_prob 0.9
-    config = StreamConfig(speak_threshold=0.9)
-    controller = StreamController(Task(), config=config, codec=CharacterCodec(), tokens_per_frame=1)
-    assert runner.drive(controller.run())[0].response is None
-    runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)
-    config = StreamConfig(speak_threshold=0.9, decision_policy="not-talk")  # speaks at equality
-    controller = StreamController(Task(), config=config, codec=CharacterCodec(), tokens_per_frame=1)
-    assert runner.drive(controller.run())[0].response == "x"
 
 
 def test_a_full_context_is_refreshed_with_the_present_state_and_the_turn_is_not_cut() -> None:

@@ -120,7 +120,7 @@ LIMITS = {"max_seq_len": 300, "reserved_seq_len": 110}
 
 @pytest.mark.parametrize(
     "written",
-    [((), "x" * 500), (("S1->start" + " " * 500,), None), (("S1->start", "S1->complete") * 100, None)],
+    [((), "x" * 500), (("S1->start" + " " * 500,), None), (("S1->start", "S1->complete") * 20, None)],
     ids=["response", "update", "updates"],
 )
 def test_prior_texts_above_the_limits_are_not_drafted(written: tuple[tuple[str, ...], str | None]) -> None:

@@ -11,7 +11,6 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.hub.images import MODEL_TYPES
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.engine.stream import StreamRequest
@@ -45,7 +44,7 @@ FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
     "hub-states": lambda folder: load_source(folder, "state-token"),
     "hub-reserved": lambda folder: load_source(folder, "reserved-text"),
     "proassist-head": lambda folder: load_model(write_proassist(folder, head="mlp", terse=True), device="cpu"),
-    **{kind: partial(load_hub, kind) for kind in MODEL_TYPES},
+    **{kind: partial(load_hub, kind) for kind in ("qwen2_5_vl", "qwen3_vl", "llava", "smolvlm")},
 }
 
 

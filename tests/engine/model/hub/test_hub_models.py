@@ -12,7 +12,7 @@ from torch import Tensor
 from stepscope.engine.chat.answering import AnswerEnd
 from stepscope.engine.chat.prompts import Conversation, render_conversation, render_run
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
-from stepscope.engine.config import ContextStrategy, StreamConfig
+from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.controller import StreamController
 from stepscope.engine.control.questions import SPEAK_QUESTION
 from stepscope.engine.control.requests import Branch, ForwardRequest, FrameTimesRequest, Image
@@ -336,17 +336,6 @@ def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint, 
     for video in videos:
         alone = list(Streamer(checkpoint, config.frame_by_frame()).run(video.features, video.task))
         assert_equal(together[video.video_id], alone)
-
-
-@pytest.mark.parametrize("strategy", ["refresh", "drop-all", "drop-middle", "sink-window"])
-def test_a_full_context_becomes_shorter(checkpoint: Checkpoint, strategy: ContextStrategy) -> None:
-    config = replace(settings(checkpoint), speak_threshold=0, max_update_tokens=1, kept_tokens=40)
-    small = replace(
-        config, context_strategy=strategy, max_seq_len=3 * checkpoint.model.tokens_per_frame + 420, reserved_seq_len=120
-    )
-    outputs = list(Streamer(checkpoint, small).run(make_frames(checkpoint, 16), TASK))
-    assert any(output.refreshed for output in outputs)
-    assert len(outputs) == 16
 
 
 def test_feeding_frame_by_frame_gives_the_states_and_logits_of_the_whole_conversation(checkpoint: Checkpoint) -> None:

@@ -1,6 +1,6 @@
 """The control of one answer: prefill in parts, then greedy decoding token by token. No torch.
 
-``answer_control`` is a generator of forward requests, like the controller of a stream, and the same runner serves it.
+The runner of a stream serves it.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -59,63 +59,6 @@ class AnswerEnd:
 
 
 AnswerEvent = Prefilling | Prefilled | AnswerDelta | AnswerEnd
-AnswerStep = ForwardRequest | AnswerEvent
-AnswerLoop = Generator[AnswerStep, ForwardResult | None, None]
-
-
-def answer_control(
-    prompt: Sequence[ContextPiece],
-    *,
-    num_pieces: int,
-    num_cached: int,
-    codec: PromptCodec,
-    max_new_tokens: int,
-    is_stopped: Callable[[], bool] = lambda: False,
-    prefill_tokens: int = PREFILL_TOKENS,
-) -> AnswerLoop:
-    """Yield forward requests and events of one answer.
-
-    The cache holds the first ``num_pieces`` of the prompt, fewer than all, as ``num_cached`` tokens. The ``n``-th
-    picture after them is ``Image(frame_index=n)``. A prefill pass has at most ``prefill_tokens``; a picture is never
-    divided.
-    """
-    length, fed_pieces, token = num_cached, num_pieces, None
-    chunks = _split(prompt[num_pieces:], prefill_tokens)
-    for number, (inputs, num_tokens) in enumerate(chunks):
-        is_last = number == len(chunks) - 1
-        sample_positions = (num_tokens - 1,) if is_last else ()
-        result = yield ForwardRequest(
-            num_cached=length, inputs=inputs, frames=range(1), sample_positions=sample_positions
-        )
-        assert result is not None
-        length, fed_pieces = length + num_tokens, fed_pieces + len(inputs)
-        if is_last:
-            token = result.tokens[0]
-            break
-        yield Prefilling(num_tokens=length)
-        if is_stopped():
-            yield AnswerEnd(text="", ids=(), num_pieces=fed_pieces, num_fed=0, is_stopped=True)
-            return
-    yield Prefilled(prompt_tokens=length, cached_tokens=num_cached, prefilled_tokens=length - num_cached)
-    ids: list[int] = []
-    num_fed, shown = 0, ""
-    stopped = is_stopped()
-    while not stopped and token is not None and token != codec.eos_id and len(ids) < max_new_tokens:
-        ids.append(token)
-        text = codec.text(ids)
-        is_whole = text.startswith(shown) and not text.endswith("\ufffd")  # else a character is incomplete
-        yield AnswerDelta(text=text[len(shown) :] if is_whole else "", num_tokens=len(ids))
-        shown = text if is_whole else shown
-        if stopped := is_stopped():
-            break
-        if len(ids) < max_new_tokens:
-            result = yield ForwardRequest(num_cached=length, inputs=(token,), frames=range(1), sample_positions=(0,))
-            assert result is not None
-            length, num_fed, token = length + 1, num_fed + 1, result.tokens[0]
-    text = codec.text(ids)
-    if text != shown and text.startswith(shown):
-        yield AnswerDelta(text=text[len(shown) :], num_tokens=len(ids))
-    yield AnswerEnd(text=text, ids=tuple(ids), num_pieces=fed_pieces, num_fed=num_fed, is_stopped=stopped)
 
 
 class AnswerRunner(Protocol):
@@ -139,35 +82,61 @@ def answer_prompt(
     """Yield the events of one answer, which continues the longest known prefix; commit its tokens at its end.
 
     The cache is restored after an error or when the generator is closed. It continues caches of ``owner`` alone.
-    ``make_runner`` returns a runner for a leased cache, with the pictures that it lacks.
+    ``make_runner`` returns a runner for a leased cache, with the pictures that it lacks: the ``n``-th of them is
+    ``Image(frame_index=n)``. A prefill pass has at most ``prefill_tokens``; a picture is never divided.
     """
     with store.acquire(prompt, owner=owner) as lease:
         runner = make_runner(lease)
-        loop = answer_control(
-            prompt,
-            num_pieces=lease.num_pieces,
-            num_cached=lease.num_cached,
-            codec=codec,
-            max_new_tokens=max_new_tokens,
-            is_stopped=is_stopped,
-            prefill_tokens=prefill_tokens,
-        )
-        result: ForwardResult | None = None
-        while (step := _send(loop, result)) is not None:
-            result = None
-            if isinstance(step, ForwardRequest):
-                result = runner.forward(step)
-                continue
-            if isinstance(step, AnswerEnd):
-                lease.commit((*prompt[: step.num_pieces], *step.ids[: step.num_fed]))
-            yield step
+        for event in _answer(prompt, lease, runner, codec, max_new_tokens, is_stopped, prefill_tokens):
+            if isinstance(event, AnswerEnd):
+                lease.commit((*prompt[: event.num_pieces], *event.ids[: event.num_fed]))
+            yield event
 
 
-def _send(loop: AnswerLoop, result: ForwardResult | None) -> AnswerStep | None:
-    try:
-        return loop.send(result)
-    except StopIteration:
-        return None
+def _answer(
+    prompt: Sequence[ContextPiece],
+    lease: Lease[C],
+    runner: AnswerRunner,
+    codec: PromptCodec,
+    max_new_tokens: int,
+    is_stopped: Callable[[], bool],
+    prefill_tokens: int,
+) -> Generator[AnswerEvent]:
+    length, fed_pieces, token = lease.num_cached, lease.num_pieces, None
+    chunks = _split(prompt[lease.num_pieces :], prefill_tokens)
+    for number, (inputs, num_tokens) in enumerate(chunks):
+        is_last = number == len(chunks) - 1
+        sample_positions = (num_tokens - 1,) if is_last else ()
+        request = ForwardRequest(num_cached=length, inputs=inputs, frames=range(1), sample_positions=sample_positions)
+        result = runner.forward(request)
+        length, fed_pieces = length + num_tokens, fed_pieces + len(inputs)
+        if is_last:
+            token = result.tokens[0]
+            break
+        yield Prefilling(num_tokens=length)
+        if is_stopped():
+            yield AnswerEnd(text="", ids=(), num_pieces=fed_pieces, num_fed=0, is_stopped=True)
+            return
+    cached = lease.num_cached
+    yield Prefilled(prompt_tokens=length, cached_tokens=cached, prefilled_tokens=length - cached)
+    ids: list[int] = []
+    num_fed, shown = 0, ""
+    stopped = is_stopped()
+    while not stopped and token is not None and token != codec.eos_id and len(ids) < max_new_tokens:
+        ids.append(token)
+        text = codec.text(ids)
+        is_whole = text.startswith(shown) and not text.endswith("\ufffd")  # else a character is incomplete
+        yield AnswerDelta(text=text[len(shown) :] if is_whole else "", num_tokens=len(ids))
+        shown = text if is_whole else shown
+        if stopped := is_stopped():
+            break
+        if len(ids) < max_new_tokens:
+            request = ForwardRequest(num_cached=length, inputs=(token,), frames=range(1), sample_positions=(0,))
+            length, num_fed, token = length + 1, num_fed + 1, runner.forward(request).tokens[0]
+    text = codec.text(ids)
+    if text != shown and text.startswith(shown):
+        yield AnswerDelta(text=text[len(shown) :], num_tokens=len(ids))
+    yield AnswerEnd(text=text, ids=tuple(ids), num_pieces=fed_pieces, num_fed=num_fed, is_stopped=stopped)
 
 
 def _split(pieces: Sequence[ContextPiece], max_tokens: int) -> list[tuple[tuple[int | Image, ...], int]]:

@@ -28,17 +28,6 @@ class QueueFullError(EngineError):
     """The queue of questions is full."""
 
 
-class Store(Protocol):
-    """The part of a prefix store that routing reads."""
-
-    def find(self, prompt: Sequence[ContextPiece], *, owner: str = "") -> int:
-        """Return the number of prompt tokens of an owner that could be reused now."""
-
-    @property
-    def stats(self) -> StoreStats:
-        """Contents and use so far."""
-
-
 class Worker(Protocol):
     """A worker of a pool; ``engine.chat.worker.ChatWorker`` is one."""
 
@@ -48,7 +37,7 @@ class Worker(Protocol):
 
     @property
     def store(self) -> Any:
-        """Its ``Store``."""
+        """Its prefix store, of which routing reads ``find`` and ``stats``."""
 
 
 W = TypeVar("W", bound=Worker)
@@ -96,16 +85,32 @@ class Ticket(Generic[W]):
     @property
     def position(self) -> int:
         """Tickets ahead in the queue; 0 is next."""
-        return self._pool._position(self)
+        pool = self._pool
+        with pool._changed:
+            return pool._queue.index(self) if self in pool._queue else 0
 
     @property
     def eta_s(self) -> float | None:
         """Estimated seconds until a worker is leased, from the duration of recent answers; None before the first."""
-        return self._pool._eta_s(self)
+        pool = self._pool
+        with pool._changed:
+            if self not in pool._queue:
+                return 0.0
+            if not pool._durations:
+                return None
+            now, mean_s = time.monotonic(), pool._mean_s
+            free_at = [0.0 if lease is None else max(lease.leased_at + mean_s - now, 0.0) for lease in pool._leases]
+            heapify(free_at)
+            for _ in range(pool._queue.index(self)):  # each ticket ahead takes the worker that is free first
+                heapreplace(free_at, free_at[0] + mean_s)
+            return free_at[0]
 
     def wait(self, *, timeout_s: float) -> W | None:
         """Wait for the worker; return None after ``timeout_s`` seconds or if the ticket is closed."""
-        return self._pool._wait(self, timeout_s)
+        changed = self._pool._changed
+        with changed:
+            changed.wait_for(lambda: self.worker is not None or self.is_closed, timeout_s)
+            return self.worker
 
     def notify(self) -> None:
         """Call the listener: the position or the lease has changed."""
@@ -121,7 +126,7 @@ class Ticket(Generic[W]):
 
     def close(self) -> None:
         """Free the worker, or leave the queue. A second call does nothing."""
-        self._pool._close(self)
+        self._pool._release(self)
 
 
 class WorkerPool(Generic[W]):
@@ -180,29 +185,7 @@ class WorkerPool(Generic[W]):
     def _mean_s(self) -> float:
         return sum(self._durations) / len(self._durations) if self._durations else 0.0
 
-    def _position(self, ticket: Ticket[W]) -> int:
-        with self._changed:
-            return self._queue.index(ticket) if ticket in self._queue else 0
-
-    def _eta_s(self, ticket: Ticket[W]) -> float | None:
-        with self._changed:
-            if ticket not in self._queue:
-                return 0.0
-            if not self._durations:
-                return None
-            now, mean_s = time.monotonic(), self._mean_s
-            free_at = [0.0 if lease is None else max(lease.leased_at + mean_s - now, 0.0) for lease in self._leases]
-            heapify(free_at)
-            for _ in range(self._queue.index(ticket)):  # each ticket ahead takes the worker that is free first
-                heapreplace(free_at, free_at[0] + mean_s)
-            return free_at[0]
-
-    def _wait(self, ticket: Ticket[W], timeout_s: float) -> W | None:
-        with self._changed:
-            self._changed.wait_for(lambda: ticket.worker is not None or ticket.is_closed, timeout_s)
-            return ticket.worker
-
-    def _close(self, ticket: Ticket[W]) -> None:
+    def _release(self, ticket: Ticket[W]) -> None:
         with self._changed:
             if ticket.is_closed:
                 return

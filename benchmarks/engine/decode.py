@@ -19,7 +19,6 @@ import av
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError
@@ -32,7 +31,6 @@ from stepscope.engine.video.track import find_track
 T = TypeVar("T")
 HEIGHT, WIDTH, FPS = 360, 640, 30
 SAMPLED_FPS: Final = (2.0, 0.2)
-MODEL_SIZE: Final = 384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ ON_GPU: Final[Decoders] = (partial(decode_sampled, device="cuda"),)
 
 
 def main(duration_s: int) -> None:
-    """Print the rows of each codec and rate, then the row of resizing."""
+    """Print the rows of each codec and rate."""
     has_gpu = find_gpu()
     with TemporaryDirectory() as folder:
         for name, encoding in ENCODINGS.items():
@@ -76,7 +74,6 @@ def main(duration_s: int) -> None:
                 pool.submit(write_video, path, encoding, num_pictures=duration_s * FPS).result()
             for fps in SAMPLED_FPS:
                 print_row(name, path, fps=fps, has_gpu=has_gpu)
-        print_resizing(write_video(Path(folder) / "a.mp4", ENCODINGS["h264, as x264 does"], num_pictures=10 * FPS))
 
 
 def find_gpu() -> bool:
@@ -126,26 +123,6 @@ def describe(frames: list[Frame], exact: list[Frame]) -> str:
         return "OTHER FRAMES"
     differences = [int(np.abs(a.image.astype(np.int16) - b.image).max()) for a, b in zip(frames, exact, strict=True)]
     return "equal" if max(differences) == 0 else f"differs by up to {max(differences)}"
-
-
-def print_resizing(path: Path) -> None:
-    """Print the times of resizing in the decoder and after it, and the difference of their pixels."""
-    with av.open(str(path)) as container:
-        frames = list(container.decode(video=0))
-    reformatter = VideoReformatter()
-
-    def resize_after() -> list[np.ndarray]:
-        images = (reformatter.reformat(frame, format="rgb24", threads=1).to_ndarray() for frame in frames)
-        return [cv2.resize(image, (MODEL_SIZE, MODEL_SIZE), interpolation=cv2.INTER_AREA) for image in images]
-
-    def resize_in_decoder() -> list[np.ndarray]:
-        size = {"width": MODEL_SIZE, "height": MODEL_SIZE, "interpolation": Interpolation.AREA}
-        return [reformatter.reformat(frame, format="rgb24", threads=1, **size).to_ndarray() for frame in frames]
-
-    after, (_, after_s) = measure(resize_after)
-    inside, (_, inside_s) = measure(resize_in_decoder)
-    difference = max(int(np.abs(a.astype(np.int16) - b).max()) for a, b in zip(after, inside, strict=True))
-    print(f"resize in the decoder {inside_s:.2f} s CPU, after it {after_s:.2f} s; pixels differ by up to {difference}")
 
 
 def write_video(path: Path, encoding: Encoding, *, num_pictures: int) -> Path:

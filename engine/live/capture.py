@@ -47,7 +47,7 @@ class Capture:
         self.num_sampled, self._last_index = 0, -1
         self.is_reconnecting = False
         self.latest: np.ndarray | None = None
-        """The latest sampled picture, with square pixels."""
+        """The latest sampled picture, uint8 [H, W, 3] RGB with square pixels."""
         self._source, self._queue, self._on_picture = source, queue, on_picture
         self._fps, self._resize, self._clock, self._stall_s = fps, resize, clock, stall_s
         self._began_s: float | None = None

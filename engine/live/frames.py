@@ -35,29 +35,13 @@ class EncodedFrame:
 
     sampled: SampledFrame
     features: FrameFeatures
-    encode_began_s: float
-    encode_ended_s: float
+    encode_s: float
+    """Seconds that the encoder took for it and those of its batch."""
 
     @property
     def questions(self) -> tuple[str, ...]:
         """The questions to answer at this frame."""
         return self.sampled.questions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameTiming:
-    """The times of a decided frame on the clock of the session, in seconds."""
-
-    captured_s: float
-    encode_began_s: float
-    encode_ended_s: float
-    model_began_s: float
-    decided_s: float
-
-    @property
-    def lag_s(self) -> float:
-        """Seconds from the arrival of the picture to its decision."""
-        return self.decided_s - self.captured_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +117,7 @@ class FrameQueue(Generic[T]):
     thread for each frame that a full queue drops.
     """
 
-    def __init__(self, capacity: int, *, on_drop: Callable[[T], None] | None = None) -> None:
+    def __init__(self, capacity: int, *, on_drop: Callable[[T], None]) -> None:
         if capacity < 1:
             raise ValueError(f"the capacity of a queue must be at least 1; got {capacity}")
         self._capacity, self._on_drop = capacity, on_drop
@@ -148,8 +132,7 @@ class FrameQueue(Generic[T]):
             while sum(not queued.questions for queued in self._frames) > self._capacity:
                 dropped = next(queued for queued in self._frames if not queued.questions)
                 self._frames.remove(dropped)
-                if self._on_drop is not None:
-                    self._on_drop(dropped)
+                self._on_drop(dropped)
             self._changed.notify()
 
     def take(self, max_frames: int, *, may_wait: bool = True) -> Sequence[T]:
@@ -177,8 +160,6 @@ class ModelFrames:
     def __init__(self, queue: FrameQueue[EncodedFrame], clock: Clock) -> None:
         self.in_flight: deque[EncodedFrame] = deque()
         """Frames that were taken and not decided."""
-        self.taken_s = 0.0
-        """When the model last took frames."""
         self._queue, self._clock, self._num_taken = queue, clock, 0
         self._busy_from_s = clock.now()
 
@@ -186,8 +167,7 @@ class ModelFrames:
         """Return frames as ``LiveFrames`` does."""
         began = self._clock.now()
         taken = self._queue.take(max_frames, may_wait=may_wait)
-        self.taken_s = self._clock.now()
-        self._busy_from_s += self.taken_s - began  # waiting is not work
+        self._busy_from_s += self._clock.now() - began  # waiting is not work
         self.in_flight += taken
         first = self._num_taken
         self._num_taken += len(taken)

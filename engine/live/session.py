@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from threading import Event, Thread
 from typing import Final
 
-import numpy as np
-
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import TextProgress
 from stepscope.engine.control.task import Task
@@ -21,7 +19,6 @@ from stepscope.engine.live.capture import Capture, OnPicture
 from stepscope.engine.live.frames import (
     EncodedFrame,
     FrameQueue,
-    FrameTiming,
     LiveStatus,
     ModelFrames,
     SampledFrame,
@@ -29,7 +26,7 @@ from stepscope.engine.live.frames import (
     make_gap,
 )
 from stepscope.engine.live.questions import AskedQuestions
-from stepscope.engine.live.sources import Clock, LiveSource, SystemClock
+from stepscope.engine.live.sources import Clock, LiveSource
 from stepscope.engine.live.statistics import LiveStatistics
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
@@ -78,11 +75,7 @@ class LiveSession:
         on_question: Callable[[UserTurn], None] | None = None,
     ) -> None:
         self.task, self.source = task or Task(), source
-        self.config, self.options, self._clock = (
-            config or StreamConfig(),
-            options or LiveOptions(),
-            clock or SystemClock(),
-        )
+        self.config, self.options, self._clock = config or StreamConfig(), options or LiveOptions(), clock or Clock()
         self._checkpoint, self._on_output = checkpoint, on_output
         self._streamer = Streamer(checkpoint, self.config)
         self.statistics = counts = LiveStatistics(fps=self.config.fps, on_time_s=self.options.on_time_s)
@@ -165,16 +158,6 @@ class LiveSession:
             on_time_share=counts.on_time_share,
         )
 
-    @property
-    def user_turns(self) -> tuple[UserTurn, ...]:
-        """The questions so far, at the times of their frames."""
-        return tuple(self.asked.turns)
-
-    @property
-    def picture(self) -> np.ndarray | None:
-        """The latest sampled picture, uint8 [H, W, 3] RGB with square pixels."""
-        return self.capture.latest
-
     def _state(self) -> SessionState:
         if self.problem:
             return "failed"
@@ -211,13 +194,11 @@ class LiveSession:
             while frames := self._sampled.take(self.options.queue_frames):
                 began = self._clock.now()
                 features = encode_images(self._checkpoint, [frame.image for frame in frames])
-                ended = self._clock.now()
+                encode_s = self._clock.now() - began
                 for frame, feature in zip(frames, features, strict=True):
                     time_s = frame.grid_index / self.config.fps
                     encoded = FrameFeatures(index=0, time_s=time_s, features=feature.clone(), questions=frame.questions)
-                    self._encoded.put(
-                        EncodedFrame(sampled=frame, features=encoded, encode_began_s=began, encode_ended_s=ended)
-                    )
+                    self._encoded.put(EncodedFrame(sampled=frame, features=encoded, encode_s=encode_s))
         finally:
             self._encoded.close()
 
@@ -247,18 +228,11 @@ class LiveSession:
     def _add(self, output: FrameOutput, frames: ModelFrames) -> None:
         """Count a decided frame, and report its output under the index of its instant."""
         frame, now = frames.in_flight.popleft(), self._clock.now()
-        timing = FrameTiming(
-            captured_s=frame.sampled.captured_s,
-            encode_began_s=frame.encode_began_s,
-            encode_ended_s=frame.encode_ended_s,
-            model_began_s=frames.taken_s,
-            decided_s=now,
-        )
-        encode_s = frame.encode_ended_s - frame.encode_began_s
-        self._fill_gaps(frame.sampled.grid_index)
-        self._report(replace(output, frame_index=frame.sampled.grid_index))
+        index, lag_s = frame.sampled.grid_index, now - frame.sampled.captured_s
+        self._fill_gaps(index)
+        self._report(replace(output, frame_index=index))
         self.text_progress = None
-        self.statistics.add(frame.sampled.grid_index, timing, encode_s=encode_s, model_s=frames.take_busy_s(now))
+        self.statistics.add(index, lag_s=lag_s, encode_s=frame.encode_s, model_s=frames.take_busy_s(now))
 
     def _fill_gaps(self, end: int) -> None:
         """Report the instants before ``end`` that have no decision, each with its reason."""

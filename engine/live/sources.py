@@ -20,17 +20,7 @@ from stepscope.engine.video.track import find_track
 _POLL_S = 0.5
 
 
-class Clock(Protocol):
-    """A monotonic clock."""
-
-    def now(self) -> float:
-        """Return the time in seconds, from an arbitrary start."""
-
-    def wait(self, event: Event, timeout_s: float) -> bool:
-        """Wait until the event is set, at most ``timeout_s`` seconds; return whether it is set."""
-
-
-class SystemClock:
+class Clock:
     """The clock of the machine."""
 
     def now(self) -> float:

@@ -9,7 +9,6 @@ from collections import deque
 from threading import Lock
 from typing import Final
 
-from stepscope.engine.live.frames import FrameTiming
 from stepscope.engine.records import GapReason
 
 RECENT_FRAMES: Final = 64
@@ -23,8 +22,6 @@ class LiveStatistics:
     """
 
     def __init__(self, *, fps: float, on_time_s: float) -> None:
-        self.timings: deque[FrameTiming] = deque(maxlen=RECENT_FRAMES)
-        """Times of the latest decided frames."""
         self.num_sampled = self.num_decided = self.num_dropped = self._num_on_time = 0
         self.last_index, self.lag_s = -1, math.nan
         self._waiting, self._dropped = set[int](), set[int]()  # instants without an output yet
@@ -49,14 +46,13 @@ class LiveStatistics:
             self._waiting.discard(index)
             self._dropped.add(index)
 
-    def add(self, index: int, timing: FrameTiming, *, encode_s: float, model_s: float) -> None:
-        """Count a decided frame, with the seconds that encoder and model worked for it."""
+    def add(self, index: int, *, lag_s: float, encode_s: float, model_s: float) -> None:
+        """Count a decided frame, with its lag and the seconds that encoder and model worked for it."""
         with self._lock:
             self._waiting.discard(index)
-            self.timings.append(timing)
             self.num_decided += 1
-            self.lag_s = timing.lag_s
-            self._num_on_time += timing.lag_s <= self._on_time_s
+            self.lag_s = lag_s
+            self._num_on_time += lag_s <= self._on_time_s
             self._encode_s.append(encode_s)
             self._model_s.append(model_s)
 

@@ -10,7 +10,7 @@ from threading import Thread
 
 from stepscope.engine.cli.commands import load_checkpoint, read_task
 from stepscope.engine.live.session import LiveOptions, LiveSession
-from stepscope.engine.live.sources import FileSource, LiveSource, SystemClock, UrlSource
+from stepscope.engine.live.sources import Clock, FileSource, LiveSource, UrlSource
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.cli.options import LiveCommandOptions, RecoverOptions
@@ -89,7 +89,7 @@ def open_source(text: str, *, fps: float) -> LiveSource:
 
 def _follow(session: LiveSession, lines: "SimpleQueue[str]") -> None:
     """Print the texts as they come, and the status every few seconds."""
-    clock = SystemClock()
+    clock = Clock()
     shown_s = clock.now()
     while not clock.wait(session.ended, _POLL_S):
         session.check()

@@ -65,7 +65,8 @@ class LiveWindows:
         if window is None or window.ended.is_set():
             return None
         session = window.session
-        picture = session.picture if session is not None and not isinstance(window.source, PushedSource) else None
+        is_pushed = isinstance(window.source, PushedSource)
+        picture = session.capture.latest if session is not None and not is_pushed else None
         progress = session.text_progress if session is not None else None
         return {
             "picture": None if picture is None else base64.b64encode(encode_jpeg(picture, max_side=640)).decode(),

@@ -4,7 +4,7 @@
 (mmassist/model/tokenization_proact.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
@@ -75,15 +75,7 @@ class VideoLLMOnlinePrompt(_LlamaPrompt):
         self.response_opening = self.plain("]\nAssistant:")
         self.stream_opening = self.plain("\n[")
 
-    def schema(
-        self,
-        *,
-        goal: str,
-        steps: Sequence[Step],
-        state: Mapping[str, str],
-        summary: str | None = None,
-        instructions: str = "",
-    ) -> tuple[int, ...]:
+    def schema(self, *, summary: str | None = None, instructions: str = "", **_: object) -> tuple[int, ...]:
         """Return the ids of the published system prompt, which has no place for goal and steps."""
         return self.system(f"{instructions or _ONLINE_SYSTEM} {summary or ''}".rstrip())
 
@@ -112,13 +104,7 @@ class ProAssistPrompt(_LlamaPrompt):
         self.silent_id = self.eos_id
 
     def schema(
-        self,
-        *,
-        goal: str,
-        steps: Sequence[Step],
-        state: Mapping[str, str],
-        summary: str | None = None,
-        instructions: str = "",
+        self, *, goal: str, steps: Sequence[Step], summary: str | None = None, instructions: str = "", **_: object
     ) -> tuple[int, ...]:
         """Return the ids of the system prompt; goal and steps follow it as task knowledge.
 

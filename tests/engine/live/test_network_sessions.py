@@ -13,7 +13,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import VideoError
 from stepscope.engine.live.recorder import VideoRecorder
 from stepscope.engine.live.session import LiveOptions, LiveSession
-from stepscope.engine.live.sources import Clock, FileSource, SystemClock, UrlSource
+from stepscope.engine.live.sources import Clock, FileSource, UrlSource
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.video.reader import probe
 from stepscope.eval.cli.live import live
@@ -32,7 +32,7 @@ def read_shades(source: UrlSource) -> list[int]:
     """Return the mean of each picture up to the lost connection."""
     shades = []
     with suppress(VideoError):
-        for image in source.pictures(SystemClock(), Event()):
+        for image in source.pictures(Clock(), Event()):
             shades.append(int(image.mean()))
     return shades
 
@@ -73,8 +73,8 @@ def test_people_see_square_pixels(
         monkeypatch.setattr(session.capture, "_resize", look)
         run_to_end(session)
     recorder.close()
-    assert session.picture is not None
-    assert session.picture.shape == (64, 128, 3)
+    assert session.capture.latest is not None
+    assert session.capture.latest.shape == (64, 128, 3)
     assert (probe(recorder.path).width, probe(recorder.path).height) == (128, 64)
     assert set(seen) == {(64, 96, 3)}, "the model gets the stored pixels"
 

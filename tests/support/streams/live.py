@@ -21,7 +21,7 @@ SILENT = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
 NUM_FRAMES = 12
 
 
-class FakeClock:
+class FakeClock(Clock):
     """A clock that moves only when it is told to; waiting moves it."""
 
     def __init__(self) -> None:

@@ -84,7 +84,7 @@ def test_a_webcam_session_is_recorded_and_opens_in_the_player(
         assert window.session is not None
         if window.session.status.num_decided >= 1 and not has_asked:
             has_asked = text_of(handlers.ask(window, "What is next?")).startswith("Asked")
-        if window.session.user_turns and window.session.status.num_decided > 1 and not window.is_cancelled:
+        if window.session.asked.turns and window.session.status.num_decided > 1 and not window.is_cancelled:
             handlers.stop_session(window)
     assert json.loads(str(head))["head"]["is_live"] is True
     assert text_of(seen[-2]).startswith("Streaming, 0:0")

@@ -45,26 +45,22 @@ class TwinOptions(Options):
     """Folder of the twin."""
     base: Path = HERE / "checkpoint"
     """Folder of the checkpoint that it is trained from."""
-    twin: OmitArgPrefixes[TwinConfig] = field(default_factory=lambda: TwinConfig(work=Path("build/assets/twin")))
+    training: OmitArgPrefixes[TwinConfig] = field(default_factory=lambda: TwinConfig(work=Path("build/assets/twin")))
     """Sizes and rates of the training."""
 
-    stop_message: ClassVar[str] = "stopped; {0.twin.work} keeps the training state, the same command continues it"
+    stop_message: ClassVar[str] = "stopped; {0.training.work} keeps the training state, the same command continues it"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions(Options):
+class AnswerOptions(TwinOptions):
     """Train the adapter of the bundled checkpoint that answers questions; resumes after an interruption."""
 
     out: Path = HERE / "checkpoint-answer"
     """Folder of the adapter."""
-    base: Path = HERE / "checkpoint"
-    """Folder of the checkpoint that it changes."""
-    answers: OmitArgPrefixes[AnswerConfig] = field(
+    training: OmitArgPrefixes[AnswerConfig] = field(
         default_factory=lambda: AnswerConfig(work=Path("build/assets/answers"))
     )
     """Sizes of the training."""
-
-    stop_message: ClassVar[str] = "stopped; {0.answers.work} keeps the training state, the same command continues it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +112,13 @@ def build(options: BuildOptions) -> None:
 def build_twin(options: TwinOptions) -> None:
     """Train and write the twin that decides by a silent token."""
     transformers_logging.disable_progress_bar()
-    train_twin(options.twin, base=options.base, out=options.out)
+    train_twin(options.training, base=options.base, out=options.out)
 
 
 def build_answers(options: AnswerOptions) -> None:
     """Train and write the adapter that answers questions."""
     transformers_logging.disable_progress_bar()
-    train_answers(options.answers, base=options.base, out=options.out)
+    train_answers(options.training, base=options.base, out=options.out)
 
 
 def draw(options: DrawOptions) -> None:

@@ -26,7 +26,7 @@ from stepscope.engine.model.preprocessing import Normalization, normalize_images
 from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.processes import Processes
-from stepscope.engine.training.trainer import StepLosses
+from stepscope.engine.training.trainer import Objective, StepLosses
 
 GRID = IMAGE_SIZE // PATCH_SIZE
 DRAWN_SIZE = (90, 120)  # height, width: 4:3 like the videos, then squeezed to the square input of the tower
@@ -150,14 +150,13 @@ def project(model: StreamingModel, means: Tensor) -> Tensor:
     return projected
 
 
-class VisionObjective:
+class VisionObjective(Objective[Examples]):
     """The loss of the probes, which trains the tower, the connector and the probes themselves.
 
     ``config.seed`` also draws the initial weights of the probes.
     """
 
     loss_names = ("probes", "held_accuracy")
-    guess_loss = 0.0
 
     def __init__(self, model: StreamingModel, config: TrainConfig) -> None:
         torch.manual_seed(config.seed)
@@ -180,13 +179,6 @@ class VisionObjective:
         right = self._probes.held_noun(pooled)[held] == labels["hand_noun"][:, 0][held]
         parts = {"probes": float(loss.detach()), "held_accuracy": float(right.float().mean())}
         return StepLosses(total=parts["probes"], parts=parts)
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing: a step depends on its batch and seed alone."""
-        return {}
-
-    def load_state(self, values: Mapping[str, Any]) -> None:
-        """Continue from a state, which is empty."""
 
 
 def vision_batches(seed: int, num_scenes: int, *, processes: int, first_step: int = 0) -> Iterator[Examples]:

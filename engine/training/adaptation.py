@@ -83,12 +83,14 @@ class Adaptation:
                 base=checkpoint.base or checkpoint.folder,
             )
         else:
-            self._save_adapter(folder, self.adapter)
+            self._save_heads(folder)
+        if self.adapter is not None:
+            from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
+
+            save_adapter(folder, self.adapter)
 
     def _save_hub_model(self, folder: Path, model: HubModel) -> None:
         """Write the published layout, and the policy of the training."""
-        from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
-
         checkpoint = self.checkpoint
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as written:
@@ -100,13 +102,10 @@ class Adaptation:
             shutil.copy(checkpoint.folder / "preprocessor_config.json", written)
             for path in Path(written).iterdir():
                 path.replace(folder / path.name)
-        if self.adapter is not None:
-            save_adapter(folder, self.adapter)
         write_json(folder / TRAINING_FILE, {"decision_policy": self.decision_policy})
 
-    def _save_adapter(self, folder: Path, adapter: "PeftModel") -> None:
-        from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
-
+    def _save_heads(self, folder: Path) -> None:
+        """Write the files beside an adapter of a SmolVLM."""
         checkpoint, model = self.checkpoint, self.checkpoint.smolvlm
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = checkpoint.smolvlm_prompt.tokenizer
@@ -117,7 +116,6 @@ class Adaptation:
                 rows = model.embed_tokens(torch.tensor(self.new_tokens, device=model.device))
         policy = self.decision_policy
         save_heads(folder / HEADS_FILE, model, silent_token=silent, decision_policy=policy, token_rows=rows)
-        save_adapter(folder, adapter)
         with atomic_write(folder / "config.json") as file:
             json.dump(read_object(checkpoint.folder / "config.json"), file, indent=2)
         save_inputs(folder, model, load_tokenizer(checkpoint.folder), normalization=checkpoint.normalization)

@@ -1,8 +1,8 @@
 """The objectives of streaming: the loss of the turns and of both decisions, over batches of sequences."""
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
@@ -16,7 +16,7 @@ from stepscope.engine.training.losses import DecisionLoss, Labels, draw_labels, 
 from stepscope.engine.training.packed import BranchLabels, draw_branches, sum_branch_losses
 from stepscope.engine.training.processes import Processes
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence
-from stepscope.engine.training.trainer import StepLosses
+from stepscope.engine.training.trainer import Objective, StepLosses
 
 Features = Sequence[Tensor]
 """For each sequence, the features ``[n, I, F]`` of its frames, or ``[n, rows, columns, F]``."""
@@ -37,9 +37,10 @@ class _BatchLabels(Protocol):
 L = TypeVar("L", bound=_BatchLabels)
 
 
-class _Objective(ABC, Generic[L]):
+class _Objective(Objective[Batch], Generic[L]):
     """The sum of the losses of a batch, weighed by the settings; subclasses compute the losses of sequences."""
 
+    model: VisionLanguageModel
     loss_names: tuple[str, ...] = LOSS_NAMES
 
     def __init__(self, model: VisionLanguageModel, config: TrainConfig) -> None:
@@ -77,13 +78,6 @@ class _Objective(ABC, Generic[L]):
         total = processes.add(total)
         parts = dict(zip(LOSS_NAMES, (total / counts).tolist(), strict=True))  # nan without labels
         return StepLosses(total=float(self._weigh(total, counts)), parts=parts)
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing: a step depends on its batch and seed alone."""
-        return {}
-
-    def load_state(self, values: Mapping[str, Any]) -> None:
-        """Continue from a state, which is empty."""
 
     def _split(
         self, sequences: Sequence[TrainingSequence], features: Any, num_processes: int

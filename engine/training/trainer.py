@@ -6,11 +6,12 @@ that was never interrupted.
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,6 @@ _NUM_WATCHED = 10
 _STATE_NAMES = ("exp_avg", "exp_avg_sq", "step")
 _MAX_GRADIENT_NORM = 1.0
 B = TypeVar("B")
-B_contra = TypeVar("B_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,33 +43,27 @@ class StepLosses:
         )
 
 
-class Objective(Protocol[B_contra]):
+class Objective(ABC, Generic[B]):
     """A loss of a model on batches of type ``B``, which a trainer minimises."""
 
-    @property
-    def model(self) -> nn.Module:
-        """The model; its parameters that require a gradient are trained."""
+    model: nn.Module
+    """The model; its parameters that require a gradient are trained."""
+    config: TrainConfig
+    loss_names: tuple[str, ...]
+    """Names of the parts of the loss."""
+    guess_loss = 0.0
+    """Loss of a uniform guess; 0 if it is unknown."""
 
-    @property
-    def config(self) -> TrainConfig:
-        """Settings."""
-
-    @property
-    def loss_names(self) -> tuple[str, ...]:
-        """Names of the parts of the loss."""
-
-    @property
-    def guess_loss(self) -> float:
-        """Loss of a uniform guess; 0 if it is unknown."""
-
-    def backward(self, batch: B_contra, *, seed: int, processes: Processes) -> StepLosses:
+    @abstractmethod
+    def backward(self, batch: B, *, seed: int, processes: Processes) -> StepLosses:
         """Add the gradient of the share of this process in a batch; return the losses.
 
         All random numbers follow from ``seed``, which is different for each step.
         """
 
     def state(self) -> dict[str, Any]:
-        """Return plain values from which ``load_state`` continues exactly; they do not include the model."""
+        """Return plain values from which ``load_state`` continues exactly: beside the model, if a step needs more."""
+        return {}
 
     def load_state(self, values: Mapping[str, Any]) -> None:
         """Continue from a state."""

@@ -89,7 +89,8 @@ def test_scores_are_sent_to_trackio_if_it_is_installed(
 @pytest.mark.usefixtures("config")
 def test_a_preset_of_states_is_run_and_swept(split: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_hub(tmp_path / "hub", "qwen2_5_vl")
-    options = ["--checkpoint", str(folder), "--preset", "streamo"]
+    (short := tmp_path / "short.yaml").write_text("max_new_tokens: 4\n")
+    options = ["--checkpoint", str(folder), "--preset", "streamo", "--config", str(short)]
     assert main(["eval", str(split), "--out", str(tmp_path / "run"), *options, "--devices", "cpu:1"]) == 0
     run = RunFolder(tmp_path / "run")
     (sample,) = read_split(split).samples
@@ -103,41 +104,21 @@ def test_a_preset_of_states_is_run_and_swept(split: Path, tmp_path: Path, capsys
     assert shown.err.count("the videos run at the 2 frames/s of the split, not at 1 as set\n") == 2
 
 
-def test_a_sweep_has_the_settings_of_the_file(config: Path, split: Path, tiny_folder: Path, tmp_path: Path) -> None:
-    options = ["--checkpoint", str(tiny_folder), "--config", str(config), "--device", "cpu:1"]
-    grid = ["--speak", "0.9", "--update", "0.5"]
-    assert main(["sweep", str(split), "--out", str(tmp_path / "sweep"), *options, *grid]) == 0
-    written = json.loads((tmp_path / "sweep" / "sweep.json").read_text())["settings"]["config"]
-    assert (written["max_new_tokens"], written["seed"]) == (8, 7)
-
-
 @pytest.mark.parametrize("command", ["eval", "sweep"])
-@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
-def test_fewer_bits_are_refused_where_they_cannot_be_loaded(
-    command: str, config: Path, split: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = [command, str(split), "--config", str(config), "--device", "cpu:1", "--quantize", "4bit"]
-    assert main([*options, "--out", str(tmp_path / "smolvlm")]) == 2
-    assert "--quantize 4bit is for Llama assistants and image-text models; " in capsys.readouterr().err
-    online = str(write_online(tmp_path / "online"))
-    assert main([*options, "--out", str(tmp_path / "llama"), "--checkpoint", online]) != 0
-    assert "--quantize 4bit needs bitsandbytes; install it with" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["eval", "sweep"])
-def test_a_file_that_is_missing_is_refused_before_anything_is_written(
-    command: str, split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    assert main([command, str(split), "--out", str(out), "--config", str(tmp_path / "none.yaml")]) == 2
-    assert "none.yaml cannot be read as YAML" in capfd.readouterr().err
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("command", ["eval", "sweep"])
-def test_an_absent_device_for_decoding_is_refused_before_anything_is_written(
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--config", "none.yaml", "none.yaml cannot be read as YAML"),
+        ("--hardware-decoding", "cuda", "--hardware-decoding cuda needs a build of PyAV"),
+        ("--quantize", "4bit", "--quantize 4bit is for Llama assistants and image-text models; "),
+    ],
+)
+@pytest.mark.usefixtures("config")
+def test_what_cannot_be_had_is_refused_before_anything_is_written(
     command: str,
-    config: Path,
+    option: str,
+    value: str,
+    reason: str,
     split: Path,
     tiny_folder: Path,
     tmp_path: Path,
@@ -145,9 +126,10 @@ def test_an_absent_device_for_decoding_is_refused_before_anything_is_written(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("stepscope.engine.video.hardware.hwdevices_available", list)
-    out, options = tmp_path / "out", ["--checkpoint", str(tiny_folder), "--device", "cpu:1"]
-    assert main([command, str(split), "--out", str(out), *options, "--hardware-decoding", "cuda"]) == 2
-    assert capfd.readouterr().err.splitlines()[-1].startswith("error: --hardware-decoding cuda needs a build of PyAV")
+    out = tmp_path / "out"
+    options = ["--checkpoint", str(tiny_folder), "--device", "cpu:1", option, value]
+    assert main([command, str(split), "--out", str(out), *options]) == 2
+    assert capfd.readouterr().err.splitlines()[-1].startswith(f"error: {reason}")
     assert not out.exists()
 
 

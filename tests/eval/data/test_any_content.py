@@ -75,7 +75,7 @@ SOURCES: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), strict=st.booleans())
 def test_a_mutated_record_gives_samples_or_one_clear_error(
     tmp_path: Path, source: str, data: st.DataObject, strict: bool
@@ -91,7 +91,7 @@ def test_a_mutated_record_gives_samples_or_one_clear_error(
     read_or_refuse(write(tmp_path, f"{json.dumps(record)}\n{json.dumps(CLIP)}"), strict=strict)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=anything | st.text(max_size=20).filter(lambda text: text.isascii()))
 def test_any_content_gives_samples_or_one_clear_error(tmp_path: Path, content: object) -> None:
     read_or_refuse(write(tmp_path, content), strict=True)

@@ -1,7 +1,7 @@
 """Published clips run from the one long video that they are parts of; the ids of several never collide."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,15 @@ from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.records import Step, frame_at
-from stepscope.engine.streamer import Streamer
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval import __main__ as command
 from stepscope.eval.data.clips import Extent
 from stepscope.eval.data.loading import read_samples, read_split
-from stepscope.eval.data.samples import InvalidSample, Sample, Turn, build_task
-from stepscope.eval.runs.batch import FinishedVideo
+from stepscope.eval.data.samples import InvalidSample, Sample, Turn
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
-from tests.engine.video.test_excerpts import number_of, write_numbered
-from tests.support.data.batches import make_worker_config, run_to_end
+from tests.engine.video.test_excerpts import write_numbered
+from tests.support.data.batches import make_worker_config
 from tests.support.data.published import CLIP, DIALOGUE, changed, frames_of, write
 from tests.support.data.shared_data import shared
 from tests.support.streams.batches import run_sample
@@ -73,25 +71,6 @@ def test_the_frames_of_a_clip_are_embedded_from_its_part_of_the_video_and_kept_a
                 for frame, wanted in zip(frames, whole[first : first + 12], strict=True):
                     torch.testing.assert_close(frame.features.float(), wanted.features.float(), atol=2e-2, rtol=2e-2)
     assert len(list((tmp_path / "features").iterdir())) == 2
-
-
-def test_a_clip_runs_as_its_frames_alone_would(
-    tmp_path: Path, checkpoint: Checkpoint, long_video: Path, tiny_folder: Path
-) -> None:
-    split = write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})
-    (done,) = run_to_end(split, make_worker_config(tiny_folder), tmp_path / "run")
-    assert isinstance(done, FinishedVideo)
-    assert (done.record.error, done.record.warning, done.record.num_frames) == ("", "", 12)
-    (sample,) = read_samples(split)
-    frames = list(read_frames(long_video, fps=2))[20:32]
-    assert [number_of(frame.image) for frame in frames] == list(range(100, 160, 5))
-    alone = [replace(frame, index=index, time_s=index / 2) for index, frame in enumerate(frames)]
-    config = replace(make_worker_config(tiny_folder).config, fps=2.0)
-    wanted = Streamer(checkpoint, config).run(encode(checkpoint, iter(alone)), build_task(sample))
-    for got, output in zip(RunFolder(tmp_path / "run").outputs(sample), wanted, strict=True):
-        assert (got.frame_index, got.response, got.updates) == (output.frame_index, output.response, output.updates)
-        assert got.time_s == pytest.approx(output.time_s, abs=1e-3)
-        assert got.speak_prob == pytest.approx(output.speak_prob, abs=1e-5)
 
 
 def test_a_video_that_is_shorter_than_its_clip_says_so(
@@ -248,13 +227,6 @@ def test_the_state_at_the_start_is_given_or_the_earliest_that_is_told(
     tmp_path: Path, clip: dict[str, Any], states: dict[str, str]
 ) -> None:
     assert read_samples(write(tmp_path, clip))[0].initial_state == states
-
-
-def test_the_frame_of_a_published_turn_is_the_one_that_rounding_does_not_move(tmp_path: Path) -> None:
-    spoken = {"role": "assistant", "content": "Now the sail.", "time": 4.1}  # 4.1 * 30 is 122.999... in floating point
-    clip = {**CLIP, "fps": 30, "start_frame_idx": 100, "end_frame_idx": 200, "conversation": [spoken]}
-    (sample,) = read_samples(write(tmp_path, clip))
-    assert [frame_at(turn.time_s, 30.0) for turn in sample.turns] == [123 - 100]
 
 
 @example(fps=49.0, start_frame=0, frame=1, part=0.0)  # 1 / 49 * 49 = 0.9999999999999999

@@ -52,11 +52,6 @@ def test_a_split_without_updates_that_is_written_as_dialogues_loads_again_unchan
 
 
 @pytest.mark.parametrize("form", DIALOGUE_FORMATS)
-def test_users_and_answers_keep_their_frames_in_every_form(form: FileFormat) -> None:
-    assert rewritten([BOAT], form) == as_clips([BOAT], form)
-
-
-@pytest.mark.parametrize("form", DIALOGUE_FORMATS)
 def test_a_clip_keeps_its_place_in_its_video_in_every_form(form: FileFormat) -> None:
     clip = replace(BOAT, start_s=96.5)
     assert rewritten([clip], form) == [clip]
@@ -140,16 +135,3 @@ def test_what_is_named_is_left_out_knowingly(tmp_path: Path) -> None:
     assert read_samples(tmp_path / "a.json") == as_clips([UPDATED], "dst")
     write_samples(tmp_path / "b.json", [rich], file_format="proassist", omit=("cause", "video_path", "updates"))
     assert read_samples(tmp_path / "b.json") == as_clips([replace(BOAT, turns=BOAT.turns[1:])], "proassist")
-
-
-def test_the_bundled_split_can_be_written_in_every_form(tmp_path: Path) -> None:
-    split = read_samples("assets/demo/test.json")
-    write_samples(tmp_path / "m.json", split, file_format="manifest")
-    bare = [
-        replace(sample, video_path=None, turns=tuple(replace(turn, cause=None) for turn in sample.turns))
-        for sample in split
-    ]
-    write_samples(tmp_path / "d.json", split, file_format="dst", omit=("cause", "video_path"))
-    assert read_samples(tmp_path / "d.json") == as_clips(bare, "dst")
-    found = [replace(sample, video_path=sample.video_path and sample.video_path.resolve()) for sample in split]
-    assert read_samples(tmp_path / "m.json") == found

@@ -1,6 +1,5 @@
 """Batches over processes: failed videos are listed, the rest is scored, and a kill at any moment loses nothing."""
 
-import json
 import multiprocessing
 import os
 import random
@@ -9,17 +8,13 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.runs import batch
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
-from stepscope.eval.runs.pools.local_pool import _ProcessPool
-from stepscope.eval.runs.worker_messages import Progress, WorkerConfig, WorkerSpec
+from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 from tests.support.data.batches import (
     like_tables,
     run_to_end,
@@ -67,27 +62,6 @@ os.waitpid(forkserver._forkserver._forkserver_pid, 0)
 def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback() -> None:
     run = subprocess.run([sys.executable, "-c", ASKS_AND_ENDS], capture_output=True, text=True, timeout=60, check=True)
     assert run.stderr == ""
-
-
-class TwoCpuWorkers(_ProcessPool):
-    """The workers of two GPUs, each with a CPU standing in."""
-
-    def start_worker(self, name: str, spec: WorkerSpec) -> int | None:
-        return super().start_worker(name, replace(spec, device="cpu", num_threads=1))
-
-
-def test_two_gpus_share_the_videos_of_a_run(
-    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batch, "resolve_device", torch.device)
-    monkeypatch.setattr(batch, "make_process_pool", TwoCpuWorkers)
-    out = tmp_path / "run"
-    events = list(run_batch(read_split(six_videos), live_work, out=out, devices="cuda:0,cuda:1"))
-    workers = [worker for event in events if isinstance(event, Progress) for worker in event.workers]
-    assert {worker.name for worker in workers} == {"cuda:0", "cuda:1"}
-    assert json.loads((out / "run.json").read_text(encoding="utf-8"))["devices"] == ["cuda:0", "cuda:1"]
-    write_scores(six_videos, out)
-    assert tables(out)["outputs"] == like_tables(undisturbed)["outputs"]
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(

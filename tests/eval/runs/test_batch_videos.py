@@ -45,16 +45,6 @@ def bad_split(demo_manifest: Path, uploads: Uploads, tmp_path: Path) -> Path:
     return write_split(tmp_path, good, lost, damaged, late, {"video_id": 5}, other)
 
 
-def test_what_can_be_read_of_a_split_is_read_and_the_rest_is_named(bad_split: Path) -> None:
-    entries = read_split(bad_split).entries
-    assert [entry.video_id for entry in entries] == ["v0", "v2", "v3", "v4", "video number 4", "v1"]
-    bad = [entry for entry in entries if isinstance(entry, InvalidSample)]
-    assert "lies outside the video of 6 s" in bad[0].reason
-    assert "split.json, video number 4: num_frames is missing; it must be" in bad[1].reason
-    with pytest.raises(ValueError, match="lies outside the video"):
-        read_samples(bad_split)
-
-
 def test_a_broken_line_and_a_second_video_of_one_name_are_entries_of_their_own(tmp_path: Path) -> None:
     clip = {
         "video_uid": "v",

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -123,19 +122,6 @@ def test_a_sweep_that_is_killed_goes_on_and_gives_the_same(
     assert sweep(split, work, grid, out, resume=True)[0].num_finished >= 1
     assert same(out, swept)
     assert not list(out.glob(".*.part"))
-
-
-def test_a_video_of_an_older_sweep_that_lacks_a_count_is_run_again(
-    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
-) -> None:
-    out = shutil.copytree(swept, tmp_path / "sweep")
-    path = out / "v0.sweep.json"
-    content = json.loads(path.read_text())
-    for run in content["runs"]:
-        del run["dst"]["num_gens"]
-    path.write_text(json.dumps(content))
-    assert sweep(split, work, grid, out, resume=True)[0].num_finished == 1
-    assert same(out, swept)
 
 
 def same(out: Path, other: Path) -> bool:

@@ -62,14 +62,6 @@ def test_a_recording_has_modes_times_and_one_message_for_its_chunks(tmp_path: Pa
     assert {spec.name: spec.high for spec in run.signals()}["prefill_ms"] == 30.0
 
 
-def test_streamo_has_a_state_each_second_and_speaks_in_response_only(tmp_path: Path) -> None:
-    _, problems, outputs = imported(tmp_path, DATA / "streamo.json")
-    assert problems == {}
-    assert responses(outputs) == {4.0: "The kettle boils now."}
-    seconds = ["silence"] * 2 + ["standby"] * 2 + ["response", "silence", "delegate"] + ["silence"] * 3
-    assert [output.state for output in outputs] == [state for state in seconds for _ in range(2)]
-
-
 @pytest.mark.parametrize(("fps", "states"), [(1.0, "ab"), (2.0, "aabb"), (0.5, "ab"), (3.0, "aaabbb"), (2.5, "aabbb")])
 def test_a_state_holds_for_the_frames_of_its_second(fps: float, states: str) -> None:
     sample = replace(BOAT, fps=fps, num_frames=len(states))
@@ -77,20 +69,6 @@ def test_a_state_holds_for_the_frames_of_its_second(fps: float, states: str) -> 
     entries = {frame_at(second, fps): state for second, state in zip(seconds, "ab", strict=True)}
     held = SystemOutput(states=entries).hold_within_seconds(sample).states
     assert "".join(held[frame] for frame in sorted(held)) == states
-
-
-@pytest.mark.parametrize("name", ["mmduet.jsonl", "streamo.json", "kettle.json", "sessions/kettle/recording.json"])
-def test_the_command_imports_and_scores_each_form(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("stepscope.eval.cli.finished_runs.TextScorer", no_java)
-    arguments = ["import", str(DATA / name), "--split", str(SPLIT), "--out", str(tmp_path / "run")]
-    assert main(arguments) == 1  # there is no result of the video toast
-    assert "files hold no" in capsys.readouterr().out
-    content = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert content["scores"]["span_coverage"] == 1.0
-    assert content["scores"]["PAUC_silent"] == 25.0
-    assert content["judge"] == "cosine bands 0.5/0.8"
 
 
 def test_a_rate_that_the_split_does_not_have_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,11 @@ import pytest
 from stepscope.engine.records import FrameOutput, Step
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.metrics.decisions import count_decisions, summarize_decisions
-from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import analyze_video, score_counts
-from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, import_into
-from tests.support.data.batches import SCORING, no_java, write_split
+from tests.support.data.batches import no_java, write_split
 from tests.support.data.records import make_sample
-from tests.support.data.shared_data import shared
 from tests.support.streams.fakes import count_letters
 
 BOAT = make_sample(video_id="boat", goal="build the boat", steps=(Step(id="S1", name="hang the sail"),))
@@ -190,44 +185,6 @@ def test_an_imported_run_scores_what_it_tells_and_no_probabilities(tmp_path: Pat
     assert (scores["F1"], scores["speaking_f1"]) == (1.0, 1.0)
     for name in ("speaking_auroc", "speaking_brier", "speaking_ece", "latency_p50_ms", "in_time_share", "frames_per_s"):
         assert math.isnan(scores[name]), name
-
-
-def test_states_and_updates_that_do_not_exist_have_no_scores(tmp_path: Path) -> None:
-    content = proassist({2: "Now the sail."})
-    run, _ = imported(tmp_path, content)
-    split = read_split(tmp_path / "split.json")
-    run.write_settings({"split": str(split.path), "imported": ["0.json"]})
-    with no_java() as scorer:
-        scored = score_run(run.path, split, SCORING, encode=count_letters, scorer=scorer)
-    assert scored.report.scores["F1"] == 1.0
-    names = [name for name in scored.report.scores if name.startswith(("dst_", "legacy_dst_"))]
-    assert {name for name in names if not math.isnan(scored.report.scores[name])} <= {
-        metric.name for metric in METRICS if metric.is_count
-    }
-    assert math.isnan(scored.report.scores["dst_joint_goal_accuracy"])  # all frames were right: no state ever moved
-
-
-def test_probabilities_that_are_not_known_are_left_out_of_their_scores() -> None:
-    nan = math.nan
-    counts = count_decisions([0.9, nan, 0.2, nan], [True, True, False, False], expected_frames=[0, 1], fps=2.0)
-    scores = summarize_decisions(counts)
-    assert scores["brier"] == pytest.approx((0.1**2 + 0.2**2) / 2)  # frames 0 and 2
-    assert scores["ece"] == pytest.approx((0.1 + 0.2) / 2)
-    assert (scores["f1"], scores["auroc"]) == (1.0, 1.0)
-
-
-def test_real_references_said_by_a_proassist_file_are_all_matched(tmp_path: Path) -> None:
-    path = shared("data/proassist_dialogues.jsonl")
-    split = read_split(path)
-    sample = split.samples[0]
-    spoken = {int(turn.time_s * sample.fps + 1e-6): turn.text for turn in sample.turns if turn.role == "assistant"}
-    content = proassist(spoken, uid=json.loads(path.read_text().splitlines()[0])["video_uid"], number=sample.num_frames)
-    content["metadata"]["sample_idx"] = 0
-    (tmp_path / "0.json").write_text(json.dumps(content))
-    run = RunFolder(tmp_path / "run")
-    assert import_into(run.path, [tmp_path / "0.json"], split, {}) == {}
-    scored = analyze_video(replace(sample), run.outputs(sample), encode=count_letters)
-    assert score_counts(scored.counts)["F1"] == 1.0
 
 
 def test_the_command_line_imports_scores_and_names_what_is_missing(

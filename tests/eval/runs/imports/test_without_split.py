@@ -24,6 +24,27 @@ DATA = ROOT / "tests" / "data" / "imports"
 DOCUMENT = (ROOT / "docs" / "result-files.md").read_text(encoding="utf-8")
 SECTIONS = {part.partition("\n")[0]: part for part in DOCUMENT.split("\n## ")[1:]}
 EXAMPLES = {form.name: re.findall(r"```json\n(.*?)```", SECTIONS[form.name], re.DOTALL)[0] for form in FORMS}
+TABLE = dict(re.findall(r"^\| ([a-z ]+) \| (?:all but )?(.+) \|$", DOCUMENT, re.MULTILINE))
+KETTLE = read_split(DATA / "gold.json").samples[0]
+EXPECTED = {
+    "ProAssist": (10, {4.5: "The kettle boils now."}),
+    "VideoLLM-online": (10, {4.5: "The kettle boils now."}),
+    "MMDuet": (10, {4.5: "The kettle boils now."}),
+    "ProactiveVideoQA": (20, {5.0: "The kettle boils. Steam rises."}),
+    "MiniCPM-o-Demo": (4, {1.0: "The kettle boils now."}),
+    "MiniCPM-o-Demo stream": (4, {1.0: "The kettle boils now."}),
+    "Streamo": (20, {4.0: "The kettle boils now."}),
+    "Streamo or JoyAI-VL": (10, {4.0: "The kettle boils now."}),
+    "Qualcomm Interactive Cooking": (20, {1.0: "Fill the kettle.", 5.0: "Well done."}),
+    "QEVD": (20, {1.0: "Nice."}),
+    "EgoProactive": (16, {4.0: "The kettle boils now."}),
+    "OmniPro": (20, {4.0: "The kettle boils now."}),
+    "SPOT-Bench": (20, {4.0: "The kettle boils now."}),
+    "StreamingVLM": (4, {1.0: "The kettle boils now."}),
+    "Em-Garde": (9, {4.0: "The kettle boils now."}),
+    "Omni-DuplexEval": (20, {1.0: "Water is poured.", 5.0: "The kettle boils now."}),
+}
+"""Per form, the number of frames of its example, and the messages by time."""
 
 
 def place(folder: Path, form: str) -> Path:
@@ -35,9 +56,22 @@ def place(folder: Path, form: str) -> Path:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_a_file_of_each_form_becomes_a_run_of_its_own_length(tmp_path: Path, form: ResultForm) -> None:
+def test_the_example_of_a_form_is_read_as_documented_and_becomes_a_run_of_its_own_length(
+    tmp_path: Path, form: ResultForm
+) -> None:
+    path = place(tmp_path, form.name)
+    found = read_result(path, KETTLE)
+    messages = {output.time_s: output.response for output in found.outputs if output.response is not None}
+    assert (len(found.outputs), messages) == EXPECTED[form.name]
+    listed = {value for value, systems in TABLE.items() if form.name in systems.split(", ")}
+    assert any(output.signals for output in found.outputs) == any("signals" in value for value in listed)
+    assert any(output.state for output in found.outputs) == ("state of the assistant" in listed)
+    assert any(output.latency_ms >= 0 for output in found.outputs) == ("latency" in listed)
+    assert any(output.cache_tokens for output in found.outputs) == ("cache length" in listed)
+    assert not ("cache length" in listed and "cache lengths" in form.missing)
+    assert ("the last frame" in form.missing) == ("last frame" in listed)
     out = tmp_path / "run"
-    assert import_without_split(out, [place(tmp_path, form.name)], {}) == {}
+    assert import_without_split(out, [path], {}) == {}
     run = RunFolder(out)
     (sample,) = read_split(run.split_path()).samples
     outputs = run.outputs(sample)
@@ -140,36 +174,6 @@ def test_any_damage_is_an_error_that_is_named_or_a_run_that_can_be_read(
         assert len(RunFolder(out).outputs(sample)) == sample.num_frames
 
 
-KETTLE = read_split(DATA / "gold.json").samples[0]
-EXPECTED = {
-    "ProAssist": (10, {4.5: "The kettle boils now."}),
-    "VideoLLM-online": (10, {4.5: "The kettle boils now."}),
-    "MMDuet": (10, {4.5: "The kettle boils now."}),
-    "ProactiveVideoQA": (20, {5.0: "The kettle boils. Steam rises."}),
-    "MiniCPM-o-Demo": (4, {1.0: "The kettle boils now."}),
-    "MiniCPM-o-Demo stream": (4, {1.0: "The kettle boils now."}),
-    "Streamo": (20, {4.0: "The kettle boils now."}),
-    "Streamo or JoyAI-VL": (10, {4.0: "The kettle boils now."}),
-    "Qualcomm Interactive Cooking": (20, {1.0: "Fill the kettle.", 5.0: "Well done."}),
-    "QEVD": (20, {1.0: "Nice."}),
-    "EgoProactive": (16, {4.0: "The kettle boils now."}),
-    "OmniPro": (20, {4.0: "The kettle boils now."}),
-    "SPOT-Bench": (20, {4.0: "The kettle boils now."}),
-    "StreamingVLM": (4, {1.0: "The kettle boils now."}),
-    "Em-Garde": (9, {4.0: "The kettle boils now."}),
-    "Omni-DuplexEval": (20, {1.0: "Water is poured.", 5.0: "The kettle boils now."}),
-}
-"""Per form, the number of frames of its example, and the messages by time."""
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_the_example_of_a_form_is_read_as_documented(tmp_path: Path, form: ResultForm) -> None:
-    found = read_result(place(tmp_path, form.name), KETTLE)
-    messages = {output.time_s: output.response for output in found.outputs if output.response is not None}
-    assert (len(found.outputs), messages) == EXPECTED[form.name]
-    assert found.settings["missing"] == {form.name: form.missing}
-
-
 def test_a_text_of_many_openings_is_read_in_linear_time(tmp_path: Path) -> None:
     content, text = json.loads(EXAMPLES["VideoLLM-online"]), "(Video Time = " * 40_000
     for step in content["conversation"]:
@@ -181,16 +185,3 @@ def test_a_text_of_many_openings_is_read_in_linear_time(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a message must be text of at most 50000 characters"):
         read_result(path, KETTLE)
     assert time.process_time() - began < 2, "a search for an end from each opening takes 12 s"
-
-
-def test_the_values_of_the_examples_are_those_of_the_table(tmp_path: Path) -> None:
-    table = dict(re.findall(r"^\| ([a-z ]+) \| (?:all but )?(.+) \|$", DOCUMENT, re.MULTILINE))
-    for form in FORMS:
-        outputs = read_result(place(tmp_path, form.name), KETTLE).outputs
-        listed = {value for value, systems in table.items() if form.name in systems.split(", ")}
-        assert any(output.signals for output in outputs) == any("signals" in value for value in listed), form.name
-        assert any(output.state for output in outputs) == ("state of the assistant" in listed), form.name
-        assert any(output.latency_ms >= 0 for output in outputs) == ("latency" in listed), form.name
-        assert any(output.cache_tokens for output in outputs) == ("cache length" in listed), form.name
-        assert not ("cache length" in listed and "cache lengths" in form.missing), form.name
-        assert ("the last frame" in form.missing) == ("last frame" in listed), form.name

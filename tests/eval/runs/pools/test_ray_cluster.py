@@ -6,18 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.errors import EngineError
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.batch import FinishedVideo, run_batch
-from stepscope.eval.runs.pools.ray_pool import join_cluster
-from stepscope.eval.runs.pools.scheduler import run_scheduler
 from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 from tests.support.data.batches import like_tables, run_to_end, tables, write_scores
 from tests.support.paths import ROOT
@@ -151,22 +147,6 @@ def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
     assert_alike(out, undisturbed)
 
 
-def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
-    cluster: Any, six_videos: Path, slow_config: WorkerConfig, undisturbed: Path, tmp_path: Path
-) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with closing(run_batch(read_split(six_videos), slow_config, out=tmp_path / "run", devices="ray")) as events:
-        for event in events:
-            if isinstance(event, FinishedVideo):
-                break
-        assert actor_pids()
-    assert has_ended()
-    assert signal.getsignal(signal.SIGTERM) == before
-    done = run_to_end(six_videos, slow_config, tmp_path / "run", devices="ray", resume=True)
-    assert sum(event.is_kept for event in done) == 1
-    assert_alike(tmp_path / "run", undisturbed)
-
-
 def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
     cluster: Any, six_videos: Path, slow_config: WorkerConfig, tmp_path: Path
 ) -> None:
@@ -183,10 +163,3 @@ def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
     assert process.returncode == 143
     assert b"--resume runs the rest" in said
     assert has_ended()
-
-
-def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, six_videos: Path, tmp_path: Path) -> None:
-    with join_cluster("ray", WorkerConfig(checkpoint=str(tmp_path / "nowhere"))) as pool:
-        events = run_scheduler(read_split(six_videos).samples, pool)
-        with pytest.raises(EngineError, match="nowhere"):
-            list(events)

@@ -47,7 +47,6 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.app.open
 	$(BIN)/python -m benchmarks.app.player
 	$(BIN)/python -m benchmarks.app.watch
-	$(BIN)/python -m benchmarks.app.sweep
 	$(BIN)/python -m benchmarks.app.publish
 
 checkpoint: .venv/.demo

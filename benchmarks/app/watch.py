@@ -11,8 +11,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +27,13 @@ CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoint"
 PICTURE_S = 10.0
 FRAMES_PER_TURN = 10
 ROUNDS = 12
-SLOW_MS = 100.0
-SETTLE_S = 10.0
-"""Wait after Stop, while the whole run is shown."""
 WATCHED_SHARE, LAST_SHARE = 0.3, 0.8
 """Shares of the stream: before the first there is no user input; after the last nothing is measured."""
 OBSERVE = """() => {
     window.answers = [];
     new PerformanceObserver((list) => {
         for (const entry of list.getEntries()) {
-            if (entry.interactionId) window.answers.push([entry.name, entry.duration]);
+            if (entry.interactionId) window.answers.push(entry.duration);
         }
     }).observe({type: 'event', durationThreshold: 16});
 }"""
@@ -70,109 +66,39 @@ def main() -> None:
     print(json.dumps(figures))
 
 
-@dataclass(frozen=True)
-class _Moment:
-    """The browser's counters of wall time and CPU time at one moment."""
-
-    walls: CDPSession
-    cpus: CDPSession
-    began: float
-    wall: Mapping[str, float]
-    cpu: Mapping[str, float]
-
-    @classmethod
-    def now(cls, walls: CDPSession, cpus: CDPSession) -> "_Moment":
-        return cls(walls, cpus, time.perf_counter(), read_meter(walls), read_meter(cpus))
-
-    def measure(self) -> dict[str, float]:
-        """Return the seconds since that moment, and the shares in which the main thread was busy, by kind of work."""
-        lasted_s = time.perf_counter() - self.began
-        used = {key: (value - self.wall[key]) / lasted_s for key, value in read_meter(self.walls).items()}
-        cpu = (read_meter(self.cpus)["TaskDuration"] - self.cpu["TaskDuration"]) / lasted_s
-        shares = {
-            "busy_share": used["TaskDuration"],
-            "script_share": used["ScriptDuration"],
-            "layout_share": used["LayoutDuration"] + used["RecalcStyleDuration"],
-            "cpu_share": cpu,
-        }
-        return {"lasted_s": round(lasted_s, 1), **{name: round(share, 4) for name, share in shares.items()}}
-
-
 def _watch(page: Page, address: str, expected_s: float) -> dict[str, float]:
     open_page(page, address)
-    walls, cpus = open_meter(page, "timeTicks"), open_meter(page, "threadTicks")
+    meter = open_meter(page, "timeTicks")
     page.evaluate(OBSERVE)
     page.click("#run")
     wait_for_status(page, "^Running")
-    began = time.perf_counter()
-    since = _Moment.now(walls, cpus)
+    began, busy_s = time.perf_counter(), [_read_busy_s(meter)]
     page.wait_for_timeout(1000 * WATCHED_SHARE * expected_s)
-    watched = since.measure()
-    since = _Moment.now(walls, cpus)
+    lasted_s, busy_s = [time.perf_counter() - began], [*busy_s, _read_busy_s(meter)]
     for share in np.linspace(WATCHED_SHARE, LAST_SHARE, ROUNDS):
         page.wait_for_timeout(1000 * max(0.0, share * expected_s - (time.perf_counter() - began)))
         if time.perf_counter() - began <= LAST_SHARE * expected_s:
             _use(page)
-    used = since.measure()
+    lasted_s, busy_s = [*lasted_s, time.perf_counter() - began - lasted_s[0]], [*busy_s, _read_busy_s(meter)]
     status = page.locator(STATUS).text_content() or ""
     assert status.startswith("Running"), status
     reached = page.evaluate("document.querySelector('.ss').unpacked().times.length")
-    streaming = _Answers.take(page)
-    page.click("#stop")
-    wait_for_status(page, "^Stopped")
-    page.wait_for_timeout(1000 * SETTLE_S)
-    page.evaluate("window.answers = []")
-    for _ in range(ROUNDS):
-        _use(page)
-    stopped = _Answers.take(page)
+    answers = sorted(page.evaluate("window.answers"))
+    shares = [(end - start) / lasted for (start, end), lasted in zip(pairwise(busy_s), lasted_s, strict=True)]
     print(f"{reached} frames shown; {status}")
-    for name, part in (("watched", watched), ("used", used)):
-        busy, cpu_share = 100 * part["busy_share"], 100 * part["cpu_share"]
-        print(f"{name} for {part['lasted_s']:.0f} s: main thread {busy:.1f} % busy, {cpu_share:.1f} % of a core")
-    for name, answers in (("while the video streams", streaming), ("after Stop", stopped)):
-        print(
-            f"answers over 16 ms {name}: {answers.count}, of 100 ms and more: {answers.num_slow}; "
-            f"median {answers.median_ms:.0f} ms, slowest {answers.slowest}"
-        )
+    print(f"main thread {100 * shares[0]:.1f} % busy without input, {100 * shares[1]:.1f} % with it")
+    print(f"answers over 16 ms: {len(answers)}; median {np.median(answers or 16):.0f} ms, slowest {answers[-5:]}")
     return {
         "num_frames": reached,
-        **{f"watched_{name}": value for name, value in watched.items()},
-        **{f"used_{name}": value for name, value in used.items()},
-        **{f"streaming_{name}": value for name, value in streaming.figures().items()},
-        **{f"stopped_{name}": value for name, value in stopped.figures().items()},
+        "watched_busy_share": round(shares[0], 4),
+        "used_busy_share": round(shares[1], 4),
+        "answers": len(answers),
+        "slowest_ms": answers[-1] if answers else 16.0,
     }
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """Durations of the browser's answers to input, from the event to the next paint, of 16 ms and more."""
-
-    count: int
-    num_slow: int
-    median_ms: float
-    slowest: list[tuple[str, float]]
-
-    @classmethod
-    def take(cls, page: Page) -> "_Answers":
-        """Read the answers that the page recorded so far."""
-        recorded: list[tuple[str, float]] = [(name, ms) for name, ms in page.evaluate("window.answers")]
-        recorded.sort(key=lambda answer: -answer[1])
-        return cls(
-            count=len(recorded),
-            num_slow=sum(ms >= SLOW_MS for _, ms in recorded),
-            median_ms=float(np.median([ms for _, ms in recorded])) if recorded else 16.0,
-            slowest=recorded[:5],
-        )
-
-    def figures(self) -> dict[str, float]:
-        """Return the numbers for the JSON line."""
-        slowest_ms = self.slowest[0][1] if self.slowest else 16.0
-        return {
-            "answers": self.count,
-            "slow_answers": self.num_slow,
-            "median_ms": self.median_ms,
-            "slowest_ms": slowest_ms,
-        }
+def _read_busy_s(meter: CDPSession) -> float:
+    return read_meter(meter)["TaskDuration"]
 
 
 def _use(page: Page) -> None:

@@ -110,6 +110,10 @@ class Interval:
     low: float
     high: float
 
+    def describe(self, *, sign: str = "") -> str:
+        """Return both ends as text, with their signs for ``sign`` of ``+``; empty without an interval."""
+        return "" if math.isnan(self.low) else f"[{self.low:{sign}.3f}, {self.high:{sign}.3f}]"
+
 
 NO_INTERVAL = Interval(low=math.nan, high=math.nan)
 

@@ -32,9 +32,9 @@ from stepscope.eval.reports.statistics import compare_scores, correct_p_values
 from stepscope.eval.reports.table_formats import (
     TableFormat,
     escape_latex,
-    format_latex_rows,
     format_notes,
     format_table,
+    format_tabular,
 )
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import read_provenance
@@ -55,6 +55,7 @@ MAX_P_VALUE: Final = 0.05
 """Largest p-value of a difference that separates two runs."""
 MIN_TESTED_VIDEOS: Final = 6
 """With fewer videos the smallest possible p-value, ``2 / 2**videos``, exceeds ``MAX_P_VALUE``."""
+_LATEX_ARROWS: Final = str.maketrans({"↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\to$"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,10 +308,9 @@ def format_leaderboard(board: Leaderboard, table_format: TableFormat) -> str:
 
 
 def _to_markdown(board: Leaderboard) -> str:
-    heads = ["run", *(f"{metric.name} {direction_of(metric)}".strip() for metric in board.metrics)]
     rows = [[_label(board, name), *describe_row(board, name, "**{}**")] for name in board.rows]
-    notes = format_notes(board.notes, latex=False)
-    return f"{format_table(heads, rows, latex=False)}{_note(board, '**bold**')}\n" + (f"\n{notes}" if notes else "")
+    table, notes = format_table(_heads(board), rows, latex=False), format_notes(board.notes, latex=False)
+    return f"{table}{_note(board, '**bold**')}\n" + (f"\n{notes}" if notes else "")
 
 
 def _to_csv(board: Leaderboard) -> str:
@@ -330,19 +330,14 @@ def _to_csv(board: Leaderboard) -> str:
 
 
 def _to_latex(board: Leaderboard) -> str:
-    heads = [
-        "run",
-        *(f"{metric.name} {direction_of(metric, up='UP', down='DOWN', to='TO')}".strip() for metric in board.metrics),
-    ]
-    arrows = {"UP": r"$\uparrow$", "DOWN": r"$\downarrow$", "TO": r"$\to$"}
-    shown = [escape_latex(head) for head in heads]
-    for word, sign in arrows.items():
-        shown = [head.replace(f" {word}", f" {sign}") for head in shown]
+    heads = [escape_latex(head).translate(_LATEX_ARROWS) for head in _heads(board)]
     rows = [[escape_latex(_label(board, name)), *describe_row(board, name, r"\textbf{{{}}}")] for name in board.rows]
-    table = f"\\hline\n{format_latex_rows([shown])}\\hline\n{format_latex_rows(rows)}\\hline\n"
-    return (f"\\begin{{tabular}}{{l{'r' * len(board.metrics)}}}\n{table}\\end{{tabular}}\n\n") + format_notes(
-        [_note(board, "bold"), *board.notes], latex=True
-    )
+    table = format_tabular(heads, rows, columns=f"l{'r' * len(board.metrics)}")
+    return table + format_notes([_note(board, "bold"), *board.notes], latex=True)
+
+
+def _heads(board: Leaderboard) -> list[str]:
+    return ["run", *(f"{metric.name} {direction_of(metric)}".strip() for metric in board.metrics)]
 
 
 def _note(board: Leaderboard, mark: str) -> str:
@@ -363,15 +358,14 @@ def _describe(metric: Metric, cell: Cell, mark: str) -> str:
         return "-"
     digits = 0 if metric.is_count else 3
     value = mark.format(f"{cell.value:.{digits}f}") if cell.is_best else f"{cell.value:.{digits}f}"
-    low, high = cell.interval.low, cell.interval.high
-    return value if metric.is_count or math.isnan(low) else f"{value} [{low:.3f}, {high:.3f}]"
+    return value if metric.is_count else f"{value} {cell.interval.describe()}".strip()
 
 
-def direction_of(metric: Metric, *, up: str = "↑", down: str = "↓", to: str = "→") -> str:
+def direction_of(metric: Metric) -> str:
     """Return the sign of the better direction of a score, such as ``→0`` for one that is best at 0; empty for none."""
     if metric.name in BEST_VALUES:
-        return f"{to}{BEST_VALUES[metric.name]:g}"
-    return {"higher": up, "lower": down}.get(metric.better, "")
+        return f"→{BEST_VALUES[metric.name]:g}"
+    return {"higher": "↑", "lower": "↓"}.get(metric.better, "")
 
 
 def _label(board: Leaderboard, name: str) -> str:

@@ -251,7 +251,7 @@ def format_protocol_differences(table: ProtocolTable, *, latex: bool) -> str:
                 score,
                 *(f"{value:.3f}" for value in (one.a, one.b)),
                 f"{one.difference:+.3f}",
-                "" if math.isnan(one.interval.low) else f"[{one.interval.low:+.3f}, {one.interval.high:+.3f}]",
+                one.interval.describe(sign="+"),
                 f"{one.p_value:.3f}",
             ]
             for score, one in found
@@ -283,7 +283,4 @@ def _format_notes(table: ProtocolTable, *notes: str, latex: bool) -> str:
 
 
 def _format_score(one: ProtocolScore) -> str:
-    if math.isnan(one.value):
-        return "-"
-    low, high = one.interval.low, one.interval.high
-    return f"{one.value:.3f}" + ("" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]")
+    return "-" if math.isnan(one.value) else f"{one.value:.3f} {one.interval.describe()}".strip()

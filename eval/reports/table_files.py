@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
@@ -17,6 +17,9 @@ from stepscope.engine.io.files import open_text, replace_surrogates_in, unescape
 from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
 
 Row = Mapping[str, str | float]
+Cells = Mapping[str, str | None]
+"""The cells of a row by column; None for those that a short row lacks."""
+T = TypeVar("T")
 _TEXT_COLUMNS: Final = ("video_id", "error", "warning", "scoring")
 Head = Literal["speak", "update"]
 
@@ -112,18 +115,26 @@ def read_charts(folder: Path) -> Mapping[str, Any]:
 
 def read_video_rows(folder: Path) -> Sequence[Row]:
     """Read ``videos.csv``: a row per video, its scores nan if undefined."""
-    path = folder / "videos.csv"
+    return read_table(folder / "videos.csv", ("video_id", "error"), _read_row)
+
+
+def read_table(path: Path, columns: Sequence[str], read: Callable[[Cells], T]) -> list[T]:
+    """Read the rows of a CSV file, which must have these columns."""
     with reading(path), open_text(path, newline="") as file:
         reader = csv.DictReader(file, strict=True)
-        if not {"video_id", "error"} <= set(reader.fieldnames or ()):
-            raise ValueError("the columns video_id and error are missing")
-        return [{name: _value(name, row[name]) for name in reader.fieldnames or ()} for row in reader]
+        if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
+            raise ValueError(f"the columns {', '.join(missing)} are missing")
+        return [read({name: row[name] for name in reader.fieldnames or ()}) for row in reader]
 
 
-def _value(name: str, cell: str | None) -> str | float:
-    if name in _TEXT_COLUMNS:
-        return unescape_formula(cell or "")
-    return float(cell) if cell else math.nan
+def _read_row(row: Cells) -> Row:
+    numbers = read_numbers({name: cell for name, cell in row.items() if name not in _TEXT_COLUMNS})
+    return {name: numbers[name] if name in numbers else unescape_formula(cell or "") for name, cell in row.items()}
+
+
+def read_numbers(row: Cells) -> Mapping[str, float]:
+    """Return the numbers of a row; nan for an empty cell."""
+    return {name: float(cell) if cell else math.nan for name, cell in row.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

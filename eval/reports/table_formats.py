@@ -21,19 +21,20 @@ def escape_latex(text: str) -> str:
     return "".join(_SAFE_LATEX.get(sign, sign) for sign in " ".join(text.split()))
 
 
-def format_latex_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Return the rows of a tabular, whose cells are LaTeX."""
-    lines = [" & ".join(cells) for cells in rows]
+def format_tabular(heads: Sequence[str], rows: Sequence[Sequence[str]], *, columns: str) -> str:
+    """Return a tabular, whose cells are LaTeX; ``columns`` are their alignments."""
+    lines = [" & ".join(cells) for cells in (heads, *rows)]
     # After the \\ of the row before, a [ or * would be its argument.
-    return "".join(f"{'{}' if line[:1] in ('[', '*') else ''}{line} \\\\\n" for line in lines)
+    top, *below = (f"{'{}' if line[:1] in ('[', '*') else ''}{line} \\\\\n" for line in lines)
+    body = f"\\hline\n{top}\\hline\n{''.join(below)}\\hline\n"
+    return f"\\begin{{tabular}}{{{columns}}}\n{body}\\end{{tabular}}\n\n"
 
 
 def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, latex: bool) -> str:
     """Return a table as LaTeX, or as Markdown; the cells are plain texts."""
     if latex:
         top, *below = ([escape_latex(cell) for cell in cells] for cells in (heads, *rows))
-        body = f"\\hline\n{format_latex_rows([top])}\\hline\n{format_latex_rows(below)}\\hline\n"
-        return f"\\begin{{tabular}}{{{'l' * len(heads)}}}\n{body}\\end{{tabular}}\n\n"
+        return format_tabular(top, below, columns="l" * len(heads))
     shown = ([" ".join(cell.split()).replace("|", "\\|") for cell in cells] for cells in (heads, *rows))
     first, *rest = (f"| {' | '.join(cells)} |" for cells in shown)
     return "\n".join([first, "|" + " --- |" * len(heads), *rest]) + "\n\n"

@@ -65,8 +65,7 @@ def format_differences(differences: Mapping[str, Difference]) -> str:
         metric = find_metric(name)
         values = [_format_value(value, metric) for value in (found.a, found.b)]
         change = "" if math.isnan(found.difference) else f"{found.difference:+.{0 if metric.is_count else 3}f}"
-        low, high = found.interval.low, found.interval.high
-        interval = "" if math.isnan(low) else f"[{low:+.3f}, {high:+.3f}]"
+        interval = found.interval.describe(sign="+")
         tests = "" if math.isnan(found.p_value) else f"{found.p_value:.3f} {found.corrected_p:.3f}"
         lines.append(f"{name:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {tests}".rstrip())
     return "\n".join(lines)

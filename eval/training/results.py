@@ -3,15 +3,14 @@
 Each reader raises ``ValueError`` with file and reason for an invalid file. A missing file counts as empty.
 """
 
-import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final, TypeVar
 
-from stepscope.engine.io.files import open_text, unescape_formula, write_csv
-from stepscope.engine.io.json_records import read_record, reading
+from stepscope.engine.io.files import unescape_formula, write_csv
+from stepscope.engine.io.json_records import read_record
 from stepscope.engine.plurals import format_count
 from stepscope.engine.training.curves import (
     LOG_FILE,
@@ -23,13 +22,13 @@ from stepscope.engine.training.curves import (
 )
 from stepscope.eval.matching.turns import DEFAULT_ENCODER
 from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring
+from stepscope.eval.reports.table_files import Cells, read_numbers, read_table
 
 CLIPS_FILE: Final = "clips.csv"
 SHOWN_SCORES: Final = ("F1", "speaking_f1", "dst_update_f1", "dst_f1", "dst_joint_goal_accuracy", "dst_timeline_score")
 """Scores of the model card and of the curves."""
 VALIDATION_BASIS: Final = describe_scoring(asdict(ScoreSettings(text_encoder=DEFAULT_ENCODER)))
 T = TypeVar("T")
-_Cells = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,30 +112,19 @@ def read_results(folder: Path) -> TrainingResults:
     known = [path for name in (PROGRESS_FILE, LOG_FILE, CLIPS_FILE) if (path := work / name).is_file()]
     progress = work / PROGRESS_FILE
     return TrainingResults(
-        clips=tuple(_read_table(work / CLIPS_FILE, {"video_id"}, _read_clip)),
+        clips=_read_table(work / CLIPS_FILE, ("video_id",), _read_clip),
         progress=read_record(TrainingProgress, progress) if progress.is_file() else None,
-        losses=tuple(_read_table(work / LOSSES_FILE, {"step", *LOSS_NAMES}, _read_numbers)),
-        validations=tuple(_read_table(work / LOG_FILE, {"step", "score"}, _read_numbers)),
+        losses=_read_table(work / LOSSES_FILE, ("step", *LOSS_NAMES), read_numbers),
+        validations=_read_table(work / LOG_FILE, ("step", "score"), read_numbers),
         written_s=max((path.stat().st_mtime for path in known), default=math.nan),
     )
 
 
-def _read_table(path: Path, columns: set[str], read: Callable[[_Cells], T]) -> list[T]:
-    if not path.is_file():
-        return []
-    with reading(path), open_text(path, newline="") as file:
-        reader = csv.DictReader(file, strict=True)
-        missing = columns - set(reader.fieldnames or ())
-        if missing:
-            raise ValueError(f"the columns {', '.join(sorted(missing))} are missing")
-        return [read(row) for row in reader]
+def _read_table(path: Path, columns: Sequence[str], read: Callable[[Cells], T]) -> tuple[T, ...]:
+    return tuple(read_table(path, columns, read)) if path.is_file() else ()
 
 
-def _read_numbers(row: _Cells) -> Mapping[str, float]:
-    return {name: float(cell) if cell else math.nan for name, cell in row.items()}
-
-
-def _read_clip(row: _Cells) -> ClipRow:
+def _read_clip(row: Cells) -> ClipRow:
     values: dict[str, str | float | bool] = {}
     for field in fields(ClipRow):
         cell = row.get(field.name) or ""

@@ -13,8 +13,8 @@ import pytest
 EXPECTED = (
     r"the extra 'ray' is not installed",
     r"pyarrow is not installed|the datasets library is not installed",
-    r"the real videos are not beside this checkout|is not here$|no HEVC video beside the repository",
-    r"is not there; set STEPSCOPE_SHARED|no published dialogues beside the repository",
+    r"the real videos are not beside this checkout|is not here$",
+    r"is not there; set STEPSCOPE_SHARED",
     r"a small (file system|disk) cannot be mounted here",
     r"no decord here",
 )

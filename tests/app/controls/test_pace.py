@@ -10,9 +10,6 @@ from stepscope.app.controls import widgets
 from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
-from stepscope.app.tabs.chat.views import AnswerDisplay
-from stepscope.app.tabs.chat.window import ChatWindow
-from stepscope.engine.chat.answering import AnswerDelta
 from stepscope.eval.sweeps.exact import SweepProgress
 
 STEP_S = 0.01
@@ -57,12 +54,3 @@ def test_a_sweep_shows_at_most_two_views_a_second_and_names_each_failed_video(
     views = list(sweeping.run_points(context, batches, Cancellable(), "a", 21, "cpu"))
     assert len(views) <= 2 + NUM_EVENTS * STEP_S / UPDATE_INTERVAL_S
     assert all("boat failed: the file is damaged." in view.progress for view in views[1:-1])
-
-
-def test_an_answer_is_shown_at_most_twice_a_second(clock: SimpleNamespace) -> None:
-    display, shown = AnswerDisplay(ChatWindow(), 0.0), []
-    for _ in range(NUM_EVENTS):
-        clock.now_s += STEP_S
-        view = display.show(AnswerDelta(text="a", num_tokens=1))
-        shown += [] if view is None else [view]
-    assert len(shown) <= 1 + NUM_EVENTS * STEP_S / UPDATE_INTERVAL_S

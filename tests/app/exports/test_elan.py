@@ -59,7 +59,7 @@ def test_tiers_hold_predictions_references_states_and_verdicts(tmp_path: Path) -
     ]
 
 
-def test_the_document_names_its_video_and_slots_are_in_order(tmp_path: Path) -> None:
+def test_the_document_names_its_video_and_where_a_clip_starts_and_slots_are_in_order(tmp_path: Path) -> None:
     write_eaf(tmp_path / "a.eaf", reviewed_video())
     root = etree.parse(str(tmp_path / "a.eaf")).getroot()
     assert root.find("HEADER/MEDIA_DESCRIPTOR").get("MEDIA_URL") == "a%20b.mp4"
@@ -68,6 +68,9 @@ def test_the_document_names_its_video_and_slots_are_in_order(tmp_path: Path) -> 
     values = [int(slot.get("TIME_VALUE")) for slot in root.iter("TIME_SLOT")]
     assert values == sorted(values)
     assert root.get("{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation").endswith("/EAFv3.0.xsd")
+    write_eaf(tmp_path / "a.eaf", replace(reviewed_video(), start_s=96.5))
+    root = etree.parse(str(tmp_path / "a.eaf")).getroot()
+    assert root.find("HEADER/MEDIA_DESCRIPTOR").get("TIME_ORIGIN") == "96500"
 
 
 def test_tiers_of_reviewers_whose_names_look_like_lanes_stay_apart(tmp_path: Path) -> None:
@@ -97,12 +100,6 @@ def test_annotations_of_a_tier_never_overlap(starts: list[int]) -> None:
         ends = [span.end_ms for span in lane]
         assert all(span.start_ms < span.end_ms for span in lane)
         assert all(end <= span.start_ms for end, span in zip(ends, lane[1:], strict=False))
-
-
-def test_the_document_of_a_clip_says_where_in_its_file_it_starts(tmp_path: Path) -> None:
-    write_eaf(tmp_path / "a.eaf", replace(reviewed_video(), start_s=96.5))
-    root = etree.parse(str(tmp_path / "a.eaf")).getroot()
-    assert root.find("HEADER/MEDIA_DESCRIPTOR").get("TIME_ORIGIN") == "96500"
 
 
 def test_the_states_of_the_assistant_are_a_tier_of_their_own(tmp_path: Path) -> None:
@@ -151,10 +148,6 @@ def set_times(root: etree._Element, text: str, start_ms: int, end_ms: int) -> No
         found.set(f"TIME_SLOT_REF{number}", slot)
 
 
-def test_spans_and_instants_that_were_not_edited_give_no_correction(tmp_path: Path) -> None:
-    assert edited(tmp_path, lambda root: None) == ()
-
-
 @pytest.mark.parametrize(
     ("text", "edges", "expected"),
     [
@@ -168,6 +161,7 @@ def test_spans_and_instants_that_were_not_edited_give_no_correction(tmp_path: Pa
 def test_dragged_edges_become_a_span(
     tmp_path: Path, text: str, edges: tuple[int, int], expected: tuple[str, float, float | None] | None
 ) -> None:
+    assert edited(tmp_path, lambda root: None) == ()
     found = edited(tmp_path, lambda root: set_times(root, text, *edges))
     assert [(one.kind, one.time_s, one.end_s) for one in found] == ([] if expected is None else [expected])
 

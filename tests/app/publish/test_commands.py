@@ -170,19 +170,18 @@ def test_the_old_folder_returns_if_the_new_one_cannot_take_its_place(
     assert (out / "index.html").read_text() == "old"
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+def test_an_empty_folder_is_taken_and_something_else_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     write(tmp_path / "site", "page")
     assert (tmp_path / "site" / "index.html").exists()
-
-
-def test_a_folder_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
-    out = tmp_path / "site"
+    out = tmp_path / "mine"
     out.mkdir()
     (out / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match=r"site exists and was not written by stepscope publish; choose another --out"):
+    with pytest.raises(ValueError, match=r"mine exists and was not written by stepscope publish; choose another --out"):
         write(out, "page")
     assert (out / "thesis.tex").read_text() == "mine"
+    with pytest.raises(ValueError, match=r"thesis\.tex is a file; choose another --out"):
+        write(out / "thesis.tex", "page")
 
 
 def test_a_published_folder_with_an_own_file_is_refused_and_kept(tmp_path: Path) -> None:
@@ -192,12 +191,6 @@ def test_a_published_folder_with_an_own_file_is_refused_and_kept(tmp_path: Path)
     with pytest.raises(ValueError, match=r"site holds '\.git', which stepscope publish did not write; move it away"):
         write(out, "new")
     assert (out / ".git").is_dir()
-
-
-def test_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "site").write_text("mine")
-    with pytest.raises(ValueError, match="site is a file; choose another --out"):
-        write(tmp_path / "site", "page")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def site(bundled_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return out
 
 
-def test_the_table_has_the_failures_and_scores_of_each_video(site: Path, bundled_run: RunFolder) -> None:
+def test_the_table_has_the_failures_scores_video_and_exports_of_each_video(site: Path, bundled_run: RunFolder) -> None:
     index = read(site / "data" / "run.json")
     assert [row["id"] for row in index["videos"]] == [one.video_id for one in read_samples(bundled_run.split_path())]
     truck = index["videos"][0]
@@ -49,14 +49,8 @@ def test_the_table_has_the_failures_and_scores_of_each_video(site: Path, bundled
     assert truck["event"] in [event["key"] for event in packed["events"]]
     assert (index["num_scored"], index["tiles"][0]["label"][:8]) == (16, "Failures")
     assert index["tiles"][0]["figure"] == str(sum(sum(row["failures"]) for row in index["videos"]))
-
-
-def test_each_video_is_a_file_that_browsers_play(site: Path) -> None:
     for row in read(site / "data" / "run.json")["videos"]:
         assert probe(site / row["video"]).is_browser_playable
-
-
-def test_exports_are_those_of_the_page(site: Path) -> None:
     row = read(site / "data" / "run.json")["videos"][0]
     with (site / row["exports"] / "traces.csv").open(encoding="utf-8", newline="") as file:
         traces = list(csv.DictReader(file))
@@ -65,21 +59,17 @@ def test_exports_are_those_of_the_page(site: Path) -> None:
     assert read(site / row["exports"] / "provenance.json")["split"] == "test.json"
 
 
-def test_no_folder_of_this_machine_is_published(site: Path, bundled_run: RunFolder) -> None:
+def test_the_folder_is_a_static_space_with_relative_addresses_and_no_folder_of_this_machine(
+    site: Path, bundled_run: RunFolder
+) -> None:
     private = (str(bundled_run.split_path().parent), str(bundled_run.path.parent), "/home/someone")
     for path in (path for path in site.rglob("*") if path.suffix in (".json", ".jsonl", ".csv", ".html", ".md")):
         assert [name for name in private if name in path.read_text(encoding="utf-8")] == [], path
-
-
-def test_every_address_is_relative(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
     addresses = re.findall(r'(?:href|src)="([^"]*)"', index)
     assert len(addresses) > 50
     assert [one for one in addresses if re.match(r"/|\w+://", one)] == []
     assert [one for one in addresses if one not in ("?", "data:,") and not (site / one).is_file()] == []
-
-
-def test_the_folder_is_a_static_space(site: Path) -> None:
     _, front_matter, _ = (site / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     found = yaml.safe_load(front_matter)
     assert (found["sdk"], found["app_file"], found["title"]) == ("static", "index.html", "StepScope: bundled")

@@ -62,15 +62,6 @@ def test_two_reviewers_on_one_event_keep_both_and_of_one_the_last_counts() -> No
     assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct", "bob": "unclear"}}
 
 
-def test_tags_a_note_and_a_verdict_stand_beside_one_another() -> None:
-    tags, note = act(kind="tags", event=HULL, tags=("a", "b")), act(kind="note", event=HULL, note="odd")
-    review = fold_actions([tags, note, judge(HULL, "correct"), act(kind="tags", event=HULL, tags=("b",))])
-    said = opinion(review, HULL, "ann")
-    assert (said.verdict, said.tags, said.note) == ("correct", ("b",), "odd")
-    assert opinion(review, HULL, "bob").verdict is None
-    assert opinion(review, SAIL, "ann").verdict is None
-
-
 def test_blind_a_reviewer_sees_nothing_of_the_others() -> None:
     correction = Correction(reviewer="bob", kind="delete", turn=NAME)
     actions = [
@@ -97,11 +88,6 @@ def test_an_undo_that_two_windows_send_counts_once_and_never_reaches_another_rev
     assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct"}}
     foreign = act("bob", kind="undo", target=first.action_id)
     assert fold_actions([*actions, foreign]) == fold_actions(actions)
-
-
-def test_an_undone_correction_does_not_count() -> None:
-    action = act(kind="correction", correction=Correction(reviewer="ann", kind="delete", turn=NAME))
-    assert fold_actions([action, undo(action)]).corrections == {}
 
 
 @given(st.lists(st.sampled_from(["act", "undo", "redo"]), max_size=25))
@@ -200,7 +186,7 @@ def test_what_is_no_pair_is_refused(event: Event, paired: Event, message: str) -
         act(kind="verdict", event=event, paired=paired, verdict="correct")
 
 
-@pytest.mark.parametrize("name", ["ann", "Ann O'Neil", "=cmd()", "<script>", "\u05d0\u05d1", " ann "])
+@pytest.mark.parametrize("name", ["Ann O'Neil", "<script>", "\u05d0\u05d1", " ann "])
 def test_a_printable_name_is_a_reviewers_name(name: str) -> None:
     assert check_reviewer(name) == name.strip()
 
@@ -271,11 +257,6 @@ def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_ru
     assert name_events("boat") == VideoEvents(written=(), references=(), states=())
 
 
-def test_a_reference_event_has_all_that_its_turn_is_known_by() -> None:
-    event = reference_event("boat", NAME)
-    assert (event.role, event.time_s, event.text, event.number) == (NAME.role, NAME.time_s, NAME.text, NAME.number)
-
-
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
 
 
@@ -302,6 +283,7 @@ def test_what_a_reviewer_gives_is_there_and_undone_and_redone_one_by_one(store: 
     said = opinion(review, EVENT, "ann")
     assert (said.verdict, said.tags, said.note) == ("unclear", ("odd",), "dark")
     assert review.corrections["boat"] == (delete,)
+    assert store_history.undo(store, reviewer="bob", video_id="boat") is None
     assert [store_history.undo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given[::-1], None]
     assert (read_review(store).events, read_review(store).corrections) == ((), {})
     assert [store_history.redo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given, None]
@@ -313,11 +295,4 @@ def test_an_undo_that_is_asked_for_twice_takes_back_one(store: ReviewStore) -> N
         store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict=verdict))
     taken = [store_history.undo(store, reviewer="ann", video_id="boat", action_id="again") for _ in range(2)]
     assert [action.verdict for action in taken if action] == ["missed", "missed"]
-    assert opinion(read_review(store), EVENT, "ann").verdict == "correct"
-
-
-def test_a_blind_reviewer_sees_and_undoes_nothing_of_the_others(store: ReviewStore) -> None:
-    store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict="correct"))
-    assert read_review(store, only="bob").events == ()
-    assert store_history.undo(store, reviewer="bob", video_id="boat") is None
     assert opinion(read_review(store), EVENT, "ann").verdict == "correct"

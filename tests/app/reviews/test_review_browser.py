@@ -178,7 +178,9 @@ def test_only_what_is_chosen_is_stepped_through(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: ReviewStore) -> None:
+def test_reviewers_stand_side_by_side_unless_blind_and_see_later_verdicts_of_each_other(
+    page: Page, store: ReviewStore
+) -> None:
     name_reviewer(page, "dan")
     event = go_to(page, "generated", "Now the wheel")
     verdict: Verdict = "unclear"
@@ -195,13 +197,9 @@ def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: Review
     assert {"<b>eve</b>": "unclear", "fay": "unclear", "dan": "redundant"}.items() <= {
         opinion.reviewer: opinion.verdict for opinion in said
     }.items()
-
-
-@pytest.mark.slow
-def test_a_verdict_of_another_window_appears_when_its_event_is_selected_again(page: Page, store: ReviewStore) -> None:
+    page.uncheck(".ss-blind")
     name_reviewer(page, "gil")
     event = go_to(page, "generated", "Now the wheel")
-    about = Event(video_id="a", kind="generated", role="assistant", time_s=event["time"], text=event["text"], number=0)
     store.append(Action(kind="verdict", reviewer="hal", video_id="a", event=about, verdict="unclear"))
     other = page.locator(".ss-other", has_text="hal unclear")
     for _ in range(100):  # the server is asked at most every two seconds

@@ -72,13 +72,6 @@ def test_an_empty_store_says_where_it_is_as_its_name_may_be_mistyped(tmp_path: P
         assert store.notice == ""
 
 
-def test_an_action_that_is_sent_twice_is_kept_once(where: str) -> None:
-    with open_store(where) as store:
-        action = judge()
-        assert [store.append(action).number, store.append(action).number] == [1, 1]
-        assert store.read() == (action,)
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 def test_a_pipe_in_place_of_a_store_is_refused_in_a_sentence(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sqlite")

@@ -71,6 +71,7 @@ def test_the_page_answers_under_its_own_names_alone(rules: HostRules, host: str,
         (LOCAL, {"origin": "http://127.0.0.1:9999"}, 403),
         (LOCAL, {"origin": "http://evil.example"}, 403),
         (LOCAL, {"origin": "null"}, 403),
+        (LOCAL, {"origin": "http://["}, 403),
         (LOCAL, {"origin": "http://evil.example", "sec_fetch_site": "cross-site"}, 403),
         (LOCAL, {"sec_fetch_site": "same-site"}, 403),
         (SHARED, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, None),
@@ -122,10 +123,6 @@ def test_on_a_space_its_own_address_is_allowed(monkeypatch: pytest.MonkeyPatch) 
 def test_the_page_fetches_nothing_from_other_hosts() -> None:
     for path in ("/gradio_api/file=http://example.org/a", "/gradio_api/proxy=https://example.org/a"):
         assert status(LOCAL, "127.0.0.1", method="GET", path=path) == 403
-
-
-def test_an_origin_that_is_no_address_is_another_page() -> None:
-    assert status(LOCAL, "127.0.0.1:7860", content_type=JSON, origin="http://[") == 403
 
 
 @pytest.mark.parametrize(
@@ -240,12 +237,6 @@ def test_a_body_that_is_no_upload_has_an_end() -> None:
         assert post(guarded(), "/run", body, JSON).status_code == 413
 
 
-def test_a_request_of_many_values_is_refused_before_it_is_read(client: PageClient) -> None:
-    body = b'{"data": [' + b"[], " * MAX_JSON_SIGNS + b'0], "fn_index": 0, "session_hash": "window"}'
-    reply = client.http.post("/gradio_api/queue/join", content=body, headers={"content-type": JSON})
-    assert (reply.status_code, reply.json()["detail"][:30]) == (413, "The request has more than 5000")
-
-
 def test_a_session_with_a_long_name_is_refused(client: PageClient) -> None:
     event = client.find_event("chosen", "select")
     asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": "x" * 1000}
@@ -300,14 +291,6 @@ def test_a_foreign_page_writes_no_review(client: PageClient, runs: Path) -> None
         assert reply.status_code == expected
     with open_store(runs / "reviews.sqlite") as store:
         assert [action.action_id for action in store.read()] == ["0", "1"]
-
-
-def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
-    event = client.find_event("chosen", "select")
-    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": client.session}
-    for path in ("run/predict", "api/predict", "call/v2/choose_bundled"):
-        reply = client.http.post(f"/gradio_api/{path}", json=asked)
-        assert (reply.status_code, reply.json()["detail"][:16]) == (404, "This page has no")
 
 
 def test_a_session_with_an_odd_name_disturbs_no_other(client: PageClient) -> None:

@@ -63,14 +63,11 @@ def read_axis(page: Page, chart: str) -> list[float]:
     return axis
 
 
-def test_a_click_on_a_point_sends_what_it_stands_for(page: Page) -> None:
+def test_a_click_on_a_point_sends_what_it_stands_for_and_names_are_text(page: Page) -> None:
     page.mouse.click(*point_at(page, "failures", 0))
     page.wait_for_function("document.querySelector('#picked textarea, #picked input').value === 'missed'")
     page.mouse.click(*point_at(page, "videos", 0))
     page.wait_for_function("document.querySelector('#picked textarea, #picked input').value === 'a'")
-
-
-def test_names_of_videos_are_text_and_nothing_else(page: Page) -> None:
     page.mouse.move(*point_at(page, "videos", 1))
     page.wait_for_function("document.querySelector('#videos .hovertext')?.textContent.includes('<img src=x onerror')")
     assert page.locator("#videos .hovertext a, #videos .hovertext [style*=bold]").count() == 0
@@ -102,16 +99,12 @@ def test_the_zoom_lasts_while_the_run_is_the_same_and_charts_fit_the_window(page
     assert read_axis(page, "videos") == pytest.approx(zoomed)
 
 
-def test_a_chart_follows_the_theme_of_the_page(page: Page) -> None:
+def test_a_chart_follows_the_theme_and_patterns_survive_a_change_of_the_address(page: Page) -> None:
     colour = "getComputedStyle(document.querySelector('#roc .gtitle')).fill"
     assert page.evaluate(colour) == "rgb(39, 39, 42)"
-    page.evaluate("document.body.classList.add('dark')")
-    page.wait_for_function(f"{colour} === 'rgb(244, 244, 245)'")
-
-
-def test_patterns_and_clips_survive_a_change_of_the_address(page: Page) -> None:
     page.evaluate("history.replaceState(null, '', '?video=other'), document.body.classList.add('dark')")
-    page.wait_for_function("getComputedStyle(document.querySelector('#leads .gtitle')).fill === 'rgb(244, 244, 245)'")
+    for drawn in (colour, colour.replace("#roc", "#leads")):
+        page.wait_for_function(f"{drawn} === 'rgb(244, 244, 245)'")
     references: list[str] = page.evaluate(
         """[...document.querySelectorAll(".ss-chart svg *")].flatMap((part) => [...part.attributes])
             .map((attribute) => attribute.value).filter((value) => value.includes("url("))"""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,13 +17,12 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
-from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.sweeps import folders as sweeps
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.handlers import RECOMMENDED
 from tests.support.data.batches import copies, write_split
 from tests.support.data.recorded import record_toy
-from tests.support.pages.batch_tab import start, wait_for
+from tests.support.pages.batch_tab import make_batches, start, wait_for
 
 
 def read_now(download: Iterator[Any]) -> tuple[Path, str]:
@@ -31,19 +31,28 @@ def read_now(download: Iterator[Any]) -> tuple[Path, str]:
     return path, path.read_text(encoding="utf-8")
 
 
-def one_video(batches: BatchContext, demo_manifest: Path, tmp_path: Path) -> BatchContext:
+@pytest.fixture(scope="module")
+def done(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BatchContext:
     """Run one video as ``a``."""
-    write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
-    batches = replace(batches, splits=read_splits([], [tmp_path / "split.json"]))
+    folder = tmp_path_factory.mktemp("swept")
+    split = write_split(folder, *copies(demo_manifest, folder, 1))
+    batches = make_batches(split, checkpoint=tiny_folder, runs=folder / "runs")
     start(batches)
     wait_for(batches, "a", "done")
     return batches
 
 
+@pytest.fixture
+def one_video(done: BatchContext, tmp_path: Path) -> BatchContext:
+    """Return the page of a copy of the run, which no test has swept."""
+    shutil.copytree(done.runs, tmp_path / "copied")
+    return replace(done, runs=tmp_path / "copied")
+
+
 def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
-    context: AppContext, batches: BatchContext, demo_manifest: Path, tmp_path: Path
+    context: AppContext, one_video: BatchContext
 ) -> None:
-    batches = one_video(batches, demo_manifest, tmp_path)
+    batches = one_video
     shown = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
     grid, _, star, run = json.loads(shown.heat)["light"]["data"]
     assert grid["x"] == grid["y"] == [0.05, 0.275, 0.5, 0.725, 0.95]
@@ -130,10 +139,8 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     assert "is no score of a preview of these signals" in sweeping.show_sweep(batches, run, "num_failures", 5).said
 
 
-def test_a_sweep_that_was_cancelled_says_nothing_after_it(
-    context: AppContext, batches: BatchContext, demo_manifest: Path, tmp_path: Path
-) -> None:
-    batches = one_video(batches, demo_manifest, tmp_path)
+def test_a_sweep_that_was_cancelled_says_nothing_after_it(context: AppContext, one_video: BatchContext) -> None:
+    batches = one_video
     live, buttons = sweeping.begin_sweep()
     assert "Waiting" in buttons.progress
     assert "Cancelled. " in sweeping.cancel_sweep(Cancellable()).progress  # not started: there is nothing to wait for
@@ -150,9 +157,9 @@ def test_a_sweep_that_was_cancelled_says_nothing_after_it(
 
 @pytest.mark.slow
 def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_were_run(
-    context: AppContext, batches: BatchContext, demo_manifest: Path, tmp_path: Path
+    context: AppContext, one_video: BatchContext
 ) -> None:
-    batches = one_video(batches, demo_manifest, tmp_path)
+    batches = one_video
     list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:1"))
     for metric in ("F1", "dst_f1", "dst_joint_goal_accuracy", "failures_missed_update", "speaking_event_f1_1s"):
         view = sweeping.show_sweep(batches, "a", metric, 5)

@@ -24,7 +24,7 @@ from stepscope.engine.chat.timings import AnswerTiming
 from tests.support.chat import answer, answering, ask, edit, questions, take, wait_until_idle
 
 
-def test_a_question_is_answered_and_the_run_stays_as_it_was(context: AppContext, live: LiveRun) -> None:
+def test_a_question_is_answered_with_its_times_and_the_run_stays_as_it_was(context: AppContext, live: LiveRun) -> None:
     before = live.run
     window, status = ask(context, None, live, "What is next?")
     assert status.startswith("Answered at 0:02.5: 0 of ")
@@ -32,11 +32,6 @@ def test_a_question_is_answered_and_the_run_stays_as_it_was(context: AppContext,
     assert not status.startswith("Answered at 0:02.5: 0 of ")
     assert [message["role"] for message in window.messages()] == ["user", "user", "assistant"] * 2
     assert live.run is before
-    wait_until_idle(context)
-
-
-def test_the_status_has_the_time_to_the_first_token_of_the_charts(context: AppContext, live: LiveRun) -> None:
-    _, status = ask(context, None, live, "What is next?")
     timing = context.chat_service.log.timings[-1]
     first = f"of {timing.prompt_tokens} prompt tokens reused, first token after {1000 * timing.first_s:.0f} ms"
     assert re.fullmatch(rf".* {first}(; before it \d+\.\d s for pictures and queue)?\.", status)
@@ -145,14 +140,6 @@ def test_an_error_brings_the_earlier_branches_back(context: AppContext, live: Li
     assert ask(context, window, live, "And then?")[1].startswith("Answered")
 
 
-def test_stop_keeps_the_answer_so_far(context: AppContext, live: LiveRun) -> None:
-    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "5").window
-    handlers.stop(window)
-    assert answer(context, window, live).startswith("Stopped at")
-    assert window.answered
-    assert ask(context, window, live, "And then?")[1].startswith("Answered")
-
-
 @pytest.mark.parametrize("num_views", [1, 2, 3])
 def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun, num_views: int) -> None:
     window: ChatWindow = handlers.queue_question(None, live, f"What is next, {num_views}?", "7").window
@@ -204,15 +191,12 @@ def test_a_question_that_cannot_be_asked_is_refused(live: LiveRun, text: str, re
     assert reason in handlers.queue_question(None, live, text, "").status
 
 
-def test_a_run_of_a_different_checkpoint_is_refused(context: AppContext, live: LiveRun) -> None:
+def test_without_a_run_of_this_checkpoint_a_question_is_refused(context: AppContext, live: LiveRun) -> None:
     assert live.run is not None
     live.run = replace(live.run, model_digest="other")
     window, status = ask(context, None, live, "What is next?")
     assert "different checkpoint" in status
     assert window.messages() == []
-
-
-def test_without_a_run_the_page_names_the_button(context: AppContext) -> None:
     assert "press Run" in ask(context, None, None, "What is next?")[1]
 
 

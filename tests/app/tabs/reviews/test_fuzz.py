@@ -126,7 +126,7 @@ def check_all_works(reviews: ReviewContext) -> None:
 @example(action={"action_id": HALF, "kind": HALF, "event": {HALF: HALF}})
 @example(action={"action_id": "a", "kind": "correction", "correction": {"kind": "add", "turn": {**asdict(NAMES[0]), "number": 10**30}}})  # fmt: skip # noqa: E501
 @example(action={"action_id": "a", "kind": "verdict", "verdict": "correct", "moment": {"playhead_s": math.inf}, "event": {**asdict(NAMES[0]), "kind": "reference"}})  # fmt: skip # noqa: E501
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_json_as_an_action_is_kept_or_refused_and_disables_nothing(reviews: ReviewContext, action: Any) -> None:
     with reviews.store.engine.begin() as connection:
         connection.execute(delete(ACTIONS))
@@ -144,7 +144,7 @@ def test_any_json_as_an_action_is_kept_or_refused_and_disables_nothing(reviews: 
 
 
 @given(video_id=ANYTHING, reviewer=ANYTHING, actions=ANYTHING)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_question_gets_an_answer(reviews: ReviewContext, video_id: Any, reviewer: Any, actions: Any) -> None:
     asked = {"video_id": video_id, "reviewer": reviewer, "is_blind": actions, "has_layer": actions, "actions": actions}
     reply = answer(reviews, asked, request=anybody())

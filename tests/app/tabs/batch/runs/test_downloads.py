@@ -11,26 +11,22 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.runs.panel import TABLES, download
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import hide_folders
-from tests.support.pages.batch_tab import start, wait_for
 
 
-@pytest.mark.slow
 def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
-    batches: BatchContext, tmp_path: Path
+    finished: BatchContext, tmp_path: Path
 ) -> None:
-    start(batches)
-    wait_for(batches, "a", "done")
     for table in TABLES:
-        asked = download(batches, "a", table)
+        asked = download(finished, "a", table)
         path = Path(next(asked))
         assert path.name == f"a-{table}"
         shutil.copy(path, tmp_path)
-        assert str(batches.splits["split"].path.parent) not in path.read_text(), (
+        assert str(finished.splits["split"].path.parent) not in path.read_text(), (
             "others need not see the folders of the server"
         )
         assert list(asked) == []
         assert not path.exists()
-    run = batches.runs / "a"
+    run = finished.runs / "a"
     digest = RunFolder(run).settings()["model_digest"]  # type: ignore[index]
     source = json.loads((tmp_path / "a-provenance.json").read_text())
     assert (source["judge"], source["text_encoder"]) == ("cosine bands 0.5/0.8", "letters")
@@ -48,7 +44,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     columns = {row["column"] for row in read_rows(tmp_path / "a-columns.csv")}
     assert set(rows[0]) <= columns | {"video_id", "error", "warning"}
     traces = read_rows(tmp_path / "a-traces.csv")
-    frames = {sample.video_id: sample.num_frames for sample in batches.splits["split"].samples}
+    frames = {sample.video_id: sample.num_frames for sample in finished.splits["split"].samples}
     assert {name: sum(row["video_id"] == name for row in traces) for name in frames} == frames
 
 

@@ -16,7 +16,6 @@ from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
-from stepscope.app.core.results import video_table
 from stepscope.app.tabs.batch import compare as comparing
 from stepscope.app.web.views import RunView
 from stepscope.engine.dialogue import initial_state
@@ -125,14 +124,6 @@ def test_another_text_encoder_than_the_page_has_is_named(context: AppContext, ba
     path.write_text(json.dumps({**json.loads(path.read_text()), "text_encoder": "words"}), encoding="utf-8")
     said = open_run(context, batches, "usual").status.value
     assert "The run was scored by the text encoder words; here it is letters." in said
-
-
-def test_the_warning_of_a_video_is_its_remark() -> None:
-    rows: list[dict[str, str | float]] = [
-        {"video_id": "v0", "error": "", "warning": "2 frames are damaged"},
-        {"video_id": "v1", "error": "lost", "warning": ""},
-    ]
-    assert [row[-1] for row in video_table(rows, "as in the split")] == ["2 frames are damaged", "failed: lost"]
 
 
 @pytest.fixture

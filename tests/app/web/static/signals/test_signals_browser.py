@@ -1,5 +1,6 @@
-"""The signals are a Plotly figure on the time axis of the lanes."""
+"""The signals are a Plotly figure on the time axis of the lanes, with the thresholds as handles."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from stepscope.app.style.colours import COLOURS
 from stepscope.app.web.payload import pack_run
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
-from tests.support.pages.signals import colour_at, marker, point, wait_for_figure
+from tests.support.pages.signals import DRAWN_AT, colour_at, marker, point, wait_for_figure
 from tests.support.pages.two_videos import count_requests
 from tests.support.reviews.played import judge, make_run
 from tests.support.reviews.reviewing import make_folder
@@ -110,8 +111,7 @@ def test_what_is_drawn_moves_with_the_view_in_every_frame(page: Page) -> None:
     assert inspect(page)["view"]["end"] < 4
 
 
-@pytest.mark.slow
-def test_a_click_in_the_figure_seeks_and_shift_and_drag_sets_the_region(page: Page) -> None:
+def test_a_click_seeks_and_on_a_marker_selects_and_shift_and_drag_sets_the_region(page: Page) -> None:
     wait_for_figure(page)
     page.mouse.click(*point(page, "speak", 7.25, prob=0.9))
     page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 7.25) < 0.03")
@@ -127,10 +127,8 @@ def test_a_click_in_the_figure_seeks_and_shift_and_drag_sets_the_region(page: Pa
     page.mouse.wheel(0, -300)
     page.keyboard.up("Control")
     page.wait_for_function("document.querySelector('.ss').inspect().view.end < 9")
-
-
-def test_a_click_on_a_marker_selects_its_event(page: Page) -> None:
-    wait_for_figure(page)
+    page.keyboard.press("0")
+    wait_for_view(page, 0, 10)
     for trace, time_s, expected in [
         ("speak hits", 5.5, ("generated", "Now the roof. ")),
         ("speak alarms", 9.0, ("generated", "!?%&/ 12345 ")),
@@ -154,8 +152,9 @@ def hover_text(page: Page, trace: str, time_s: float) -> list[str]:
     return lines
 
 
-@pytest.mark.slow
-def test_a_decision_says_its_probability_its_text_and_its_reference(page: Page, folder: Path) -> None:
+def test_a_decision_says_its_probability_text_and_reference_and_hostile_texts_stay_texts(
+    page: Page, folder: Path
+) -> None:
     wait_for_figure(page)
     outputs = make_run(folder).outputs
     assert hover_text(page, "speak hits", 5.5) == [
@@ -172,10 +171,8 @@ def test_a_decision_says_its_probability_its_text_and_its_reference(page: Page, 
         f"update {outputs[17].update_prob:.3f} ≤ 0.50",
         "reference 0:08.5: S2->start",
     ]
-
-
-def test_hostile_texts_in_hover_texts_stay_texts(page: Page) -> None:
     page.click("#hostile")
+    page.wait_for_selector(".ss-figure .hovertext", state="detached")
     page.wait_for_function("document.querySelector('.ss').unpacked().responses[0].text.includes('evil')")
     wait_for_figure(page)
     lines = hover_text(page, "speak hits", 1.0)
@@ -187,7 +184,7 @@ def test_hostile_texts_in_hover_texts_stay_texts(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_the_legend_hides_a_trace_and_shows_it_again(page: Page) -> None:
+def test_the_legend_hides_a_trace_and_colours_follow_the_theme(page: Page) -> None:
     wait_for_figure(page)
     entries = page.locator(".ss-figure .legendtext")
     assert entries.all_text_contents() == ["speak", "update", "decision in time", "unexpected decision", "no decision"]
@@ -209,15 +206,8 @@ def test_the_legend_hides_a_trace_and_shows_it_again(page: Page) -> None:
     page.wait_for_function(f"{hidden}.length === 1")  # the line of the first signal
     wait_for_view(page, 0, 10)
     assert colour_at(page, hit) == COLOURS["matched"].light
-
-
-def rgb(colour: str) -> str:
-    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
-
-
-@pytest.mark.slow
-def test_the_colours_follow_the_theme(page: Page) -> None:
-    wait_for_figure(page)
+    page.locator(".ss-figure .legendtoggle").first.click()
+    page.wait_for_function(f"{hidden}.length === 0")
     stroke = "getComputedStyle(document.querySelector('.ss-figure .js-line')).stroke"
     assert page.evaluate(stroke) == rgb(COLOURS["speak"].light)
     page.evaluate("document.body.classList.add('dark')")
@@ -229,6 +219,10 @@ def test_the_colours_follow_the_theme(page: Page) -> None:
         "[...document.querySelectorAll('.ss-figure text')].map((text) => parseFloat(getComputedStyle(text).fontSize))"
     )
     assert min(sizes) >= 11
+
+
+def rgb(colour: str) -> str:
+    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
 
 
 @pytest.mark.slow
@@ -247,3 +241,76 @@ def test_without_plotly_a_message_says_so_and_the_rest_works(browser: Browser, a
     page.click("[data-tab=curves]")
     expect(page.locator(".ss-curves")).to_contain_text("plotly.js did not load")
     page.close()
+
+
+def test_a_handle_moves_its_threshold_by_pointer_and_by_keys(page: Page) -> None:
+    wait_for_figure(page)
+    handle = page.get_by_role("slider", name="speak threshold")
+    page.mouse.move(*point(page, "speak", 3, prob=0.5))
+    page.mouse.down()
+    page.mouse.move(*point(page, "speak", 3, prob=0.25), steps=5)
+    value = inspect(page)["thresholds"]["speak"]
+    assert value == pytest.approx(0.25, abs=0.02)
+    assert inspect(page)["isPreview"]
+    page.wait_for_function(DRAWN_AT, arg=[0, "speak", value])
+    expect(handle).to_have_attribute("aria-valuenow", str(value))
+    counts = inspect(page)["counts"]["speak"]
+    found = page.evaluate("""Object.fromEntries(document.querySelector('.ss-figure').data
+        .filter(({ customdata }) => customdata)
+        .map(({ uid, customdata }) => [uid, customdata.filter(([name]) => name === 'speak').length]))""")
+    assert found == counts
+    assert counts["alarms"] > 1, "more decisions than at 0.5"
+    assert page.locator(".ss-counts").inner_text().startswith("Preview from the trace")
+    assert page.input_value("#let_go textarea") == "", "the server is asked on release"
+    page.mouse.up()
+    page.wait_for_function("document.querySelector('#let_go textarea').value")
+    assert page.input_value("#let_go textarea") == f"{value:g} 0.5;"
+    handle.focus()
+    page.keyboard.press("ArrowUp")
+    expect(handle).to_have_attribute("aria-valuenow", f"{value + 0.01:g}")
+    page.keyboard.press("End")
+    assert inspect(page)["thresholds"]["speak"] == 1
+    page.wait_for_function("document.querySelector('#let_go textarea').value.endsWith('1 0.5;')")
+    assert inspect(page)["time"] == 0, "the keys are the handle's"
+
+
+def test_one_place_says_what_is_still_of_the_run(page: Page) -> None:
+    wait_for_figure(page)
+    page.keyboard.press("n")
+    page.wait_for_selector(".ss-now .ss-failure")
+    page.mouse.move(*point(page, "speak", 3, prob=0.5))
+    page.mouse.down()
+    page.mouse.move(*point(page, "speak", 3, prob=0), steps=5)
+    expect(page.locator(".ss-counts")).to_contain_text(
+        "stay those of the run at speak 0.50. Release to run it exactly."
+    )
+    expect(page.get_by_text("run at speak 0.50")).to_have_count(1)
+    expect(page.locator(".ss-decision", has_text="speak").locator("b")).to_have_text("would speak")
+    page.mouse.move(*point(page, "speak", 3, prob=0.5), steps=5)
+    expect(page.locator(".ss-counts")).to_be_empty()
+    page.mouse.up()
+
+
+@pytest.mark.slow
+def test_a_click_on_a_curve_moves_the_threshold_there(page: Page) -> None:
+    page.click("[data-tab=curves]")
+    page.wait_for_selector(".ss-curve .js-line", state="attached")
+    seen = inspect(page)["counts"]["update"]
+    precision, recall = (seen["hits"] / (seen["hits"] + seen[other]) for other in ("alarms", "misses"))
+    expect(page.locator(".ss-curve")).to_have_attribute(
+        "aria-label", re.compile(f"update: precision {precision:.2f}, recall {recall:.2f}$")
+    )
+    x, y = page.evaluate("""(() => {
+        const plot = document.querySelector('.ss-curve'), { left, top } = plot.getBoundingClientRect();
+        const { xaxis2: x, yaxis2: y } = plot._fullLayout, curve = plot.data[2];
+        return [left + x._offset + x.l2p(curve.x[5]), top + y._offset + y.l2p(curve.y[5])];
+    })()""")
+    page.mouse.move(x, y)
+    page.wait_for_selector(".ss-curve .hovertext")
+    hovered = re.match(r"threshold ([\d.]+)update: ", page.locator(".ss-curve .hovertext").text_content() or "")
+    assert hovered
+    page.mouse.click(x, y)
+    at = float(hovered[1])
+    page.wait_for_function("(at) => document.querySelector('.ss').inspect().thresholds.update === at", arg=at)
+    page.wait_for_function("document.querySelector('#let_go textarea').value")
+    assert page.input_value("#let_go textarea") == f"0.5 {at:g};"

@@ -16,6 +16,7 @@ from stepscope.engine.inference.static import BucketShape, StaticStep
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.smolvlm import StreamingModel
+from stepscope.engine.replay import Recording
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
 from tests.support.streams.fakes import random_frames, tiny_checkpoint, tiny_model
@@ -49,6 +50,17 @@ def test_refreshes_user_turns_texts_and_growing_contexts_are_among_the_cases(che
     assert {shape.num_slots for shape in shapes} >= {3}
     assert any(shape.num_tokens < shape.num_slots * shape.query_len for shape in shapes)
     assert backend.runs > len(shapes)
+
+
+def test_a_moved_threshold_takes_its_cache_into_a_slot(checkpoint: Checkpoint) -> None:
+    one = video(checkpoint, 0, 40)
+    config = StreamConfig(**pick_thresholds(checkpoint, [one], 0.1, **SHORT))
+    frames, silent = list(one.features), replace(config, speak_threshold=1)
+    first = Recording(with_graphs(checkpoint), frames, task=one.task, config=silent)
+    list(first.run())
+    moved = first.at(speak_threshold=config.speak_threshold, update_threshold=config.update_threshold)
+    wanted = Streamer(checkpoint, config.frame_by_frame()).run(frames, one.task)
+    assert_equal(list(moved.run()), list(wanted))
 
 
 @pytest.mark.parametrize("policy", ["silent-token", "not-talk"])

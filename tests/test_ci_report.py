@@ -17,33 +17,29 @@ def test_only_reasons_that_are_listed_are_expected() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("in_ci", "reason", "code"), [(True, "new", 1), (True, "no decord here", 0), (False, "new", 0)]
+    ("in_ci", "reason", "num_flaky", "code"),
+    [
+        (True, "new", 0, 1),
+        (False, "new", 0, 0),
+        (True, "no decord here", MAX_REPEATED, 0),
+        (True, "no decord here", MAX_REPEATED + 1, 1),
+    ],
 )
-def test_an_unexpected_skip_fails_the_run_in_ci_alone(tmp_path: Path, in_ci: bool, reason: str, code: int) -> None:
-    (tmp_path / "test_a.py").write_text(f"import pytest\n\n\ndef test_a():\n    pytest.skip({reason!r})\n")
-    done = run_pytest(tmp_path, in_ci=in_ci)
-    assert done.returncode == code, done.stdout
-    assert ("1 tests skipped" in done.stdout) == in_ci
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("num_flaky", "code"), [(MAX_REPEATED, 0), (MAX_REPEATED + 1, 1)])
-def test_a_few_tests_may_pass_at_the_second_attempt_and_are_named(tmp_path: Path, num_flaky: int, code: int) -> None:
-    tests = [
-        f"def test_{n}():\n    if not Path('{n}').exists():\n        Path('{n}').touch()\n        assert {n} < 0\n"
-        for n in range(num_flaky)
-    ]
-    (tmp_path / "test_a.py").write_text("\n\n".join(["from pathlib import Path", *tests]))
-    done = run_pytest(tmp_path, "--reruns", "1", in_ci=True)
-    assert done.returncode == code, done.stdout
-    assert f"{num_flaky} tests failed once" in done.stdout
-    assert "assert 3 < 0" in done.stdout
-
-
-def run_pytest(folder: Path, *options: str, in_ci: bool) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.ci_report", str(folder), *options]
+def test_an_unexpected_skip_or_many_repeated_tests_fail_the_run_in_ci_alone(
+    tmp_path: Path, in_ci: bool, reason: str, num_flaky: int, code: int
+) -> None:
+    tests = [f"import pytest\nfrom pathlib import Path\n\n\ndef test_a():\n    pytest.skip({reason!r})\n"]
+    for n in range(num_flaky):
+        first = f"if not Path('{n}').exists():\n        Path('{n}').touch()\n        assert {n} < 0\n"
+        tests.append(f"def test_{n}():\n    {first}")
+    (tmp_path / "test_a.py").write_text("\n\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.ci_report", "--reruns", "1"]
     environment = {name: value for name, value in os.environ.items() if name not in ("STEPSCOPE_CI", "PYTEST_ADDOPTS")}
     environment |= {"STEPSCOPE_CI": "1"} if in_ci else {}
     environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
-    command += ["--rootdir", str(folder)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=folder)
+    command += ["--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == code, done.stdout
+    assert ("1 tests skipped" in done.stdout) == in_ci
+    assert (f"{num_flaky} tests failed once" in done.stdout) == in_ci
+    assert ("assert 3 < 0" in done.stdout) == (num_flaky > 3)

@@ -233,12 +233,6 @@ def test_names_of_the_packages_in_the_text_resolve(document: Path) -> None:
         _resolve(name)
 
 
-def test_no_package_is_named_as_a_command() -> None:
-    """``engine run`` is no command: it is ``stepscope run``, or a module that Python runs."""
-    for document in DOCUMENTS:
-        assert [text for text in _code(document) if re.match(r"(?:app|assets|engine|eval) [a-z]", text)] == []
-
-
 def test_bare_names_of_the_interface_exist() -> None:
     """A single name in backticks of docs/api.md is in its examples, or a name, member or parameter of their modules."""
     document = ROOT / "docs/api.md"

@@ -57,14 +57,6 @@ PUBLIC = {
     "stepscope.eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
     "stepscope.eval.protocols": ["PROTOCOLS", "score_protocol"],
 }
-HEAVY = {"torch", "transformers", "gradio"}
-
-
-def loaded_after(statements: str) -> set[str]:
-    """Return the heavy libraries that a new interpreter has loaded after these statements."""
-    program = f"import sys; {statements}; print(*({HEAVY} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    return set(done.stdout.split())
 
 
 @pytest.mark.parametrize(("package", "names"), PUBLIC.items())
@@ -86,28 +78,27 @@ def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
         _ = import_module(package).load_modle
 
 
-def test_submodules_still_import_from_the_package() -> None:
-    from stepscope.engine import records  # noqa: PLC0415
-    from stepscope.eval.metrics import score  # noqa: PLC0415
-
-    assert (records.__name__, score.__name__) == ("stepscope.engine.records", "stepscope.eval.metrics.score")
-
-
-def test_public_records_data_and_metrics_load_without_torch() -> None:
-    statements = (
-        "import stepscope.engine.records",
-        "from stepscope.engine import FrameOutput, Step, StreamConfig, Task, UserTurn, parse_steps",
-        "from stepscope import FrameOutput, RunRecorder, Task, find_match, live_metrics, read_samples, score_text",
-        "from stepscope.eval.data import read_samples",
-        "from stepscope.eval.recorder import RunRecorder",
-        "from stepscope.eval.metrics import LiveTurn, corpus_metrics, find_match, live_metrics, score_text",
-        "from stepscope import PROTOCOLS, score_protocol",
-    )
-    assert loaded_after("; ".join(statements)) == set()
-
-
-def test_the_model_loads_torch_on_first_use() -> None:
-    assert "torch" in loaded_after("from stepscope.engine import load_model")
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        (
+            "from stepscope import FrameOutput, PROTOCOLS, RunRecorder, Task, find_match, live_metrics, read_samples; "
+            "from stepscope.eval.metrics import corpus_metrics, score_text; from stepscope.engine import records; "
+            "import stepscope.engine.control.controller, stepscope.eval.reports.scoring, stepscope.eval.cli.run_tables",
+            {"torch", "transformers", "gradio"},
+        ),
+        (
+            "import stepscope.engine.cli.commands, stepscope.engine.training.dataset",
+            {"gradio", "stepscope.app", "stepscope.eval", "peft", "sentence_transformers"},
+        ),
+        ("import stepscope.eval.cli.run_command", {"gradio", "transformers", "sentence_transformers", "sklearn"}),
+    ],
+    ids=["public names", "engine", "leading process of a run"],
+)
+def test_light_modules_load_no_heavy_libraries(statement: str, absent: set[str]) -> None:
+    program = f"import sys; {statement}; print(*({absent} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "\n"
 
 
 @pytest.mark.parametrize(
@@ -151,37 +142,6 @@ def test_a_program_beside_files_named_like_our_folders_records_a_run(tmp_path: P
     done = subprocess.run([sys.executable, "record.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Set down the hull." in (tmp_path / "run" / "boat.jsonl").read_text()
-
-
-LIGHT = (
-    "stepscope.engine.records",
-    "stepscope.engine.dialogue",
-    "stepscope.engine.config",
-    "stepscope.engine.control.controller",
-    "stepscope.eval.data.samples",
-    "stepscope.eval.reports.scoring",
-    "stepscope.eval.runs.folder",
-    "stepscope.eval.cli.run_tables",
-    "stepscope.app.exports.commands",
-)
-
-
-def test_records_and_control_load_without_torch() -> None:
-    program = f"import sys, {', '.join(LIGHT)}; print(*({{'torch', 'transformers', 'gradio'}} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "\n"
-
-
-def test_the_engine_loads_without_the_page_and_libraries_of_adapters_and_scores() -> None:
-    page = "{'gradio', 'stepscope.app', 'stepscope.eval', 'peft', 'sentence_transformers'}"
-    imported = "sys, stepscope.engine.cli.commands, stepscope.engine.training.dataset"
-    program = f"import {imported}; sys.exit(bool({page} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_the_leading_process_of_a_run_loads_without_the_libraries_of_its_workers() -> None:
-    heavy = "{'gradio', 'transformers', 'sentence_transformers', 'sklearn'}"
-    program = f"import sys, stepscope.eval.cli.run_command; sys.exit(bool({heavy} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 NOT_PINNED = {"ray", "trackio"}  # a cluster has its own version; a tracker is installed beside

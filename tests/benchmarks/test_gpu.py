@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.gpu import speed
 from benchmarks.gpu.__main__ import main
-from benchmarks.gpu.parts import PARTS, Part, Result, choose_start, run_part, to_markdown
+from benchmarks.gpu.parts import PARTS, Part, choose_start, run_part
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 from stepscope.engine.inference.cuda_graphs import CudaGraphPool
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -126,11 +125,6 @@ def test_parts_are_spawned_if_an_import_has_touched_cuda(settings: Settings, mon
     assert result.figures[0].name == "card"
 
 
-def test_a_part_without_time_is_not_run(settings: Settings) -> None:
-    result = run_part(Part(name="part", weight=1, run=fail), settings, limit_s=0)
-    assert (result.state, result.reason) == ("not run", "the time was up")
-
-
 def test_a_shape_is_timed_with_graphs_and_without(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CudaGraphPool, "fault", "")
     plain = Settings.load
@@ -145,46 +139,3 @@ def test_a_shape_is_timed_with_graphs_and_without(settings: Settings, monkeypatc
     assert alone == ["12 frames alone", "12 frames alone, without graphs"]
     assert [name for name in names if "at once" in name] == ["2 videos at once", "2 videos at once, without graphs"]
     assert (figures[-1].name, figures[-1].value) == ("graphs", "checked")
-
-
-def test_the_profile_counts_kernels_launches_and_copies() -> None:
-    def event(key: str, kind: str, count: int, *, cpu_us: float = 0.0, gpu_us: float = 0.0) -> SimpleNamespace:
-        return SimpleNamespace(
-            key=key,
-            device_type=SimpleNamespace(name=kind),
-            count=count,
-            self_cpu_time_total=cpu_us,
-            self_device_time_total=gpu_us,
-        )
-
-    events = [
-        event("aten::mm", "CPU", 3, cpu_us=500.0),
-        event("cudaLaunchKernel", "CPU", 4, cpu_us=1500.0),
-        event("cudaGraphLaunch", "CPU", 1),
-        event("sm90_gemm", "CUDA", 3, gpu_us=2500.0),
-        event("Memcpy HtoD (Pinned -> Device)", "CUDA", 2, gpu_us=500.0),
-    ]
-    found = {figure.name: figure.value for figure in speed._tabulate("", events, is_gpu=True)}
-    assert found == {
-        "CPU time": 2.0,
-        "GPU time": 3.0,
-        "kernels": 5.0,
-        "launches": 5.0,
-        "copies": 2.0,
-        "sm90_gemm": 2.5,
-        "Memcpy HtoD (Pinned -> Device)": 0.5,
-    }
-
-
-def test_the_tables_name_states_values_and_goals() -> None:
-    figures = [
-        Figure(name="alone", value=3.214, unit="s", goal="at most 3.5 s", note="a|b"),
-        Figure(name="at once", value=1523.4, unit="frames/s"),
-        Figure(name="mode", value="equal"),
-    ]
-    done = Result(name="SmolVLM2-2.2B", state="done", seconds=12.34, figures=figures)
-    failed = Result(name="NVDEC", state="failed", seconds=1.0, reason="no\ndriver")
-    table = to_markdown([done, failed], {"device": "cuda"})
-    assert "| SmolVLM2-2.2B | done | 12.3 |  |\n| NVDEC | failed | 1.0 | no driver |\n" in table
-    assert "| alone | 3.21 s | at most 3.5 s | a\\|b |\n| at once | 1,523 frames/s |  |  |\n" in table
-    assert "| mode | equal |  |  |\n" in table

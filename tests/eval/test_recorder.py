@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.eval.cli.finished_runs import score
@@ -67,10 +68,10 @@ def test_a_recorded_run_holds_frames_task_reference_and_settings(tmp_path: Path)
 def test_frames_that_are_left_out_are_silent_with_unknown_values(tmp_path: Path) -> None:
     with open_run(tmp_path) as run, run.video("a", fps=2) as video:
         video.frame(0.02, signals={"p": np.float32(0.5)})
-        video.frame(1.49, cache_tokens=7)
+        video.frame(1.49, signals={"p": torch.tensor(0.25)}, cache_tokens=7)
     outputs = RunFolder(tmp_path).outputs(read_split(tmp_path / "split.json").samples[0])
     assert [output.time_s for output in outputs] == [0.02, 0.5, 1.0, 1.49]
-    assert [output.signals for output in outputs] == [{"p": 0.5}, {}, {}, {}]
+    assert [output.signals for output in outputs] == [{"p": 0.5}, {}, {}, {"p": 0.25}]
     assert outputs[-1].cache_tokens == 7
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,12 +107,6 @@ def test_a_full_disk_is_an_error_with_the_path_and_leaves_the_old_file(tmp_path:
     assert [one.read_text() for one in tmp_path.iterdir()] == ["old"]
 
 
-def test_writing_whole_makes_the_folder(tmp_path: Path) -> None:
-    with atomic_write(tmp_path / "a" / "b.txt") as file:
-        file.write("x")
-    assert (tmp_path / "a" / "b.txt").read_text() == "x"
-
-
 @pytest.mark.parametrize("text", ["- 1", "nonsense: 1", "a: b: c", "speak_threshold: 2", "fps: fast"])
 def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text)
@@ -156,15 +149,6 @@ def test_a_setting_out_of_range_or_of_another_kind_names_itself(name: str, value
     expected = "reserved_seq_len" if name == "max_seq_len" else name
     with pytest.raises(ValueError, match=f"^{expected} must be"):
         StreamConfig(**{name: value})  # type: ignore[arg-type]
-
-
-def test_features_come_back_with_their_times(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    info = feature_info(checkpoint, fps=2.0)
-    frames = list(random_frames(checkpoint, 5))
-    assert write_features(tmp_path / "f.safetensors", frames, info) == 5
-    back = list(read_features(tmp_path / "f.safetensors", checkpoint, fps=2.0))
-    assert [frame.time_s for frame in back] == [0.0, 0.5, 1.0, 1.5, 2.0]
-    assert all(torch.equal(a.features.half(), b.features) for a, b in zip(frames, back, strict=True))
 
 
 def test_features_of_another_encoder_pooling_or_rate_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:

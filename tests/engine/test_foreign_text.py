@@ -25,22 +25,12 @@ def encode(text: str, encoding: str) -> bytes:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_steps_are_the_same_with_and_without_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "steps.txt"
+def test_texts_are_the_same_with_and_without_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "text"
     path.write_bytes(encode(STEPS, encoding))
     assert read_steps(path) == (Step(id="S1", name="lay down the board"), Step(id="S2", name="attach the axle"))
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_a_configuration_is_the_same_with_and_without_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "config.yaml"
     path.write_bytes(encode("fps: 3\n", encoding))
     assert read_config(path).fps == 3
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_lines_are_numbered_without_the_byte_order_mark(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "lines.jsonl"
     path.write_bytes(encode('{"a": "\u2028"}\n{}\n', encoding))
     assert list(numbered_lines(path)) == [(1, '{"a": "\u2028"}\n'), (2, "{}\n")]
 

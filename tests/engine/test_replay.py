@@ -51,7 +51,7 @@ def frame_by_frame(
 shares = st.sampled_from([0.0, 0.03, 0.1, 0.3])
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.tuples(shares, shares), min_size=2, max_size=4), max_seq_len=st.sampled_from([180, 240, 900]))
 @pytest.mark.slow
 def test_a_moved_threshold_gives_the_outputs_of_a_new_run(

@@ -130,14 +130,6 @@ def test_sampled_texts_are_each_videos_own(checkpoint: Checkpoint) -> None:
         )
 
 
-def test_a_pass_of_many_videos_counts_once(checkpoint: Checkpoint) -> None:
-    config = StreamConfig(speak_threshold=1, update_threshold=1, prefill_frames=8)
-    streamer = Streamer(checkpoint, config)
-    stream_many(streamer, [video(checkpoint, 2, 8), video(checkpoint, 4, 8)], max_batch_size=2)
-    assert streamer.counts.passes == 1
-    assert streamer.counts.drafted == 0
-
-
 def test_an_empty_batch_is_refused(checkpoint: Checkpoint) -> None:
     with pytest.raises(ValueError, match="max_batch_size must be at least 1"):
         next(Streamer(checkpoint).run_many([], max_batch_size=0))

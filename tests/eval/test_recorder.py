@@ -220,14 +220,6 @@ def score_folder(folder: Path, **options: Any) -> int:
         return score(RescoreOptions(run=folder, **options))
 
 
-def test_a_recorded_run_is_scored_with_its_own_reference(tmp_path: Path) -> None:
-    with open_run(tmp_path / "run") as run:
-        record(run)
-    assert score_folder(tmp_path / "run") == 0
-    assert read_metrics(tmp_path / "run")["scores"]["F1"] == 1
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["split"] == "split.json"
-
-
 def test_a_run_without_a_reference_is_scored_with_that_of_a_split(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         record(run, turns=None)

@@ -53,12 +53,9 @@ def test_the_text_model_of_a_shape_has_the_published_number_of_parameters(shape:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["tiny", "tiny-10"])
-def test_a_random_model_of_a_shape_speaks_on_some_frames_at_full_length(
-    shape: str,
-) -> None:
+def test_a_random_model_of_a_shape_speaks_on_some_frames_at_full_length() -> None:
     work = build_random_workload(
-        random_checkpoint(shape, load_model("bundled", device="cpu")), num_videos=2, num_frames=60
+        random_checkpoint("tiny-10", load_model("bundled", device="cpu")), num_videos=2, num_frames=60
     )
     rows = list(measure(work.checkpoint, work.videos, list_modes(work.config, rows=2)))
     assert all(row.is_equal for row in rows)

@@ -1,12 +1,10 @@
 """The queue, its leases, and routing, with workers whose stores hold no tensors."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.engine.chat.pool import QueueFullError, WorkerPool, WorkerState, route
+from stepscope.engine.chat.pool import WorkerPool, WorkerState, route
 from stepscope.engine.chat.prefix_store import PrefixStore
 from tests.engine.chat.test_prefix_store import RecordingCache, make_store, serve
 
@@ -76,12 +74,6 @@ def test_a_question_returns_to_the_worker_that_holds_its_prompt() -> None:
         assert ticket.worker_index == 1
 
 
-def test_a_full_queue_refuses_in_a_sentence() -> None:
-    pool = make_pool(1, max_queued=1)
-    with pool.enqueue((1,)), pool.enqueue((1,)), pytest.raises(QueueFullError, match="1 question is waiting"):
-        pool.enqueue((1,))
-
-
 def test_position_and_wait_shrink_as_the_queue_moves() -> None:
     pool = make_pool(1)
     changes: list[int] = []
@@ -99,34 +91,3 @@ def test_position_and_wait_shrink_as_the_queue_moves() -> None:
         second.close()
         assert third.worker is not None
         third.close()
-
-
-def test_a_client_that_leaves_the_queue_takes_no_worker() -> None:
-    pool = make_pool(1)
-    with pool.enqueue((1,)):
-        waiting = pool.enqueue((1,))
-        waiting.close()
-    assert waiting.worker is None
-    assert pool.status.workers[0].is_idle
-    with pool.enqueue((1,)) as following:
-        assert following.worker is not None
-
-
-def test_fifty_clients_share_two_workers() -> None:
-    pool = make_pool(2)
-
-    def ask(number: int) -> int:
-        prompt = (1, number % 3 + 1, 2)
-        with pool.enqueue(prompt) as ticket:
-            worker = ticket.wait(timeout_s=60)
-            assert worker is not None
-            if number % 5:
-                serve(worker.store, prompt)
-        return number
-
-    with ThreadPoolExecutor(50) as threads:
-        assert list(threads.map(ask, range(50))) == list(range(50))
-    status = pool.status
-    assert status.num_queued == 0
-    assert all(worker.is_idle for worker in status.workers)
-    assert sum(worker.num_answers for worker in status.workers) == 50

@@ -70,12 +70,6 @@ def test_a_longer_prompt_reuses_all_of_the_shorter_one() -> None:
     assert store.stats.num_entries == 1
 
 
-def test_the_last_piece_is_always_fed() -> None:
-    store = make_store()
-    serve(store, (1, 2, 3))
-    assert serve(store, (1, 2, 3)).num_cached == 2
-
-
 def test_equal_ids_with_other_pictures_share_nothing_after_the_first_picture() -> None:
     store = make_store()
     serve(store, (1, "3-aa", 2, 3))

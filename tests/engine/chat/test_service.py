@@ -140,25 +140,6 @@ def test_a_client_that_leaves_frees_its_worker_and_the_next_answer_is_right(
     run(main())
 
 
-def test_stop_ends_one_answer_and_no_other(checkpoint: Checkpoint) -> None:
-    service = make_service(checkpoint)
-    prompt, turns = make_prompt(checkpoint, "What is next?"), (started(), started())
-
-    async def main() -> None:
-        def stop_first(event: Event) -> bool:
-            turns[0].stop()
-            return False
-
-        first, second = await asyncio.gather(
-            ask(service, prompt, turn=turns[0], leaves=stop_first), ask(service, prompt, turn=turns[1])
-        )
-        assert isinstance(first[-1], AnswerEnd)
-        assert first[-1].is_stopped
-        check_answer(second, answer_cold(checkpoint, prompt))
-
-    run(main())
-
-
 def test_a_full_queue_refuses_and_leaves_no_trace(checkpoint: Checkpoint) -> None:
     service: ChatService[ChatWorker] = ChatService(WorkerPool([ChatWorker(checkpoint)], max_queued=0))
 
@@ -198,15 +179,6 @@ def test_another_user_cannot_find_out_digit_by_digit_what_was_written(worker: Ch
     assert guesses == {0}
     assert count_cached(worker, secret) == len(secret.pieces) - 1, "the owner reuses all but the last piece"
     worker.store.check()
-
-
-def test_equal_prompts_of_two_owners_are_kept_side_by_side(worker: ChatWorker) -> None:
-    first, second = (prompt(worker, "What is next?", owner) for owner in ("user ann", "user bob"))
-    assert count_cached(worker, first) == count_cached(worker, second) == 0
-    assert {owner for owner, _ in worker.store.keys} == {"user ann", "user bob"}
-    for own in (first, second):
-        assert worker.store.find(own.pieces, owner=own.owner) == len(own.pieces) - 1
-        assert worker.store.find(own.pieces) == 0
 
 
 def test_the_mirror_of_a_worker_on_a_node_and_the_routing_go_by_owner_too(worker: ChatWorker) -> None:

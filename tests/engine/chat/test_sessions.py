@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from zlib import crc32
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -203,8 +202,5 @@ class SessionMachine(RuleBasedStateMachine):
         assert all(worker.store.stats.num_locked == 0 for worker in self.pool.workers)
 
 
-@pytest.mark.parametrize(("num_runs", "num_steps"), [(40, 40), pytest.param(200, 100, marks=pytest.mark.slow)])
-def test_random_sessions_leave_no_trace_and_get_the_answers_of_a_cold_worker(num_runs: int, num_steps: int) -> None:
-    run_state_machine_as_test(
-        SessionMachine, settings=settings(max_examples=num_runs, stateful_step_count=num_steps, deadline=None)
-    )
+def test_random_sessions_leave_no_trace_and_get_the_answers_of_a_cold_worker() -> None:
+    run_state_machine_as_test(SessionMachine, settings=settings(max_examples=60, stateful_step_count=60, deadline=None))

@@ -152,13 +152,6 @@ def test_a_conversation_that_does_not_fit_is_refused(checkpoint: Checkpoint) -> 
         list(ChatWorker(checkpoint).answer(ChatPrompt(pieces=tuple(pieces), features={})))
 
 
-def test_a_long_prompt_is_fed_in_parts_with_the_same_answer(checkpoint: Checkpoint) -> None:
-    talk = Talk(checkpoint)
-    question = Conversation().ask("What is next? " * 60)
-    assert len(talk.prompt(question).pieces) > 256
-    talk.ask(question)
-
-
 def test_a_stop_during_the_prefill_keeps_the_part_that_was_fed(checkpoint: Checkpoint) -> None:
     talk = Talk(checkpoint)
     prompt = talk.prompt(Conversation().ask("What is next? " * 60))

@@ -140,16 +140,6 @@ def test_a_source_without_pictures_ends_with_a_sentence(checkpoint: Checkpoint) 
     assert (session.status.state, outputs) == ("failed", [])
 
 
-def test_a_dead_address_ends_with_a_sentence_without_its_password(checkpoint: Checkpoint) -> None:
-    def dead(*_: object) -> Iterator[np.ndarray]:
-        raise VideoError("rtsp://me:pass@word@camera/1?token=t0p: cannot be opened (refused)")
-        yield PICTURE
-
-    session, _ = begin(checkpoint, dead, is_endless=True)
-    run_to_end(session)
-    assert session.problem == "rtsp://***@camera/1?token=*** cannot be opened (refused)"
-
-
 def test_an_unplugged_camera_is_connected_again_then_given_up(checkpoint: Checkpoint) -> None:
     connections: list[int] = []
 

@@ -3,17 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import Image
 from stepscope.engine.control.task import Task
-from stepscope.engine.decisions.policies import POLICIES
-from stepscope.engine.inference.readout import ReadoutSpec, read_decisions
 from stepscope.engine.inference.runner import embed_inputs
 from stepscope.engine.inspection import trace_frames
 from stepscope.engine.loading import load_model
@@ -145,34 +141,3 @@ def test_hidden_states_are_those_of_plain_transformers_and_peft(
     with torch.inference_mode():
         ours = checkpoint.model(embed_inputs(checkpoint.model, inputs)[None])[0]
     assert torch.allclose(ours, loop.hidden(), atol=1e-4)
-
-
-def test_the_interval_token_enters_the_context_and_not_talk_does_not(tmp_path: Path) -> None:
-    online = load_model(write_online(tmp_path / "a", grid=3, terse=True), device="cpu")
-    proassist = load_model(write_proassist(tmp_path / "b", grid=0, terse=True), device="cpu")
-    for checkpoint, gained in ((online, 11), (proassist, 1)):
-        config = without_refresh(checkpoint, 1.0)
-        outputs = list(Streamer(checkpoint, config).run(random_frames(checkpoint, 30)))
-        silent = [n for n in range(1, 30) if outputs[n].response is None and outputs[n - 1].response is None]
-        assert silent
-        assert {outputs[n].cache_tokens - outputs[n - 1].cache_tokens for n in silent} == {gained}
-
-
-@pytest.mark.parametrize("theta", [0.0, 0.5, 0.725, 1.0])
-def test_scripted_logits_decide_by_the_published_rule(theta: float) -> None:
-    """Probabilities of silence (token 0) and of rivals, written out; published: zero below theta, then argmax."""
-
-    class Scripted:
-        def token_logits(self, hidden: Tensor) -> Tensor:
-            return hidden
-
-    cases = torch.tensor(
-        [[0.9, 0.05, 0.05], [0.73, 0.2, 0.07], [0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.45, 0.3, 0.25], [0.3, 0.4, 0.3]]
-    )
-    model: Any = Scripted()
-    spec = ReadoutSpec(silent_id=0, needs_most_likely=True)
-    decisions = read_decisions(model, cases.log(), spec)
-    kept = torch.where((cases[:, :1] < theta) & torch.tensor([True, False, False]), torch.tensor(0.0), cases)
-    policy = POLICIES["streaming-eos"]
-    ours = [policy.exceeds(decision.speak_prob, 1 - theta, signal="speak") for decision in decisions]
-    assert ours == (kept.argmax(-1) != 0).tolist()

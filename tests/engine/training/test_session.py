@@ -104,6 +104,9 @@ def test_a_stopped_session_that_continues_equals_one_that_was_not(tmp_path: Path
     prepare_folder(tmp_path / "parts", needed_bytes=0, resume=False)
     with pytest.raises(KeyboardInterrupt):
         run(make_session(first, tmp_path / "parts", stop_after=stop_after)[0], first)
+    progress = json.loads((tmp_path / "parts" / WORK_FOLDER / "progress.json").read_text())
+    assert (progress["step"], progress["num_steps"], progress["is_over"]) == (stop_after, 8, False)
+    assert progress["best_step"] == 3
     prepare_folder(tmp_path / "parts", needed_bytes=0, resume=True)
     continued, resumed = make_session(again, tmp_path / "parts")
     assert resumed.num_steps_done == stop_after
@@ -114,6 +117,13 @@ def test_a_stopped_session_that_continues_equals_one_that_was_not(tmp_path: Path
     assert kept[0].keys() == kept[1].keys()
     assert all(torch.equal(kept[0][name], kept[1][name]) for name in kept[0])
     assert str(continued.log.rows) == str(session.log.rows)
+    curves = [(tmp_path / name / WORK_FOLDER / "losses.csv").read_text() for name in ("whole", "parts")]
+    assert curves[0] == curves[1]
+    rows = list(csv.DictReader(curves[0].splitlines()))
+    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8]
+    found = [float(row["update"] or "nan") for row in rows]
+    assert str(found) == str([update for _, _, update in wanted]), "nan equals nan in a text"
+    assert any(value > 0 for value in found)
 
 
 def test_a_session_without_a_better_score_stops_early_and_keeps_the_best(tmp_path: Path) -> None:
@@ -223,27 +233,6 @@ def test_a_full_disk_ends_a_session_with_the_folder_and_its_last_state(
         with pytest.raises(OSError, match="cannot be written: No space left on device; --resume continues its last"):
             run(session, checkpoint)
     assert len(run(make_session(again, out)[0], again)) == 5, "it continues after step 3"
-
-
-def test_the_curves_are_written_while_it_trains_and_continue_after_a_stop(tmp_path: Path) -> None:
-    whole, first, again = (tiny_checkpoint(tmp_path / name) for name in "abc")
-    prepare_folder(tmp_path / "whole", needed_bytes=0, resume=False)
-    prepare_folder(tmp_path / "parts", needed_bytes=0, resume=False)
-    session, _ = make_session(whole, tmp_path / "whole")
-    losses = run(session, whole)
-    with pytest.raises(KeyboardInterrupt):
-        run(make_session(first, tmp_path / "parts", stop_after=5)[0], first)
-    work = tmp_path / "parts" / WORK_FOLDER
-    assert json.loads((work / "progress.json").read_text()) == {
-        "step": 5, "num_steps": 8, "best_step": 3, "best_score": 0.0, "problem": "", "is_over": False,
-    }  # fmt: skip
-    run(make_session(again, tmp_path / "parts")[0], again)
-    rows = list(csv.DictReader((work / "losses.csv").read_text().splitlines()))
-    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8]
-    found = [float(row["update"] or "nan") for row in rows]
-    assert str(found) == str([update for _, _, update in losses]), "nan equals nan in a text"
-    assert any(value > 0 for value in found)
-    assert (work / "losses.csv").read_text() == (tmp_path / "whole" / WORK_FOLDER / "losses.csv").read_text()
 
 
 def test_a_long_session_has_at_most_500_points_each_the_mean_of_its_steps() -> None:

@@ -92,10 +92,6 @@ def test_a_time_is_inside_where_it_is_on_a_frame_of_the_video(time_s: float) -> 
     assert not is_inside(time_s, sample)  # 1.16 s is on frame 29, though 1.16 * 25 is 28.999... in floating point
 
 
-def test_the_last_word_of_one_reviewer_counts() -> None:
-    assert corrected(correct("text", text="One."), correct("text", text="Two."))[2].text == "Two."
-
-
 def test_where_reviewers_differ_the_source_stands_and_both_are_shown() -> None:
     corrections = [correct("text", text="Hers."), correct("text", by="bob", text="His."), correct("time", time_s=1.5)]
     result = apply_corrections(SAMPLE, corrections)
@@ -177,13 +173,6 @@ def test_a_deletion_against_an_edit_is_a_conflict() -> None:
     assert (conflict.aspect, [wish.value for wish in conflict.proposals]) == ("presence", ["delete", "keep"])
     assert replace(GO, text="Now.") in corrected(*edits)
     assert corrected(*edits, prefer=("ann",)) == (END, START, ASK)
-
-
-def test_an_added_turn_that_another_deletes_is_not_there_until_one_is_preferred() -> None:
-    new = Turn(time_s=4.0, role="assistant", text="New.")
-    edits = [correct("add", new), correct("delete", new, by="bob")]
-    assert corrected(*edits) == SAMPLE.turns
-    assert corrected(*edits, prefer=("ann",)) == (*SAMPLE.turns, new)
 
 
 def test_a_corrected_turn_names_those_whose_corrections_it_bears() -> None:

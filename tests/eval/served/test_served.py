@@ -191,17 +191,6 @@ def test_an_endpoint_that_does_not_answer_is_an_error_and_the_video_failed(tmp_p
     assert "no answer in time" in record.error
 
 
-def test_requests_keep_their_rate() -> None:
-    now = [0.0]
-    with serve_chat(ModelServer(answers=[])) as server:
-        endpoint = Endpoint(url=server.url, model="m", requests_per_minute=30)
-        client = ChatClient(endpoint, sleep=lambda s: now.__setitem__(0, now[0] + s), clock=lambda: now[0])
-        with client:
-            for _ in range(4):
-                client.complete([], max_tokens=5)
-    assert now[0] == pytest.approx(6.0)  # 2 s between two
-
-
 def test_in_real_time_frames_wait_for_their_times_and_late_ones_are_left_out(tmp_path: Path) -> None:
     now = [0.0]
 

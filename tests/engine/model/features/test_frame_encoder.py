@@ -78,14 +78,6 @@ def test_a_uniform_grey_frame_is_a_frame_like_any_other(tmp_path: Path) -> None:
         assert checkpoint.model.encode_images(mixed).shape == (3, 1, 32)
 
 
-def test_frames_are_encoded_alone_as_in_a_batch(tmp_path: Path) -> None:
-    checkpoint = tiny_checkpoint(tmp_path)
-    frames = [Frame(index=i, time_s=i / 2, image=image) for i, image in enumerate(images(9))]
-    together, alone = list(encode(checkpoint, frames, batch_size=4)), list(encode(checkpoint, frames, batch_size=1))
-    assert [(f.index, f.time_s) for f in together] == [(i, i / 2) for i in range(9)]
-    assert all(torch.allclose(a.features, b.features, atol=1e-5) for a, b in zip(together, alone, strict=True))
-
-
 def picked(
     logits: list[float], *, suppress_tokens: tuple[int, ...] = (), count: int = 200, **settings: float
 ) -> set[int]:

@@ -52,12 +52,6 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return load_model(write_hub(tmp_path_factory.mktemp("hub"), request.param), device="cpu")
 
 
-@pytest.fixture(params=["answer", "state-token"])
-def config(checkpoint: Checkpoint, request: pytest.FixtureRequest) -> StreamConfig:
-    text = "<{start:g}s-{end:g}s>\n" if request.param == "state-token" else ""
-    return settings(replace(checkpoint, trained_policy=request.param), frame_text=text)
-
-
 def find_replies(checkpoint: Checkpoint, pieces: list[int | Image]) -> list[int]:
     """Return where the replies of a context begin, behind their openings."""
     opening = list(hub_parts(checkpoint)[1].response_opening)
@@ -327,7 +321,8 @@ def test_states_have_the_probabilities_of_the_models_own_forward(checkpoint: Che
         assert outputs[frame].speak_prob == pytest.approx(response / (response + max(silence, standby)), abs=1e-4)
 
 
-def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint, config: StreamConfig) -> None:
+def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint) -> None:
+    config = settings(replace(checkpoint, trained_policy="state-token"), frame_text="<{start:g}s-{end:g}s>\n")
     videos = [
         StreamRequest(video_id=str(seed), features=make_frames(checkpoint, 4 + seed, seed=seed), task=TASK)
         for seed in range(1, 4)

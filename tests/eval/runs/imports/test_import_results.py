@@ -94,17 +94,6 @@ def test_a_proassist_result_has_its_texts_at_their_frames(tmp_path: Path) -> Non
     assert "NaN" not in (tmp_path / "run" / "boat.jsonl").read_text()
 
 
-def test_frames_that_a_file_leaves_out_are_silent_and_an_early_end_gets_a_warning(tmp_path: Path) -> None:
-    content = proassist({7: "Good."}, number=8)
-    del content["predictions"][2:5]
-    run, _ = imported(tmp_path, content)
-    assert len(run.outputs(BOAT)) == 8
-    assert responses(run.outputs(BOAT)) == {7: "Good."}
-    record = run.record("boat")
-    assert record is not None
-    assert (record.warning, record.wall_s) == ("ends after 8 of 20 frames", None)
-
-
 @pytest.mark.parametrize(
     ("has_stream", "has_original", "frame"), [(True, True, 11), (True, False, 11), (False, True, 2)]
 )

@@ -140,12 +140,6 @@ def test_a_video_whose_worker_dies_once_is_retried_before_the_rest_of_the_queue(
     assert [record.error for record in records] == ["", "", ""]
 
 
-def test_a_video_whose_worker_dies_twice_fails_and_the_others_are_run() -> None:
-    records, _ = run(FakeBackend(num_slots=1, deaths={"v20": 2}))
-    errors = {record.video_id: record.error for record in records}
-    assert errors == {"v30": "", "v20": "the fake that ran it died 2 times: killed", "v10": ""}
-
-
 def test_a_reported_error_is_the_reason_of_the_exit_that_follows_it() -> None:
     records, _ = run(FakeBackend(num_slots=1, deaths={"v10": 2}, error="KeyError: 7"), SAMPLES[:1])
     assert [record.error for record in records] == ["the fake that ran it died 2 times: KeyError: 7"]

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
-from threading import Condition
+from threading import RLock
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from stepscope.engine.chat.prefix_store import StoreStats
@@ -86,14 +86,14 @@ class Ticket(Generic[W]):
     def position(self) -> int:
         """Tickets ahead in the queue; 0 is next."""
         pool = self._pool
-        with pool._changed:
+        with pool._lock:
             return pool._queue.index(self) if self in pool._queue else 0
 
     @property
     def eta_s(self) -> float | None:
         """Estimated seconds until a worker is leased, from the duration of recent answers; None before the first."""
         pool = self._pool
-        with pool._changed:
+        with pool._lock:
             if self not in pool._queue:
                 return 0.0
             if not pool._durations:
@@ -104,13 +104,6 @@ class Ticket(Generic[W]):
             for _ in range(pool._queue.index(self)):  # each ticket ahead takes the worker that is free first
                 heapreplace(free_at, free_at[0] + mean_s)
             return free_at[0]
-
-    def wait(self, *, timeout_s: float) -> W | None:
-        """Wait for the worker; return None after ``timeout_s`` seconds or if the ticket is closed."""
-        changed = self._pool._changed
-        with changed:
-            changed.wait_for(lambda: self.worker is not None or self.is_closed, timeout_s)
-            return self.worker
 
     def notify(self) -> None:
         """Call the listener: the position or the lease has changed."""
@@ -140,7 +133,7 @@ class WorkerPool(Generic[W]):
         self._used_at, self._num_answers = [0] * len(workers), [0] * len(workers)
         self._queue: deque[Ticket[W]] = deque()
         self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
-        self._changed = Condition()
+        self._lock = RLock()
         self._clock = 0
 
     def enqueue(
@@ -154,7 +147,7 @@ class WorkerPool(Generic[W]):
             QueueFullError: ``max_queued`` tickets are waiting.
         """
         ticket = Ticket(self, tuple(prompt), owner, on_change)
-        with self._changed:
+        with self._lock:
             if len(self._queue) >= self.max_queued:
                 raise QueueFullError(
                     f"{format_count(len(self._queue), 'question is', 'questions are')} waiting already; try again in "
@@ -169,7 +162,7 @@ class WorkerPool(Generic[W]):
     @property
     def status(self) -> PoolStatus:
         """The current state of queue and workers."""
-        with self._changed:
+        with self._lock:
             workers = tuple(
                 WorkerStatus(name=worker.name, is_idle=lease is None, num_answers=number, store=worker.store.stats)
                 for worker, lease, number in zip(self.workers, self._leases, self._num_answers, strict=True)
@@ -186,7 +179,7 @@ class WorkerPool(Generic[W]):
         return sum(self._durations) / len(self._durations) if self._durations else 0.0
 
     def _release(self, ticket: Ticket[W]) -> None:
-        with self._changed:
+        with self._lock:
             if ticket.is_closed:
                 return
             ticket.is_closed = True
@@ -196,7 +189,6 @@ class WorkerPool(Generic[W]):
                 self._leases[ticket.worker_index] = None
                 self._durations.append(time.monotonic() - ticket.leased_at)
             notified = [*self._dispatch(), *self._queue]
-            self._changed.notify_all()
         _notify(notified)
 
     def _dispatch(self) -> list[Ticket[W]]:
@@ -213,8 +205,6 @@ class WorkerPool(Generic[W]):
             self._num_answers[index] += 1
             ticket.worker_index, ticket.leased_at = index, time.monotonic()
             leased.append(ticket)
-        if leased:
-            self._changed.notify_all()
         return leased
 
     def _route(self, ticket: Ticket[W]) -> int | None:

@@ -103,7 +103,7 @@ def test_a_run_is_studied_beside_questions_without_the_form(visitor: BrowserCont
     assert len(tops) == len(parts)
 
 
-def test_the_first_failure_is_shown_without_a_click_and_named_in_one_line(page: Page) -> None:
+def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(page: Page) -> None:
     page.wait_for_function("document.querySelector('.ss').inspect().frame >= 0")  # drawn
     seen = inspect(page)
     assert (seen["video"], seen["said"], seen["frame"], seen["cursor"]) == ("robot-hard", LINE, 19, 0)
@@ -112,51 +112,13 @@ def test_the_first_failure_is_shown_without_a_click_and_named_in_one_line(page: 
     assert page.locator("#scores .score").first.inner_text().split("\n")[-1] == "Failures"
     assert page.locator("#scores .score b").first.inner_text() == "4"
     assert "cause decoy" in " ".join(page.locator(".ss-failure").inner_text().split())
-    tour, video, lanes = (page.locator(one).bounding_box() for one in (".ss-tour", "#video", ".ss-canvas"))
-    assert tour is not None
+    card, video, lanes = (page.locator(one).bounding_box() for one in (".ss-tour", "#video", ".ss-canvas"))
+    assert card is not None
     assert video is not None
     assert lanes is not None
-    assert video["y"] <= tour["y"] < tour["y"] + tour["height"] <= lanes["y"], "it lies on the failure in the lanes"
+    assert video["y"] <= card["y"] < card["y"] + card["height"] <= lanes["y"], "it lies on the failure in the lanes"
     assert page.locator(".ss-said").evaluate(IS_IN_VIEW), "the line is covered or out of view"
     assert page.is_enabled("#run")
-
-
-@pytest.mark.slow
-def test_the_player_goes_on_from_the_failure_and_a_reload_returns_to_it(page: Page) -> None:
-    end_tour(page)
-    page.keyboard.press("n")
-    wait_for_line(page, "Failure 2 of 4 · ✕ missed")
-    page.keyboard.press("p")
-    wait_for_line(page, "Failure 1 of 4 · ◇ wrong update")
-    selected = inspect(page)["event"]["key"]
-    page.wait_for_function("(key) => new URLSearchParams(location.search).get('event') === key", arg=selected)
-    link = page.url
-    page.reload()
-    wait_for_status(page, "^robot-hard, 0:46, with its saved run. Press Run to stream it again.$")
-    page.wait_for_function("document.querySelector('.ss').inspect().event && document.querySelector('.ss-failure')")
-    assert inspect(page)["time"] == pytest.approx(9.5, abs=0.01)
-    assert page.url == link
-    assert "Failure 1 of 4 · ◇ wrong update" in inspect(page)["said"]
-
-
-@pytest.mark.slow
-def test_the_videos_are_listed_with_their_failures_and_open_at_once(page: Page) -> None:
-    end_tour(page)
-    page.click("#chosen input")
-    labels = [label.strip("✓ \n") for label in page.locator("#chosen [role=option]").all_inner_texts()]
-    assert labels[0] == "tower-hard", "that of most failures"
-    assert labels[-1] == "tower-permuted"
-    assert len(labels) == 16
-    page.get_by_role("option", name=re.compile("^(✓ )?toy-truck-hard-permuted")).click()
-    wait_for_line(page, "Failure 1 of 3 · ✕ missed: silent where the reference speaks · 0:22.0")
-    page.click("#chosen input")
-    page.get_by_role("option", name=re.compile("^(✓ )?boat$")).click()
-    wait_for_status(page, "^boat, 0:43, with its saved run. Press Run to stream it again. It has no failures.$")
-    page.wait_for_function("document.querySelector('.ss').inspect().video === 'boat'")
-    assert page.locator(".ss-tour").count() == 0
-
-
-def test_the_tour_has_five_stops_and_the_page_works_under_it(page: Page) -> None:
     tour = page.locator(".ss-tour")
     for number, title in enumerate(STOPS, start=1):
         assert tour.locator("h3").inner_text() == title
@@ -180,6 +142,45 @@ def test_the_tour_has_five_stops_and_the_page_works_under_it(page: Page) -> None
 
 
 @pytest.mark.slow
+def test_a_reload_returns_to_the_failure_videos_are_listed_and_the_example_is_an_upload(page: Page) -> None:
+    end_tour(page)
+    page.keyboard.press("n")
+    wait_for_line(page, "Failure 2 of 4 · ✕ missed")
+    page.keyboard.press("p")
+    wait_for_line(page, "Failure 1 of 4 · ◇ wrong update")
+    selected = inspect(page)["event"]["key"]
+    page.wait_for_function("(key) => new URLSearchParams(location.search).get('event') === key", arg=selected)
+    link = page.url
+    page.reload()
+    wait_for_status(page, "^robot-hard, 0:46, with its saved run. Press Run to stream it again.$")
+    page.wait_for_function("document.querySelector('.ss').inspect().event && document.querySelector('.ss-failure')")
+    assert inspect(page)["time"] == pytest.approx(9.5, abs=0.01)
+    assert page.url == link
+    assert "Failure 1 of 4 · ◇ wrong update" in inspect(page)["said"]
+    page.click("#chosen input")
+    labels = [label.strip("✓ \n") for label in page.locator("#chosen [role=option]").all_inner_texts()]
+    assert labels[0] == "tower-hard", "that of most failures"
+    assert labels[-1] == "tower-permuted"
+    assert len(labels) == 16
+    page.get_by_role("option", name=re.compile("^(✓ )?toy-truck-hard-permuted")).click()
+    wait_for_line(page, "Failure 1 of 3 · ✕ missed: silent where the reference speaks · 0:22.0")
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("^(✓ )?boat$")).click()
+    wait_for_status(page, "^boat, 0:43, with its saved run. Press Run to stream it again. It has no failures.$")
+    page.wait_for_function("document.querySelector('.ss').inspect().video === 'boat'")
+    assert page.locator(".ss-tour").count() == 0
+    page.click("#example")
+    wait_for_status(page, "^An example of an upload: house-hard-permuted.mp4, .* turns of val.json. Press Run.$")
+    assert page.input_value("#goal textarea") == "build the house"
+    assert "S1: " in page.input_value("#steps textarea")
+    for box, name in (("#upload", "house-hard-permuted"), ("#reference", "val")):
+        page.locator(box).get_by_text(name).first.wait_for()
+    expect(page.get_by_placeholder("house-hard-permuted.mp4")).to_have_value("")  # the box that names the video
+    assert "drawings" not in run(page)
+    assert page.locator("#scores .score b").first.inner_text() == "1"
+
+
+@pytest.mark.slow
 def test_the_tour_is_shown_once_and_again_from_the_help(page: Page, visitor: BrowserContext, address: str) -> None:
     page.get_by_role("button", name="Close the tour").click()
     page.close()
@@ -190,15 +191,6 @@ def test_the_tour_is_shown_once_and_again_from_the_help(page: Page, visitor: Bro
     page.get_by_role("dialog", name=STOPS[0]).wait_for()
     page.wait_for_function("document.activeElement.matches('.ss-tour')")
     assert violations_of_both_themes(page) == []
-
-
-@pytest.mark.slow
-def test_no_link_starts_the_tour(visitor: BrowserContext, address: str) -> None:
-    page = visitor.new_page()
-    page.goto(f"{address}/?video=robot-hard")
-    page.wait_for_function(OPENED)
-    assert page.locator(".ss-tour").count() == 0
-    assert page.evaluate("localStorage['stepscope:tour']") is None
 
 
 def violations_of_both_themes(page: Page) -> list[str]:
@@ -239,20 +231,6 @@ def test_failures_of_a_kind_are_found_in_all_videos_and_told_as_a_story(page: Pa
     assert sum(name.endswith(".mp4") for name in names) == 2
 
 
-@pytest.mark.slow
-def test_the_example_fills_in_an_upload_with_its_reference(page: Page) -> None:
-    end_tour(page)
-    page.click("#example")
-    wait_for_status(page, "^An example of an upload: house-hard-permuted.mp4, .* turns of val.json. Press Run.$")
-    assert page.input_value("#goal textarea") == "build the house"
-    assert "S1: " in page.input_value("#steps textarea")
-    for box, name in (("#upload", "house-hard-permuted"), ("#reference", "val")):
-        page.locator(box).get_by_text(name).first.wait_for()
-    expect(page.get_by_placeholder("house-hard-permuted.mp4")).to_have_value("")  # the box that names the video
-    assert "drawings" not in run(page)
-    assert page.locator("#scores .score b").first.inner_text() == "1"
-
-
 def test_at_1024_pixels_the_tour_covers_no_control_and_no_title_scrolls(visitor: BrowserContext, address: str) -> None:
     page = visitor.new_page()
     page.set_viewport_size({"width": 1024, "height": 768})
@@ -282,6 +260,8 @@ def test_steps_are_shown_in_full_after_another_tab(visitor: BrowserContext, addr
     page.wait_for_function("document.querySelector('#steps textarea')?.value.split('\\n').length === 5")
     page.get_by_role("tab", name="Player").click()
     page.wait_for_selector("#steps", state="visible")
+    assert page.locator(".ss-tour").count() == 0, "no link starts the tour"
+    assert page.evaluate("localStorage['stepscope:tour']") is None
     assert page.evaluate(HIDDEN_PX, "#steps textarea") <= 0
     page.fill("#steps textarea", "\n".join(f"S{number}: turn the screw" for number in range(1, 31)))
     page.wait_for_function("document.querySelector('#steps textarea').clientHeight > 380")

@@ -1,5 +1,6 @@
-"""A published player in a browser, served from a sub-folder by ``python -m http.server``."""
+"""A published player and its table in a browser, served from a sub-folder by ``python -m http.server``."""
 
+import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -7,15 +8,17 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.app.publish.conftest import HOSTILE
+from stepscope.app.figures.charts.registry import CHARTS
+from tests.app.publish.conftest import HOSTILE, HOSTILE_IDS
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows
-from tests.support.pages.published import Traffic, link_of, open_player, wait_for_time
+from tests.support.pages.published import Traffic, link_of, open_charts, open_player, wait_for_time
 
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 pytestmark = NEEDS_CHROMIUM
 
 
-def test_keys_work_as_in_the_program(page: Page, address: str) -> None:
+def test_keys_work_as_in_the_program_and_a_figure_needs_no_server(page: Page, address: str) -> None:
+    traffic = Traffic(page)
     open_player(page, f"{address}all/?video=boat&t=0")
     page.wait_for_function("() => document.querySelector('#video video').readyState >= 2")
     page.keyboard.press("n")
@@ -29,6 +32,17 @@ def test_keys_work_as_in_the_program(page: Page, address: str) -> None:
     page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
     lag = "document.querySelector('#video video').currentTime - document.querySelector('.ss-head').dataset.time"
     page.wait_for_function(f"() => Math.abs({lag}) < 0.01")  # the playhead follows, however late on a busy machine
+    shown = page.locator(".ss-figures :is(button, select):visible")
+    assert shown.count() == 5, "width, colours, SVG, PNG and CSV"
+    for file_format, start in (("svg", b"<svg "), ("png", b"\x89PNG"), ("csv", b"video_id,run,lane,")):
+        with page.expect_download() as saving:
+            page.click(f"[data-figure={file_format}]")
+        assert saving.value.path().read_bytes().startswith(start)
+    with page.expect_download() as saving:
+        page.click("[data-export='traces.csv']")
+    assert saving.value.suggested_filename == "boat-traces.csv"
+    assert "boat" in saving.value.path().read_text(encoding="utf-8")
+    assert traffic.problems == []
 
 
 @pytest.mark.slow
@@ -50,9 +64,31 @@ def test_a_copied_link_leads_to_the_moment_from_any_folder(page: Page, address: 
 
 
 @pytest.mark.slow
-def test_a_link_to_another_run_of_the_video_is_reported(page: Page, address: str) -> None:
+def test_a_link_to_another_run_is_reported_nothing_offers_the_model_and_a_theme_is_kept(
+    page: Page, address: str
+) -> None:
     open_player(page, f"{address}all/?video=boat&t=1&run=feedfeedfeed")
     assert "The link was made from another run of this video." in page.inner_text("#status")
+    assert page.locator(".ss-inspect").count() == 0
+    assert not page.get_by_role("tab", name="Review").is_visible()
+    page.keyboard.press("?")
+    keys = page.locator(".ss-help kbd").all_inner_texts()
+    assert "N" in keys
+    assert {"H", "1", "Z"}.isdisjoint(keys)
+    assert page.get_by_text("tour of the page").count() == 0
+    page.keyboard.press("Escape")
+    loaded = page.evaluate(
+        "performance.getEntriesByType('resource').map(({name}) => name).filter((name) => /player\\/.*js$/.test(name))"
+    )
+    preloaded = page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map(({href}) => href)")
+    assert set(loaded) == set(preloaded)
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    page.click("#theme")
+    assert page.evaluate(background) == "rgb(15, 15, 17)"
+    page.reload()
+    page.wait_for_selector(".ss-states")
+    assert page.evaluate(background) == "rgb(15, 15, 17)"
 
 
 @pytest.mark.slow
@@ -83,19 +119,7 @@ def test_thresholds_are_previewed_and_kept_in_the_address(page: Page, address: s
 
 
 @pytest.mark.slow
-def test_nothing_offers_the_model_or_a_review(page: Page, address: str) -> None:
-    open_player(page, f"{address}all/?video=boat&t=1")
-    assert page.locator(".ss-inspect").count() == 0
-    assert not page.get_by_role("tab", name="Review").is_visible()
-    page.keyboard.press("?")
-    keys = page.locator(".ss-help kbd").all_inner_texts()
-    assert "N" in keys
-    assert {"H", "1", "Z"}.isdisjoint(keys)
-    assert page.get_by_text("tour of the page").count() == 0
-
-
-@pytest.mark.slow
-def test_another_video_is_chosen_above_the_player(page: Page, address: str) -> None:
+def test_another_video_is_chosen_above_the_player_and_one_alone_opens_at_once(page: Page, address: str) -> None:
     open_player(page, f"{address}all/?video=toy-truck&t=1")
     page.keyboard.press(")")
     page.wait_for_url("**/?video=sandwich*")
@@ -106,10 +130,6 @@ def test_another_video_is_chosen_above_the_player(page: Page, address: str) -> N
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.click("#home")
     page.wait_for_selector("table.videos")
-
-
-@pytest.mark.slow
-def test_one_video_alone_opens_at_once(page: Page, address: str) -> None:
     page.goto(f"{address}one/")
     page.wait_for_selector(".ss-failure")
     assert link_of(page)["video"] == "tower-hard"
@@ -187,39 +207,86 @@ def violations(page: Page) -> list[str]:
     return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
-@pytest.mark.slow
-def test_a_chosen_theme_is_kept(page: Page, address: str) -> None:
-    open_player(page, f"{address}all/?video=boat&t=1")
-    background = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(background) == "rgb(255, 255, 255)"
-    page.click("#theme")
-    assert page.evaluate(background) == "rgb(15, 15, 17)"
-    page.reload()
-    page.wait_for_selector(".ss-states")
-    assert page.evaluate(background) == "rgb(15, 15, 17)"
+def test_the_table_is_sorted_and_filtered_and_shown_for_an_unknown_video(page: Page, address: str) -> None:
+    page.goto(f"{address}all/")
+    page.wait_for_selector("table.videos")
+
+    def column(number: int) -> list[str]:
+        return page.locator(f".videos tbody tr > :nth-child({number})").all_inner_texts()
+
+    page.click(".videos thead >> text=Failures")
+    assert column(3) == sorted(column(3), key=int, reverse=True)
+    page.click(".videos thead >> text=Failures")
+    assert column(3) == sorted(column(3), key=int)
+    page.click(".videos thead >> text=Video")
+    assert column(1) == sorted(column(1))
+    page.fill("input[type=search]", "tower")
+    assert column(1) == ["tower-hard", "tower-permuted"]
+    assert page.locator("text=2 of 16 videos").is_visible()
+    page.goto(f"{address}all/?video=ship")
+    page.wait_for_selector("table.videos")
+    assert "There is no video “ship” here." in page.inner_text("#status")
 
 
 @pytest.mark.slow
-def test_each_module_of_the_page_has_a_preload(page: Page, address: str) -> None:
-    open_player(page, f"{address}all/?video=boat&t=1")
-    loaded = page.evaluate(
-        "performance.getEntriesByType('resource').map(({name}) => name).filter((name) => /player\\/.*js$/.test(name))"
-    )
-    preloaded = page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map(({href}) => href)")
-    assert set(loaded) == set(preloaded)
-
-
-def test_a_figure_of_the_timeline_needs_no_server(page: Page, address: str) -> None:
+def test_a_hostile_table_is_text(page: Page, address: str) -> None:
     traffic = Traffic(page)
-    open_player(page, f"{address}all/?video=boat&t=0")
-    shown = page.locator(".ss-figures :is(button, select):visible")
-    assert shown.count() == 5, "width, colours, SVG, PNG and CSV"
-    for file_format, start in (("svg", b"<svg "), ("png", b"\x89PNG"), ("csv", b"video_id,run,lane,")):
-        with page.expect_download() as saving:
-            page.click(f"[data-figure={file_format}]")
-        assert saving.value.path().read_bytes().startswith(start)
-    with page.expect_download() as saving:
-        page.click("[data-export='traces.csv']")
-    assert saving.value.suggested_filename == "boat-traces.csv"
-    assert "boat" in saving.value.path().read_text(encoding="utf-8")
+    page.goto(f"{address}hostile/")
+    page.wait_for_selector("table.videos")
+    assert [link.get_attribute("title") for link in page.locator(".videos a").all()] == [
+        name.replace("\u202e", r"\u202e") for name in HOSTILE_IDS
+    ]
+    assert page.evaluate("document.body.innerText.includes('\\u202e')") is False
+    assert page.eval_on_selector(".videos a", "(link) => getComputedStyle(link).unicodeBidi") == "isolate"
+    assert "<script>" in page.title()
+    assert page.evaluate("window.hacked") is None
+    assert traffic.problems == []
+
+
+@pytest.mark.slow
+def test_a_scored_run_has_all_scores_with_intervals_and_charts_once_they_are_opened(page: Page, address: str) -> None:
+    traffic = Traffic(page)
+    page.goto(f"{address}scored/")
+    page.click("summary >> text=All scores of 2 videos")
+    row = page.locator(".groups tr", has_text="Response F1").first
+    assert re.fullmatch(r"\d\.\d{3} to \d\.\d{3}", row.locator("td").nth(1).inner_text())
+    page.wait_for_selector("table.videos")
+    assert [url for url in traffic.addresses if url.endswith(("plotly.min.js", "charts.json"))] == []
+    open_charts(page)
+    titles = page.locator(".charts .main-svg[role=img]").evaluate_all("(all) => all.map((one) => one.ariaLabel)")
+    assert [title.split(". ")[0] for title in titles] == [chart.title for chart in CHARTS.values()]
+    page.click("#theme")
+    page.wait_for_function("() => document.body.classList.contains('dark')")
+    chart = page.locator(".charts > div", has=page.locator("[aria-label^='Failures by kind']"))
+    chart.scroll_into_view_if_needed()
+    bars = chart.locator(".point path").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().width)")
+    box = chart.locator(".point path").nth(bars.index(max(bars))).bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector(".hovertext")
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector(".videos [aria-sort=descending] [aria-label]")  # the column of the kind
+    assert traffic.elsewhere(address) == []
+    assert traffic.problems == []
+
+
+@pytest.mark.slow
+def test_a_click_in_the_table_opens_a_video_at_its_worst_moment(page: Page, address: str) -> None:
+    traffic = Traffic(page)
+    page.goto(f"{address}all/")
+    page.wait_for_selector("table.videos")
+    assert page.locator(".videos tbody tr").count() == 16
+    assert [one for one in traffic.addresses if "/data/" in one] == [f"{address}all/data/run.json"]
+    page.click(".videos >> text=tower-hard")
+    page.wait_for_selector(".ss-failure")
+    link = link_of(page)
+    wait_for_time(page, float(link["t"]) + 0.001)
+    assert inspect(page)["event"]["key"] == link["event"]
+    assert page.evaluate("document.querySelector('#video video').duration") > 50
+    page.wait_for_function("() => document.querySelector('#video video').readyState >= 2")
+    assert "This is its worst moment; press N" in page.inner_text("#status")
+    page.wait_for_selector(".ss-lanes .main-svg")  # a request that Back stops counts as a problem
+    page.go_back()
+    page.wait_for_selector("table.videos")
+    assert traffic.elsewhere(address) == []
     assert traffic.problems == []

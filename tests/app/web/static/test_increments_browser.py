@@ -70,28 +70,6 @@ def compare_with_the_whole(page: Page) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_lost_answer_is_asked_for_again(page: Page) -> None:
-    hold_requests(page, refuse=True)
-    page.click("#step")
-    page.wait_for_function("window.held >= 2")
-    assert page.evaluate(UNPACKED)["times"][-1] == (STEP - 1) / 2
-    release_requests(page)
-    wait_for_frames(page, 2 * STEP)
-    compare_with_the_whole(page)
-
-
-@pytest.mark.slow
-def test_nothing_is_asked_of_a_run_that_is_not_shown_any_more(page: Page) -> None:
-    before = wait_for_question(page)
-    page.click("#begin")
-    with page.expect_request(lambda request: stream_of(request) not in (None, before)):
-        pass
-    assert before not in [wait_for_question(page) for _ in range(4)]
-    page.click("#step")
-    wait_for_frames(page, 2 * STEP)
-
-
-@pytest.mark.slow
 def test_increments_that_come_faster_than_the_page_draws_all_arrive(page: Page) -> None:
     page.click("#burst")
     wait_for_frames(page, 101 * STEP)
@@ -117,7 +95,7 @@ def test_increments_that_come_faster_than_the_page_draws_all_arrive(page: Page) 
 
 
 @pytest.mark.slow
-def test_the_figure_of_the_signals_grows_with_the_run(page: Page) -> None:
+def test_the_figure_grows_with_the_run_that_is_shown_and_a_lost_answer_is_asked_for_again(page: Page) -> None:
     last = """() => {
         const line = document.querySelector('.ss-figure').data[0], run = document.querySelector('.ss').unpacked();
         return line.x.at(-1) === run.times.at(-1);
@@ -128,3 +106,17 @@ def test_the_figure_of_the_signals_grows_with_the_run(page: Page) -> None:
         page.click("#step")
         wait_for_frames(page, number * STEP)
         page.wait_for_function(last)
+    before = wait_for_question(page)
+    page.click("#begin")
+    with page.expect_request(lambda request: stream_of(request) not in (None, before)):
+        pass
+    assert before not in [wait_for_question(page) for _ in range(4)]
+    page.click("#step")
+    wait_for_frames(page, 2 * STEP)
+    hold_requests(page, refuse=True)
+    page.click("#step")
+    page.wait_for_function("window.held >= 2")
+    assert page.evaluate(UNPACKED)["times"][-1] == (2 * STEP - 1) / 2
+    release_requests(page)
+    wait_for_frames(page, 3 * STEP)
+    compare_with_the_whole(page)

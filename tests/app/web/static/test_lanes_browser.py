@@ -18,7 +18,7 @@ WIDTH = 600
 SETTINGS = {name: {"hits": [1], "misses": [2], "alarms": [4]} for name in ("speak", "update")}
 PREPARE = """
     const { unpack } = await import(arg.data), player = makePlayer(), { shown } = player;
-    const { LANES } = await import(arg.table), { defineLane } = await import(arg.lane);
+    const { LANES } = await import(arg.table);
     document.body.innerHTML = "<canvas></canvas>";
     shown.counts = arg.counts;
     player.thresholds.shown = { speak: 0.35, update: 0.9 };
@@ -50,7 +50,6 @@ def on_timeline(page: Page, body: str, *packed: Any) -> Any:
         for name in (
             "data",
             "table",
-            "lane",
             "increments",
             "threshold_moves",
             "inspection",
@@ -134,54 +133,9 @@ def test_a_waveform_is_drawn_whether_it_comes_before_the_run_or_after_it(page: P
     assert on_timeline(page, body, with_steps(1, task={}), is_late) == [3]
 
 
-def test_a_lane_of_the_table_is_arranged_painted_and_found(page: Page) -> None:
-    body = """
-        const height = (run) => timeline.arrange(run), painted = [], own = defineLane({
-            kind: "mine", height: 31, above: 3, below: 2, appliesTo: (run) => run.turns.length > 0,
-            rows: () => [{ label: "mine" }, { label: "half", height: 10 }],
-            paint: (line, row) => painted.push([row.label, line === timeline, row.run.fps]),
-            describeLabel: (row) => `label ${row.label}`,
-            describe: (line, row, x, y) => `${row.label} ${x} ${y - row.top}`,
-            markAt: (line, row) => ({ keys: row.label === "mine" ? ["k"] : [], time: 1 }),
-            gripAt: () => ({ cursor: "grab" }),
-        });
-        const whole = show(packed[0]), empty = show(packed[1]), before = [height(whole), height(empty)];
-        LANES.push(own);
-        try {
-            const added = [height(whole) - before[0], height(empty) - before[1]];
-            timeline.arrange(whole);
-            timeline.paint(shown);
-            const [mine, half] = timeline.rows.filter(({ kind }) => kind === "mine").map((row) => row.top + 4);
-            return [added, painted, timeline.describe(300, mine), timeline.describe(20, half),
-                timeline.markAt(300, mine), timeline.markAt(300, half),
-                timeline.gripAt(300, half).cursor, timeline.gripAt(20, half)];
-        } finally { LANES.pop(); }"""
-    assert on_timeline(page, body, with_steps(1), packed_run(6)) == [
-        [46, 0],
-        [["mine", True, 2], ["half", True, 2]],
-        "mine 300 4",
-        "label half",
-        {"keys": ["k"], "time": 1},
-        None,
-        "grab",
-        None,
-    ]
-
-
-def test_each_lane_has_a_kind_and_its_signs_have_meanings(page: Page) -> None:
-    body = """
-        const signs = LANES.flatMap(({ legend }) => legend);
-        return [LANES.map(({ kind }) => kind), signs.map(([sign, words]) => [sign, words.length > 9])];"""
-    kinds, signs = on_timeline(page, body)
-    assert all(kinds)
-    assert signs == [["● ▲ ✕", True], ["↻", True], ["░", True]]
-
-
 @pytest.mark.parametrize(
     "packed",
     [
-        with_steps(3),
-        with_steps(0),
         with_steps(12),
         no_run(3),
         with_steps(2, other=with_steps(2)),
@@ -190,7 +144,7 @@ def test_each_lane_has_a_kind_and_its_signs_have_meanings(page: Page) -> None:
         ),
         without_frames(with_steps(2)),
     ],
-    ids=["judged", "no steps", "many steps", "reference alone", "two runs", "no reference", "no frames"],
+    ids=["many steps", "reference alone", "two runs", "no reference", "no frames"],
 )
 def test_every_kind_of_run_is_painted_and_hovered_everywhere(page: Page, packed: dict[str, Any]) -> None:
     body = "return sweep(show(packed[0]));"
@@ -328,19 +282,6 @@ def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_kno
     assert after == "highest sum within 1 s: 0.750, 0.5 s earlier", "and no threshold, which the run does not have"
     assert nothing is None, "no signal decides to update"
     assert (of_run, threshold, levels) == (None, 0.6, [0.25, 0.5, 0.75, 0.25, 0.5, 0.75])
-
-
-def test_the_signals_count_decisions_in_other_words_than_failures(page: Page) -> None:
-    body = """
-        const { marksOf } = await import(arg.decision_marks), words = [];
-        CanvasRenderingContext2D.prototype.fillText = (text) => { words.push(text); };
-        const run = show(packed[0]);
-        return [words, marksOf(run).map(({ label }) => label)];
-    """
-    words, labels = on_timeline(page, body, with_steps(1))
-    assert words.count("decisions only") == words.count("● 1  ▲ 1  ✕ 1") == 2
-    assert labels == ["decision in time", "unexpected decision", "no decision"]
-    assert not [word for word in words if "missed" in word or "false" in word]
 
 
 def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:

@@ -61,12 +61,6 @@ def packed_run(num_frames: int, **parts: Any) -> dict[str, Any]:
     } | parts
 
 
-def test_packed_numbers_are_doubles(page: Page) -> None:
-    body = "return [...decodeFloats(arg)];"
-    assert run(page, "signals", "decodeFloats", body, floats(0.1, -2.0, 1e300)) == [0.1, -2.0, 1e300]
-    assert run(page, "signals", "decodeFloats", body, "") == []
-
-
 def test_the_last_frame_has_its_time_at_or_behind_the_end_of_the_video(page: Page) -> None:
     body = (
         f"const {{ seek }} = await import('{address('playhead')}');"
@@ -335,11 +329,6 @@ def test_the_words_in_which_two_texts_differ_are_marked(page: Page) -> None:
     # "take the" is common; the second pair has nothing in common and gets no marks; in the third one a word was added
     expected = [[[2, 3, 4], [2]], [[], []], [[], [1]]]
     assert run(page, "now_panel", "differences", body, pairs) == expected
-
-
-def test_counts_agree_with_their_nouns(page: Page) -> None:
-    body = "return [0, 1, 2].map((count) => countText(count, 'decision'));"
-    assert run(page, "data", "countText", body) == ["0 decisions", "1 decision", "2 decisions"]
 
 
 def test_marks_that_turn_a_text_are_escapes_in_the_names_of_elements_too(page: Page) -> None:

@@ -18,7 +18,7 @@ from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from tests.conftest import moving_square
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.played import STEPS, judge, make_run, write_reviewed
 
 pytestmark = NEEDS_CHROMIUM
@@ -180,7 +180,9 @@ def test_only_the_kind_of_the_failure_that_is_shown(page: Page) -> None:
     page.wait_for_function("document.querySelector('.ss-only').hidden")
 
 
-def test_the_lane_the_transcript_and_the_chips_have_the_same_sign_of_a_message(page: Page) -> None:
+def test_a_message_has_one_sign_and_changed_thresholds_fix_break_or_change_failures(
+    page: Page,
+) -> None:
     show(page, "repeated")
     painted = {text for text in painted_texts(page) if text.endswith("Boat")}
     assert painted == {"≠ Boat", "↺ Boat"}
@@ -189,17 +191,13 @@ def test_the_lane_the_transcript_and_the_chips_have_the_same_sign_of_a_message(p
         kind: page.locator(f".ss-kind[data-kind='{kind}']").inner_text() for kind in ("redundant", "repeats itself")
     }
     assert counts == {"redundant": "+ 0", "repeats itself": "↺ 1"}
-
-
-def test_after_a_change_of_thresholds_each_failure_is_fixed_broken_changed_or_unchanged(page: Page) -> None:
-    show(page, "repeated")
     page.focus(".ss-canvas")
     while "missed update" not in inspect(page)["said"]:
         page.keyboard.press("n")
     show(page, "moved")
     assert "No longer" not in inspect(page)["said"], "the selected failure became another"
-    counts = page.locator(".ss-changed-counts b").inner_text()
-    assert counts == "update 0.50 → 0.12: 1 fixed, 1 broken, 1 changed kind, 6 unchanged"
+    changed = page.locator(".ss-changed-counts b").inner_text()
+    assert changed == "update 0.50 → 0.12: 1 fixed, 1 broken, 1 changed kind, 6 unchanged"
     shown = page.locator(".ss-change-list > .ss-change")
     assert shown.all_inner_texts() == [
         "changed kind 0:08.5 ◆ missed update → ◇ wrong update: S2->complete for S2->start",
@@ -218,7 +216,17 @@ def test_after_a_change_of_thresholds_each_failure_is_fixed_broken_changed_or_un
 
 
 @pytest.mark.slow
-def test_a_reference_alone_has_nothing_of_a_run(page: Page) -> None:
+def test_a_message_is_replaced_with_its_judgement_and_a_reference_alone_has_nothing_of_a_run(page: Page) -> None:
+    page.keyboard.press("n")
+    before = inspect(page)["said"]
+    show(page, "other_judgement")
+    said = inspect(page)["said"]
+    assert said != before
+    assert said.startswith("Failure 1 of 8 · ≠ wrong text"), "the same event, as the other judgement counts it"
+    page.keyboard.press(">")
+    assert inspect(page)["said"] == "Speed 1.5\u00d7"
+    show(page, "low")
+    assert inspect(page)["said"] == "Speed 1.5\u00d7", "what was done still holds"
     show(page, "reference")
     assert page.locator(".ss-kind").count() == 0
     assert page.locator("[data-do=nextFailure]").is_disabled()
@@ -239,31 +247,3 @@ def test_a_reference_alone_has_nothing_of_a_run(page: Page) -> None:
     show(page, "low")
     assert "model" in painted_texts(page)
     assert page.locator(".ss-kind").count() == 9
-
-
-@pytest.mark.slow
-def test_a_message_about_a_judgement_is_replaced_with_it(page: Page) -> None:
-    page.keyboard.press("n")
-    before = inspect(page)["said"]
-    show(page, "other_judgement")
-    said = inspect(page)["said"]
-    assert said != before
-    assert said.startswith("Failure 1 of 8 · ≠ wrong text"), "the same event, as the other judgement counts it"
-    page.keyboard.press(">")
-    assert inspect(page)["said"] == "Speed 1.5\u00d7"
-    show(page, "low")
-    assert inspect(page)["said"] == "Speed 1.5\u00d7", "what was done still holds"
-
-
-def test_a_run_with_fewer_steps_that_comes_while_the_player_is_hidden_is_drawn_once_it_is_shown(page: Page) -> None:
-    page.evaluate("document.querySelector('#stage').style.display = 'none'")
-    page.wait_for_function("document.querySelector('.ss-canvas').clientWidth === 0")
-    page.evaluate("document.querySelector('.ss').unpacked().isOld = true")
-    page.evaluate("document.querySelector('#plain').click()")
-    page.wait_for_function("!document.querySelector('.ss').unpacked().isOld")
-    wait_until_drawn(page)
-    assert [row["label"] for row in inspect(page)["rows"] if row["kind"] == "step"] == []
-    assert inspect(page)["counts"]["speak"] == {"hits": 0, "misses": 0, "alarms": 0}
-    page.evaluate("document.querySelector('#stage').style.display = ''")
-    page.wait_for_function("document.querySelector('.ss-canvas').clientWidth > 0")
-    assert "speak > 0.50" in painted_texts(page)

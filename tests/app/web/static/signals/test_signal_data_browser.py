@@ -62,12 +62,6 @@ def test_only_the_visible_range_is_drawn_and_there_every_frame(page: Page) -> No
     assert y == values[199:302]
 
 
-def test_a_signal_without_frames_has_no_points(page: Page) -> None:
-    x, y = points(page, [], 0, 10)
-    assert (x, len(y)) == (y, 1)
-    assert y[0] is None
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

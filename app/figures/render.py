@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,12 +13,12 @@ import plotly.graph_objects as go
 from stepscope.app.figures.browser import draw_picture
 from stepscope.app.figures.charts.layout import BACKGROUNDS, TEXT_COLOURS
 from stepscope.app.figures.options import FigureFormat, Width
-from stepscope.app.figures.text import LINE, from_markup, to_markup, wrap_text
+from stepscope.app.figures.text import LINE, from_markup, to_markup
 from stepscope.app.style.colours import Theme
 from stepscope.engine.io.files import Cell, atomic_write, write_csv
 
 _COLUMNS: Final = ("x", "y", "base", "text", "q1", "median", "q3")
-_MAX_NOTE_LINES: Final = 3
+_MAX_NOTE_LINES: Final = 4
 _PAD_PX: Final = 12
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 """Fonts of files: common ones with nearly equal widths."""
@@ -82,9 +83,10 @@ def _add_notes(figure: go.Figure) -> None:
     parts = [part for part in (note, (layout.meta or {}).get("basis", "")) if part]
     if not parts or not layout.width:
         return
-    # from edge to edge: labels may widen the margin; and fonts in place of Helvetica are up to 15 % wider
-    room = (layout.width - 2 * _PAD_PX) / 1.15
-    lines = [line for part in parts for line in wrap_text(part, room, size, max_lines=_MAX_NOTE_LINES)]
+    # from edge to edge, as labels may widen the margin; 0.65 em is above the mean width of a character in such fonts
+    num_chars = int((layout.width - 2 * _PAD_PX) / (0.65 * size))
+    wrapper = TextWrapper(num_chars, max_lines=_MAX_NOTE_LINES, placeholder="…", break_on_hyphens=False)
+    lines = [line for part in parts for line in wrapper.wrap(part)]
     more = LINE * size * (len(lines) - 1)
     figure.update_layout(
         title={"xref": "container", "x": 0, "pad_l": _PAD_PX, "subtitle_text": "<br>".join(map(to_markup, lines))},

@@ -1,16 +1,11 @@
-"""The schema of the store, and its migrations; the version of a store is its alembic revision.
+"""The schema of the store, whose version is in a table of its own.
 
-A store with an unknown revision comes from a newer version and is refused. Opening a store takes the write lock only if
-there is something to migrate.
+A store with an unknown version comes from a newer StepScope and is refused. Opening a store takes the write lock only
+if there is something to create.
 """
 
-from pathlib import Path
 from typing import Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -24,11 +19,14 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    insert,
+    inspect,
+    select,
 )
 
 from stepscope.engine.errors import EngineError
 
-VERSION_TABLE: Final = "review_schema"
+VERSION: Final = "0001"
 ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server
 METADATA: Final = MetaData()
 ACTIONS: Final = Table(
@@ -49,6 +47,7 @@ ACTIONS: Final = Table(
     Column("body", JSON, nullable=False),
     Index("review_actions_by_video", "video_id", "number"),
 )
+_VERSIONS: Final = Table("review_schema", METADATA, Column("version_num", String(32), primary_key=True))
 
 
 class StoreError(EngineError):
@@ -56,28 +55,23 @@ class StoreError(EngineError):
 
 
 def prepare_schema(engine: Engine) -> None:
-    """Migrate a store to the current schema. Raises ``StoreError`` for a store with a newer schema."""
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    script = ScriptDirectory.from_config(config)
-    head = script.get_current_head()
+    """Create the tables of an empty store. Raises ``StoreError`` for a store with another schema."""
     with engine.connect() as connection:
-        if _revision(connection) == head:
+        if _read_version(connection) == VERSION:
             return
     with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
-        revision = _revision(connection)  # a concurrent process may have migrated it
-        known = [step.revision for step in script.walk_revisions()]
-        if revision is not None and revision not in known:
+        version = _read_version(connection)  # a concurrent process may have created them
+        if version not in (None, VERSION):
             raise StoreError(
-                f"the store {engine.url.render_as_string()} has the schema {revision}; this version of StepScope "
-                f"supports schemas up to {head}: update StepScope, or use another store"
+                f"the store {engine.url.render_as_string()} has the schema {version}; this version of StepScope "
+                f"supports schemas up to {VERSION}: update StepScope, or use another store"
             )
-        if revision != head:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        if version is None:
+            METADATA.create_all(connection)
+            connection.execute(insert(_VERSIONS).values(version_num=VERSION))
 
 
-def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+def _read_version(connection: Connection) -> str | None:
+    return connection.scalar(select(_VERSIONS.c.version_num)) if inspect(connection).has_table(_VERSIONS.name) else None

@@ -9,14 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.event import listen
 
 from stepscope.app.reviews.actions import Action, Event, Moment
-from stepscope.app.reviews.schema import METADATA, VERSION_TABLE, StoreError
+from stepscope.app.reviews.schema import StoreError
 from stepscope.app.reviews.store import open_store
 from stepscope.eval.annotations.corrections import Correction, TurnName
 from tests.support.data.strategies import HOSTILE, TEXTS
@@ -158,12 +156,6 @@ def test_the_file_syncs_every_commit_to_a_write_ahead_log(tmp_path: Path) -> Non
     with open_store(tmp_path / "reviews.sqlite") as store, store.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
-
-
-def test_the_migrations_make_the_tables_that_are_read(where: str) -> None:
-    with open_store(where) as store, store.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        assert compare_metadata(context, METADATA) == []
 
 
 def set_schema(where: str, *statements: str) -> None:

@@ -1,1 +1,0 @@
-"""Schema migrations of the review store, run by alembic."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -62,14 +63,18 @@ class InPlayer:
     ends: Mapping[str, Any]
     """Arguments of events that exchange the video, such as the events to cancel."""
 
-    @property
-    def steps(self) -> dict[str, Any]:
-        """Arguments of the events behind N and P: a key that is pressed while a moment opens counts after it."""
-        return {**self.ends, "trigger_mode": "always_last"}
-
     def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
         """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
         return wire(event, handler, [self.live, *inputs], self.view, **self.ends)
+
+    def make_steps(self, of: str, step: Callable[..., Any], inputs: list[Any], view: tuple[Any, ...]) -> None:
+        """Make the hidden buttons by which N and P go through the list ``of``.
+
+        ``step`` takes -1 or 1 before the inputs. A key that is pressed while a moment opens counts after it.
+        """
+        for name, by in (("previous", -1), ("next", 1)):
+            button = gr.Button(name.capitalize(), elem_id=f"{of}_{name}", visible="hidden")
+            wire(button.click, partial(step, by), inputs, view, trigger_mode="always_last", **self.ends)
 
 
 def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:
@@ -204,19 +209,17 @@ def cancel_run(live: LiveRun | None) -> Buttons:
     return Buttons(live=None, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
 
 
+def read_video(batches: BatchContext, name: str | None, event: gr.EventData) -> str:
+    """Return the id of the video of a clicked row of a table of a run, or of a clicked point of its chart."""
+    point = read_event(event, "point")
+    return batches.find_video(name, str(event.row_value[0])) if point is None else str(point)
+
+
 def open_video(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.SelectData
-) -> PlayerView:
-    """Show a video of a run in the player at its worst moment."""
-    video_id = batches.find_video(name, str(event.row_value[0]))
-    return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
-
-
-def open_picked(
     context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.EventData
 ) -> PlayerView:
-    """Show the video of a picked point of a chart in the player at its worst moment."""
-    return open_moment(context, batches, live, str(read_event(event, "point")), names=(name,), open_at="worst")
+    """Show a video of a run in the player at its worst moment."""
+    return open_moment(context, batches, live, read_video(batches, name, event), names=(name,), open_at="worst")
 
 
 def open_moment(

@@ -1,6 +1,6 @@
 """The tab *Compare*: the shown run, A, against a second run of the same split, B."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from stepscope.app import opening
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import LATEST, SCORING, make_status_line, read_event, wire
+from stepscope.app.controls.widgets import LATEST, SCORING, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.figures.charts.layout import add_basis
@@ -30,7 +30,7 @@ from stepscope.app.tabs.batch.compare_tables import (
     metric_choices,
     thresholds_of,
 )
-from stepscope.app.tabs.batch.file_rows import FigureRow, NamedFigure, make_figure_row, wire_figure_row
+from stepscope.app.tabs.batch.file_rows import NamedFigure, make_figure_row
 from stepscope.app.web.component import make_chart, pack_chart
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.plurals import format_count
@@ -123,36 +123,29 @@ def compare(
 
 
 def compare_again(
-    context: AppContext,
-    batches: BatchContext,
-    compared: ComparedRuns | None,
-    name: str | None,
-    other: str | None,
-    wrong_in: str,
-    metric: str,
+    context: AppContext, batches: BatchContext, compared: ComparedRuns | None, *chosen: Any
 ) -> CompareView:
-    """Compare the chosen runs if others are shown: of two comparisons at once, the older one may end last."""
+    """Compare the chosen runs if others are shown: of two comparisons at once, the older one may end last.
+
+    ``chosen`` are the further arguments of ``compare``.
+    """
+    name, other, *_ = chosen
     if compared is None or not name or not other or name == other or compared[:2] == (name, other):
         return UNCHANGED
-    return compare(context, batches, name, other, wrong_in, metric)
+    return compare(context, batches, *chosen)
 
 
 def compare_grown(
-    context: AppContext,
-    batches: BatchContext,
-    compared: ComparedRuns | None,
-    name: str | None,
-    other: str | None,
-    wrong_in: str,
-    metric: str,
+    context: AppContext, batches: BatchContext, compared: ComparedRuns | None, *chosen: Any
 ) -> CompareView:
     """Compare the chosen runs again if they have finished other videos since, once neither is streaming."""
     known: Set[str] = compared.finished if compared is not None else set()
+    name, other, *_ = chosen
     if not name or not other or name == other or (compared is not None and compared[:2] != (name, other)):
         return UNCHANGED
     if batches.is_streaming(name, other) or known == batches.list_finished(name, other):
         return UNCHANGED
-    return compare(context, batches, name, other, wrong_in, metric)
+    return compare(context, batches, *chosen)
 
 
 def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
@@ -219,32 +212,10 @@ def list_other_runs(batches: BatchContext, name: str | None, other: str | None, 
 
 
 def open_both(
-    context: AppContext,
-    batches: BatchContext,
-    live: LiveRun | None,
-    compared: ComparedRuns | None,
-    event: gr.SelectData,
+    context: AppContext, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, event: gr.EventData
 ) -> PlayerView:
-    """Show the video of a row in two runs."""
-    video_id = str(event.row_value[0])
-    return _open_both(context, batches, live, compared, batches.find_video(compared.a if compared else None, video_id))
-
-
-def open_picked(
-    context: AppContext,
-    batches: BatchContext,
-    live: LiveRun | None,
-    compared: ComparedRuns | None,
-    event: gr.EventData,
-) -> PlayerView:
-    """Show the video of a picked point of the chart in two runs."""
-    return _open_both(context, batches, live, compared, str(read_event(event, "point")))
-
-
-def _open_both(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, video_id: str
-) -> PlayerView:
-    """Show a video in two runs at its worst moment, the run with more failures above."""
+    """Show the video of a row or a point in two runs at its worst moment, the run with more failures above."""
+    video_id = opening.read_video(batches, compared.a if compared else None, event)
     video = next((video for video in (compared.videos if compared else ()) if video.video_id == video_id), None)
     if compared is None or video is None:
         return opening.refuse(ValueError("no runs are compared; choose two"))
@@ -279,18 +250,14 @@ def _is_scored_alike(batches: BatchContext, compared: ComparedRuns) -> bool:
     return a == b
 
 
-class ComparePanel(NamedTuple):
-    """The inputs and outputs of a comparison."""
+def make_compare_panel(
+    context: AppContext, batches: BatchContext, *, runs: Any, here: Any, batch: Any, in_player: InPlayer
+) -> None:
+    """Lay out and wire the comparison of the shown run with a second one; a click on a row opens both in the player.
 
-    other: Any
-    wrong_in: Any
-    metric: Any
-    figures: FigureRow
-    view: CompareView
-
-
-def make_compare_panel() -> ComparePanel:
-    """Lay out the comparison of two runs."""
+    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab``, ``batch`` the state ``ShownRun`` of the window.
+    """
+    compared = gr.State(None)
     with gr.Row():
         other = gr.Dropdown([], label="Run B; A is the run above", interactive=False, elem_id="other")
         wrong_in = gr.Dropdown(WRONG_IN, value="only B", label="Reference turns wrong in", elem_id="who")
@@ -303,17 +270,31 @@ def make_compare_panel() -> ComparePanel:
             videos = _make_videos_table()
         with gr.Column(scale=2, min_width=320):
             distribution = make_chart("distribution", hint="Click a point to open both")
-    figures = make_figure_row(COMPARISON_CHARTS, elem_id="comparison")
-    view = CompareView(
-        compared=gr.State(None),
-        said=said,
-        failures=failures,
-        scores=gr.HTML(elem_id="differences", padding=False),
-        videos=videos,
-        distribution=distribution,
-        turns=turns,
-    )
-    return ComparePanel(other=other, wrong_in=wrong_in, metric=metric, figures=figures, view=view)
+    shown, draw = [compared, metric], partial(draw_comparison_chart, batches)
+    make_figure_row(COMPARISON_CHARTS, draw, shown, elem_id="comparison", status=said)
+    scores, of_videos = gr.HTML(elem_id="differences", padding=False), VideosView(videos, distribution)
+    view = CompareView(compared, said, failures, scores, *of_videos, turns)
+
+    def list_others(name: Any, other: Any, request: gr.Request) -> Any:
+        return list_other_runs(batches, name, other, request.query_params.get("against"))
+
+    def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:
+        other = other or request.query_params.get("against")  # of the address, which is opened again
+        yield show_begun(name, other)
+        yield compare(context, batches, name, other, wrong_in, metric)
+
+    gr.on([here.select, runs.change], list_others, [runs, other], other, **LATEST)
+    chosen, options = [runs, other, wrong_in, metric], {**SCORING, "show_progress_on": said}
+    for event in (other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
+        ended = wire(event, compare_chosen, chosen, view, **options)
+        wire(ended.then, partial(compare_again, context, batches), [compared, *chosen], view, **options)
+    grown = partial(compare_grown, context, batches)  # an opened tab, or a run that has ended
+    wire(partial(gr.on, [here.select, batch.change]), grown, [compared, *chosen], view, **options)
+    wire(metric.select, partial(sort_videos, batches), shown, of_videos, **LATEST)
+    wrong_in.select(partial(choose_turns, batches), [compared, wrong_in], turns, **LATEST)
+    for event in (videos.select, distribution.pick):
+        in_player.wire(event, partial(open_both, context, batches), compared)
+    in_player.wire(turns.select, partial(open_turn, context, batches), compared)
 
 
 def _make_turns_table() -> Any:
@@ -340,50 +321,3 @@ def _make_videos_table() -> Any:
         wrap=True,
         elem_id="compared_videos",
     )
-
-
-def wire_compare_panel(
-    context: AppContext,
-    batches: BatchContext,
-    panel: ComparePanel,
-    *,
-    runs: Any,
-    here: Any,
-    batch: Any,
-    in_player: InPlayer,
-) -> None:
-    """Compare the shown run with a second run; a click on a row opens both in the player.
-
-    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab``, ``batch`` the state ``ShownRun`` of the window.
-    """
-    view = panel.view
-
-    def list_others(name: Any, other: Any, request: gr.Request) -> Any:
-        return list_other_runs(batches, name, other, request.query_params.get("against"))
-
-    def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:
-        other = other or request.query_params.get("against")  # of the address, which is opened again
-        yield show_begun(name, other)
-        yield compare(context, batches, name, other, wrong_in, metric)
-
-    gr.on([here.select, runs.change], list_others, [runs, panel.other], panel.other, **LATEST)
-    chosen = [runs, panel.other, panel.wrong_in, panel.metric]
-    options = {**SCORING, "show_progress_on": view.said}
-    for event in (panel.other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
-        ended = wire(event, compare_chosen, chosen, view, **options)
-        wire(ended.then, partial(compare_again, context, batches), [view.compared, *chosen], view, **options)
-    grown = partial(compare_grown, context, batches)  # an opened tab, or a run that has ended
-    wire(partial(gr.on, [here.select, batch.change]), grown, [view.compared, *chosen], view, **options)
-    of_videos = VideosView(videos=view.videos, distribution=view.distribution)
-    shown = [view.compared, panel.metric]
-    wire(panel.metric.select, partial(sort_videos, batches), shown, of_videos, **LATEST)
-    wire_figure_row(panel.figures, partial(draw_comparison_chart, batches), shown, status=view.said)
-    chosen_turns = partial(choose_turns, batches)
-    panel.wrong_in.select(chosen_turns, [view.compared, panel.wrong_in], view.turns, **LATEST)
-    opened: tuple[tuple[Any, Callable[..., PlayerView]], ...] = (
-        (view.videos.select, open_both),
-        (view.distribution.pick, open_picked),
-        (view.turns.select, open_turn),
-    )
-    for event, handler in opened:
-        in_player.wire(event, partial(handler, context, batches), view.compared)

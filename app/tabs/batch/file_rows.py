@@ -27,16 +27,6 @@ from stepscope.eval.reports.table_formats import TableFormat
 WIDTHS = ("85mm", "180mm", "1000px")
 
 
-class FigureRow(NamedTuple):
-    """The choices of a figure, and the button that saves it."""
-
-    chart: Any
-    width: Any
-    theme: Any
-    file_format: Any
-    save: Any
-
-
 class NamedFigure(NamedTuple):
     """A chart, and the name of its file: that of the run, or of both runs."""
 
@@ -48,17 +38,24 @@ DrawFigure = Callable[..., NamedFigure]
 """Takes the values of the inputs, then the name of a chart and the theme. Raises ``ValueError`` without one."""
 
 
-def make_figure_row(titles: Mapping[str, str], *, elem_id: str) -> FigureRow:
-    """Lay out the choices below charts, whose ``titles`` are by name; the button is ``#save_<elem_id>``."""
+def make_figure_row(
+    titles: Mapping[str, str], draw: DrawFigure, inputs: Sequence[Any], *, elem_id: str, status: Any
+) -> None:
+    """Lay out the choices below charts, whose ``titles`` are by name, and save the chosen one.
+
+    ``draw`` draws it from ``inputs``; problems are shown in ``status``. The button is ``#save_<elem_id>``.
+    """
     with gr.Row(elem_id=f"{elem_id}_figure", elem_classes="figure-row"):
         charts = [(title, name) for name, title in titles.items()]
-        return FigureRow(
-            chart=gr.Dropdown(charts, label="Figure of", interactive=True, scale=2, min_width=240),
-            width=gr.Dropdown(list(WIDTHS), label="Width", interactive=True, min_width=100),
-            theme=gr.Dropdown(list(get_args(Theme)), label="Colours", interactive=True, min_width=100),
-            file_format=gr.Dropdown([(f.upper(), f) for f in FORMATS], label="Format", interactive=True, min_width=100),
-            save=gr.Button("Save figure", scale=0, min_width=140, elem_id=f"save_{elem_id}"),
-        )
+        choices = [
+            gr.Dropdown(charts, label="Figure of", interactive=True, scale=2, min_width=240),
+            gr.Dropdown(list(WIDTHS), label="Width", interactive=True, min_width=100),
+            gr.Dropdown(list(get_args(Theme)), label="Colours", interactive=True, min_width=100),
+            gr.Dropdown([(f.upper(), f) for f in FORMATS], label="Format", interactive=True, min_width=100),
+        ]
+        save = gr.Button("Save figure", scale=0, min_width=140, elem_id=f"save_{elem_id}")
+    view = FigureView(make_download(), status)
+    save_after(wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **FIGURE_QUEUE), view.download)
 
 
 def write_chart(draw: DrawFigure, *choices: Any) -> Generator[FigureView]:
@@ -79,35 +76,20 @@ def write_chart(draw: DrawFigure, *choices: Any) -> Generator[FigureView]:
     yield from send_figure(write)
 
 
-def wire_figure_row(row: FigureRow, draw: DrawFigure, inputs: Sequence[Any], *, status: Any) -> None:
-    """Save the chosen figure, which ``draw`` draws from ``inputs``; problems are shown in ``status``."""
-    download = make_download()
-    *choices, save = row
-    view = FigureView(download, status)
-    save_after(wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **FIGURE_QUEUE), download)
-
-
 LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}
 ENDINGS: Final[dict[TableFormat, str]] = {"markdown": "md", "csv": "csv", "latex": "tex"}
 WriteTable = Callable[..., Path]
 """Takes a folder, a format and the values of the inputs; returns the file. Raises ``ValueError`` without a table."""
 
 
-def make_table_row(elem_id: str) -> dict[TableFormat, Any]:
-    """Lay out the buttons in the present row; each is ``#<elem_id>_<format>``."""
-    return {
-        name: gr.Button(f"Save as {label}", size="sm", scale=0, min_width=130, elem_id=f"{elem_id}_{name}")
-        for name, label in LABELS.items()
-    }
+def make_table_row(elem_id: str, write: WriteTable, inputs: Sequence[Any]) -> None:
+    """Lay out the buttons in the present row, ``#<elem_id>_<format>``; save the table that ``write`` writes."""
+    file = make_download()
+    for name, label in LABELS.items():
+        button = gr.Button(f"Save as {label}", size="sm", scale=0, min_width=130, elem_id=f"{elem_id}_{name}")
+        save_after(button.click(partial(save_table, write, name), list(inputs), file, **AT_ONCE), file)
 
 
 def save_table(write: WriteTable, table_format: TableFormat, *inputs: Any) -> Generator[Any]:
     """Yield the path of a table as a file; see ``send_file``."""
     yield from send_file(lambda folder: write(folder, table_format, *inputs))
-
-
-def wire_table_row(buttons: dict[TableFormat, Any], write: WriteTable, inputs: Sequence[Any]) -> None:
-    """Save the table that ``write`` writes from the inputs."""
-    file = make_download()
-    for name, button in buttons.items():
-        save_after(button.click(partial(save_table, write, name), list(inputs), file, **AT_ONCE), file)

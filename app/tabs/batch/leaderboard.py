@@ -18,7 +18,7 @@ from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, make_status
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
-from stepscope.app.tabs.batch.file_rows import ENDINGS, make_table_row, wire_table_row
+from stepscope.app.tabs.batch.file_rows import ENDINGS, make_table_row
 from stepscope.app.web.views import status_line
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import Metric, find_metric
@@ -210,25 +210,15 @@ def metric_choices() -> list[tuple[str, str]]:
     return [*scores, *((f"protocol {name}", name) for name in PROTOCOLS)]
 
 
-class LeaderboardPanel(NamedTuple):
-    """The inputs and outputs of the leaderboard."""
+def make_leaderboard_panel(context: AppContext, batches: BatchContext, *, runs: Any, views: Any, here: Any) -> Any:
+    """Lay out and wire the leaderboard; return the event after which the run of a clicked row is the shown run.
 
-    runs: Any
-    metrics: Any
-    sort_by: Any
-    baselines: Any
-    """Whether rows that need no model are shown, such as always silent."""
-    downloads: dict[TableFormat, Any]
-    offered: Any
-    """State: the split whose runs are offered."""
-    view: BoardView
-
-
-def make_leaderboard_panel() -> LeaderboardPanel:
-    """Lay out the leaderboard."""
-    choices = metric_choices()
+    ``runs`` is the dropdown of the shown run, and ``views`` its tabs. When the tab ``here`` is opened, the runs are
+    listed and scored again.
+    """
+    choices, state, offered = metric_choices(), gr.State(None), gr.State(None)
     with gr.Row():
-        runs = gr.Dropdown(
+        board_runs = gr.Dropdown(
             [], label="Runs of the split", multiselect=True, interactive=True, scale=3, elem_id="board_runs"
         )
         metrics = gr.Dropdown(
@@ -252,7 +242,7 @@ def make_leaderboard_panel() -> LeaderboardPanel:
             elem_id="board_sort",
         )
         baselines = gr.Checkbox(label="Baselines", scale=0, min_width=140, elem_id="board_baselines")
-        downloads = make_table_row("board")
+        make_table_row("board", write_board, [state, sort_by])
     said = make_status_line("board_said")
     table = gr.Dataframe(
         headers=HEADERS,
@@ -262,38 +252,10 @@ def make_leaderboard_panel() -> LeaderboardPanel:
         column_widths=["16%", "12%", *["11%"] * len(DEFAULT_METRICS)],
         elem_id="board",
     )
-    view = BoardView(board=gr.State(None), said=said, table=table)
-    return LeaderboardPanel(
-        runs=runs,
-        metrics=metrics,
-        sort_by=sort_by,
-        baselines=baselines,
-        downloads=downloads,
-        offered=gr.State(None),
-        view=view,
-    )
-
-
-def wire_leaderboard_panel(
-    context: AppContext, batches: BatchContext, panel: LeaderboardPanel, *, runs: Any, views: Any, here: Any
-) -> Any:
-    """Wire the leaderboard; return the event after which the run of a clicked row is the shown run.
-
-    ``runs`` is the dropdown of the shown run, and ``views`` its tabs. When the tab ``here`` is opened, the runs are
-    listed and scored again.
-    """
-    view, chosen = panel.view, [runs, panel.runs, panel.metrics, panel.sort_by, panel.baselines]
-    listed = wire(
-        here.select,
-        partial(list_runs, batches),
-        [runs, panel.runs, panel.offered],
-        BoardChoices(runs=panel.runs, offered=panel.offered),
-        **AT_ONCE,
-    )
-    scoring = {**SCORING, "show_progress_on": view.said}
-    for event in (listed.then, partial(gr.on, [panel.runs.input, panel.metrics.input, panel.baselines.input])):
+    view, offer = BoardView(board=state, said=said, table=table), BoardChoices(runs=board_runs, offered=offered)
+    listed = wire(here.select, partial(list_runs, batches), [runs, board_runs, offered], offer, **AT_ONCE)
+    chosen, scoring = [runs, board_runs, metrics, sort_by, baselines], {**SCORING, "show_progress_on": said}
+    for event in (listed.then, partial(gr.on, [board_runs.input, metrics.input, baselines.input])):
         wire(event, partial(show_board, context, batches), chosen, view, **scoring)
-    wire(panel.sort_by.input, partial(show_order, batches), [view.board, panel.sort_by], view, **LATEST)
-    wire_table_row(panel.downloads, write_board, [view.board, panel.sort_by])
-    opened = OpenedRun(runs=runs, views=views)
-    return wire(view.table.select, partial(open_run, batches), None, opened, **AT_ONCE)
+    wire(sort_by.input, partial(show_order, batches), [state, sort_by], view, **LATEST)
+    return wire(table.select, partial(open_run, batches), None, OpenedRun(runs=runs, views=views), **AT_ONCE)

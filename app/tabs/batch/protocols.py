@@ -20,7 +20,7 @@ from stepscope.app.core.results import format_interval
 from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence, format_score
 from stepscope.app.opening import InPlayer
-from stepscope.app.tabs.batch.file_rows import ENDINGS, make_table_row, wire_table_row
+from stepscope.app.tabs.batch.file_rows import ENDINGS, make_table_row
 from stepscope.app.templates import render
 from stepscope.app.web.views import PlayerView, status_line
 from stepscope.engine.io.files import write_csv
@@ -203,11 +203,7 @@ def _list_turns(batches: BatchContext, shown: ShownProtocols) -> list[list[str |
 
 
 def open_turn(
-    context: AppContext,
-    batches: BatchContext,
-    live: LiveRun | None,
-    shown: ShownProtocols | None,
-    event: gr.SelectData,
+    context: AppContext, batches: BatchContext, live: LiveRun | None, shown: ShownProtocols | None, event: gr.SelectData
 ) -> PlayerView:
     """Show a turn that counts differently in the player, its run above."""
     if shown is None:
@@ -241,17 +237,14 @@ def write_table(folder: Path, table_format: TableFormat, shown: ShownProtocols |
     return path
 
 
-class ProtocolsPanel(NamedTuple):
-    """The inputs and outputs of the tab."""
+def make_protocols_panel(
+    context: AppContext, batches: BatchContext, *, runs: Any, here: Any, batch: Any, in_player: InPlayer
+) -> None:
+    """Lay out and wire the tab: the shown run under the chosen protocols; a click on a turn opens it in the player.
 
-    other: Any
-    protocols: Any
-    downloads: Any
-    view: ProtocolsView
-
-
-def make_protocols_panel() -> ProtocolsPanel:
-    """Lay out the tab."""
+    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab`` of this tab, ``batch`` the state ``ShownRun``.
+    """
+    shown, opened = gr.State(None), gr.State(False)
     with gr.Row():
         protocols = gr.Dropdown(
             list(PROTOCOLS),
@@ -264,7 +257,7 @@ def make_protocols_panel() -> ProtocolsPanel:
         )
         other = gr.Dropdown([ALONE], value=ALONE[1], label="Beside run B", scale=1, elem_id="protocols_other")
     with gr.Row(elem_id="protocols_files"):
-        downloads = make_table_row("protocols")
+        make_table_row("protocols", write_table, [shown])
     said = make_status_line("protocols_said")
     cards = gr.HTML(elem_id="protocol_cards", padding=False)
     turns = gr.Dataframe(
@@ -277,32 +270,12 @@ def make_protocols_panel() -> ProtocolsPanel:
         wrap=True,
         elem_id="protocol_turns",
     )
-    view = ProtocolsView(shown=gr.State(None), said=said, cards=cards, turns=turns)
-    return ProtocolsPanel(other=other, protocols=protocols, downloads=downloads, view=view)
-
-
-def wire_protocols_panel(
-    context: AppContext,
-    batches: BatchContext,
-    panel: ProtocolsPanel,
-    *,
-    runs: Any,
-    here: Any,
-    batch: Any,
-    in_player: InPlayer,
-) -> None:
-    """Score the shown run under the chosen protocols; a click on a turn opens it in the player.
-
-    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab`` of this tab, ``batch`` the state ``ShownRun``.
-    """
-    view, chosen = panel.view, [runs, panel.other, panel.protocols]
-    options = {**SCORING, "show_progress_on": view.said}
-    gr.on([here.select, runs.change], partial(list_runs, batches), [runs, panel.other], panel.other, **LATEST)
-    changes = [here.select, panel.other.input, panel.protocols.input]
+    view, chosen = ProtocolsView(shown=shown, said=said, cards=cards, turns=turns), [runs, other, protocols]
+    options = {**SCORING, "show_progress_on": said}
+    gr.on([here.select, runs.change], partial(list_runs, batches), [runs, other], other, **LATEST)
+    changes = [here.select, other.input, protocols.input]
     wire(partial(gr.on, changes), partial(show, context, batches), chosen, view, **options)
-    opened = gr.State(False)
     here.select(lambda: True, None, opened, **AT_ONCE)
-    again = [opened, view.shown, *chosen]
+    again = [opened, shown, *chosen]
     wire(partial(gr.on, [runs.change, batch.change]), partial(show_again, context, batches), again, view, **options)
-    in_player.wire(view.turns.select, partial(open_turn, context, batches), view.shown)
-    wire_table_row(panel.downloads, write_table, [view.shown])
+    in_player.wire(turns.select, partial(open_turn, context, batches), shown)

@@ -272,22 +272,6 @@ _ADD_STORY_JS: Final = "(...inputs) => [...inputs.slice(0, -1), localStorage.get
 """Replaces the last input by the story of the browser."""
 
 
-class PublishPanel(NamedTuple):
-    """The panel; ``open_story`` opens it with the story, from the player."""
-
-    open: Any
-    open_story: Any
-    is_open: Any
-    box: Any
-    what: Any
-    has_videos: Any
-    target: Any
-    folder: Any
-    title: Any
-    size: Any
-    view: PublishView
-
-
 def make_publish_button() -> tuple[Any, Any]:
     """Lay out the buttons that open the panel, in the row of the shown run."""
     return (
@@ -296,72 +280,48 @@ def make_publish_button() -> tuple[Any, Any]:
     )
 
 
-def make_publish_panel(batches: BatchContext, buttons: tuple[Any, Any]) -> PublishPanel:
-    """Lay out the panel, closed, below the shown run."""
+def make_publish_panel(
+    context: AppContext,
+    batches: BatchContext,
+    box: gr.Column,
+    buttons: tuple[Any, Any],
+    *,
+    runs: Any,
+    selection: SelectionPanel,
+) -> None:
+    """Lay out and wire the panel in its ``box``, which is closed below the shown run.
+
+    It publishes the shown run, its selected videos, or the story of the browser.
+    """
     targets = [AS_ZIP, *([AS_FOLDER] if batches.takes_paths else []), AS_MARKDOWN]
-    with gr.Column(visible=False, elem_id="publish") as box:
+    with box:
         with gr.Row():
-            what = gr.Dropdown(
-                [ALL, SHOWN, STORY],
-                value=ALL,
-                label="Publish",
-                elem_id="publish_what",
-            )
+            what = gr.Dropdown([ALL, SHOWN, STORY], value=ALL, label="Publish", elem_id="publish_what")
             target = gr.Dropdown(targets, value=AS_ZIP, label="As", elem_id="publish_as")
             title = gr.Textbox(label="Title", placeholder="of the story, or of the run", max_lines=1, max_length=120)
             folder = gr.Textbox(label="Folder to write", max_lines=1, visible=False, elem_id="publish_folder")
             has_videos = gr.Checkbox(value=True, label="with the videos", elem_id="publish_videos")
         with gr.Row():
             size = gr.HTML(elem_id="publish_size", padding=False)
-            publish = gr.Button(
-                "Publish", variant="primary", size="sm", scale=0, min_width=110, elem_id="publish_start"
-            )
+            start = gr.Button("Publish", variant="primary", size="sm", scale=0, min_width=110, elem_id="publish_start")
             cancel = gr.Button(
                 "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="publish_cancel"
             )
         said = gr.HTML(elem_id="publish_said", padding=False)
-    return PublishPanel(
-        *buttons,
-        is_open=gr.State(False),
-        box=box,
-        what=what,
-        has_videos=has_videos,
-        target=target,
-        folder=folder,
-        title=title,
-        size=size,
-        view=PublishView(publish=publish, cancel=cancel, said=said, file=make_download()),
-    )
-
-
-def wire_publish_panel(
-    context: AppContext, batches: BatchContext, panel: PublishPanel, *, runs: Any, selection: SelectionPanel
-) -> None:
-    """Publish the shown run, its selected videos, or the story of the browser."""
-    view, live = panel.view, gr.State(None)
-    inputs = PublishInputs(
-        run=runs,
-        only=selection.only,
-        part=selection.part,
-        what=panel.what,
-        has_videos=panel.has_videos,
-        target=panel.target,
-        folder=panel.folder,
-        title=panel.title,
-        story=gr.Textbox(visible="hidden"),
-    )
+    view, live = PublishView(publish=start, cancel=cancel, said=said, file=make_download()), gr.State(None)
+    story, is_open = gr.Textbox(visible="hidden"), gr.State(False)
+    inputs = [*PublishInputs(runs, selection.only, selection.part, what, has_videos, target, folder, title, story)]
     opened = [
-        panel.open.click(toggle_panel, panel.is_open, [panel.is_open, panel.box], **AT_ONCE),
-        panel.open_story.click(open_for_story, None, [panel.is_open, panel.box, panel.what], **AT_ONCE),
+        buttons[0].click(toggle_panel, is_open, [is_open, box], **AT_ONCE),
+        buttons[1].click(open_for_story, None, [is_open, box, what], **AT_ONCE),
     ]
-    describe = partial(describe_plan, context, batches)
-    changes = [choice.input for choice in (panel.what, panel.target, panel.folder, panel.has_videos)]
+    changes = [choice.input for choice in (what, target, folder, has_videos)]
     changes += [runs.change, selection.only.change, selection.part.change]
     for event in (*(event.then for event in opened), partial(gr.on, changes)):
-        event(describe, list(inputs), panel.size, js=_ADD_STORY_JS, **LATEST)
-    panel.target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), panel.target, panel.folder, **AT_ONCE)
+        event(partial(describe_plan, context, batches), inputs, size, js=_ADD_STORY_JS, **LATEST)
+    target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), target, folder, **AT_ONCE)
+    begun = wire(start.click, begin, None, (live, view), **AT_ONCE)
     write = partial(publish, context, batches)
-    begun = wire(view.publish.click, begin, None, (live, view), **AT_ONCE)
     running = wire(begun.then, write, [live, *inputs], view, js=_ADD_STORY_JS, show_progress="hidden", **_QUEUE)
     save_after(running, view.file)
-    wire(view.cancel.click, halt, live, view, **AT_ONCE)
+    wire(cancel.click, halt, live, view, **AT_ONCE)

@@ -106,17 +106,9 @@ def _cell(value: Any, *, is_count: bool = False) -> str | float | None:
     return text if len(text) <= _NOTE_CHARS else f"{text[: _NOTE_CHARS - 1]}…"
 
 
-def open_row(batches: BatchContext, event: gr.SelectData) -> Any:
-    """Choose the run of a clicked row as the shown run."""
-    return _open(batches, str(event.row_value[0]))
-
-
-def open_point(batches: BatchContext, event: gr.EventData) -> Any:
-    """Choose the run of a clicked point of the chart as the shown run."""
-    return _open(batches, str(read_event(event, "point")))
-
-
-def _open(batches: BatchContext, name: str) -> Any:
+def open_run(batches: BatchContext, event: gr.EventData) -> Any:
+    """Choose the run of a clicked row, or of a clicked point of the chart, as the shown run."""
+    name = str(read_event(event, "point") or event.row_value[0])
     if name not in batches.run_names():
         return gr.skip()
     return gr.Dropdown(choices=batches.listed_runs(name), value=name)
@@ -205,19 +197,11 @@ def _save(batches: BatchContext, name: str, seen: RunNotes, typed: RunNotes) -> 
     change_notes(batches.folder(name), change)
 
 
-class RunListPanel(NamedTuple):
-    """The inputs and outputs of the tab."""
+def make_run_list_panel(batches: BatchContext, *, runs: Any, here: Any) -> tuple[Any, Any]:
+    """Lay out and wire the tab; return the events after which the run of a clicked row or point is the shown run.
 
-    query: Any
-    metrics: Any
-    archived: Any
-    metric: Any
-    view: RunListView
-    notes: NotesView
-
-
-def make_run_list_panel() -> RunListPanel:
-    """Lay out the tab."""
+    ``runs`` is the dropdown of the shown run. When the tab ``here`` is opened, the runs are listed again.
+    """
     choices = [(find_metric(name).label, name) for name in list_leaderboard_metrics()]
     with gr.Row():
         query = gr.Textbox(
@@ -240,6 +224,24 @@ def make_run_list_panel() -> RunListPanel:
     table = gr.Dataframe(
         headers=HEADERS, interactive=False, wrap=True, max_height=420, elem_id="run_list", label="Runs"
     )
+    saved = _make_notes(batches, runs=runs, here=here)
+    metric = gr.Dropdown(
+        choices, value=FIRST_METRICS[0], label="Score over time", interactive=True, elem_id="runs_metric"
+    )
+    chart = make_chart("chart_runs", hint="Click a point to show its run")
+    view, inputs = RunListView(said=said, only=only, table=table, chart=chart), [query, only, metrics, archived, metric]
+    changes = [here.select, query.submit, query.blur, *(one.input for one in inputs[1:])]
+    for event in (partial(gr.on, changes), saved.then):
+        wire(event, partial(show_list, batches), inputs, view, **LATEST)
+
+    def choose(event: gr.EventData) -> Any:
+        return open_run(batches, event)
+
+    return table.select(choose, None, runs, **AT_ONCE), chart.pick(choose, None, runs, **AT_ONCE)
+
+
+def _make_notes(batches: BatchContext, *, runs: Any, here: Any) -> Any:
+    """Lay out and wire the notes of the shown run; return the event after which they are saved."""
     with gr.Row(elem_id="run_notes"):
         note = gr.Textbox(label="Note", lines=2, max_lines=8, scale=4, interactive=False, elem_id="run_note")
         tags = gr.Dropdown(
@@ -253,45 +255,9 @@ def make_run_list_panel() -> RunListPanel:
         )
         group = gr.Textbox(label="Group", max_lines=1, scale=2, interactive=False, elem_id="run_group")
         with gr.Column(scale=0, min_width=150):
-            hidden = gr.Checkbox(label="Archived", interactive=False, elem_id="run_archived")
+            archived = gr.Checkbox(label="Archived", interactive=False, elem_id="run_archived")
             save = gr.Button("Save notes", size="sm", interactive=False, elem_id="run_save")
-    notes_said = make_status_line("run_notes_said")
-    metric = gr.Dropdown(
-        choices, value=FIRST_METRICS[0], label="Score over time", interactive=True, elem_id="runs_metric"
-    )
-    chart = make_chart("chart_runs", hint="Click a point to show its run")
-    return RunListPanel(
-        query=query,
-        metrics=metrics,
-        archived=archived,
-        metric=metric,
-        view=RunListView(said=said, only=only, table=table, chart=chart),
-        notes=NotesView(
-            seen=gr.State(None), note=note, tags=tags, group=group, archived=hidden, save=save, said=notes_said
-        ),
-    )
-
-
-def wire_run_list_panel(batches: BatchContext, panel: RunListPanel, *, runs: Any, here: Any) -> tuple[Any, Any]:
-    """Wire the tab; return the events after which the run of a clicked row or point is the shown run.
-
-    ``runs`` is the dropdown of the shown run. When the tab ``here`` is opened, the runs are listed again.
-    """
-    view, notes = panel.view, panel.notes
-    inputs = [panel.query, view.only, panel.metrics, panel.archived, panel.metric]
-    typed = [runs, notes.seen, notes.note, notes.tags, notes.group, notes.archived]
-    show = partial(show_list, batches)
-    changes = [here.select, panel.query.submit, panel.query.blur, *(one.input for one in inputs[1:])]
-    wire(partial(gr.on, changes), show, inputs, view, **LATEST)
-    changes = [here.select, runs.change]
-    wire(partial(gr.on, changes), partial(show_notes, batches), typed, notes, **LATEST)
-    saved = wire(notes.save.click, partial(save_notes, batches), typed, notes, **AT_ONCE)
-    wire(saved.then, show, inputs, view, **LATEST)
-
-    def choose_row(event: gr.SelectData) -> Any:
-        return open_row(batches, event)
-
-    def choose_point(event: gr.EventData) -> Any:
-        return open_point(batches, event)
-
-    return view.table.select(choose_row, None, runs, **AT_ONCE), view.chart.pick(choose_point, None, runs, **AT_ONCE)
+    view = NotesView(gr.State(None), note, tags, group, archived, save, said=make_status_line("run_notes_said"))
+    typed, changes = [runs, *view[:5]], partial(gr.on, [here.select, runs.change])
+    wire(changes, partial(show_notes, batches), typed, view, **LATEST)
+    return wire(save.click, partial(save_notes, batches), typed, view, **AT_ONCE)

@@ -233,25 +233,21 @@ HINT: Final = (
 )
 
 
-class SearchPanel(NamedTuple):
-    """The inputs and outputs of a search."""
+def make_search_panel(
+    context: AppContext,
+    batches: BatchContext,
+    *,
+    runs: Any,
+    part: Any,
+    views: Any,
+    here: Any,
+    in_player: InPlayer,
+) -> None:
+    """Lay out the search in the shown run, and wire it.
 
-    terms: Any
-    scope: Any
-    search: Any
-    pictures: Any
-    called: Any
-    save: Any
-    saved: Any
-    download: Any
-    at: Any
-    previous: Any
-    next: Any
-    view: SearchView
-
-
-def make_search_panel() -> SearchPanel:
-    """Lay out the search."""
+    ``runs`` is the dropdown of the shown run, ``part`` that of the slices, which a new one joins, ``views`` the
+    ``gr.Tabs`` of the room, ``here`` the ``gr.Tab``.
+    """
     with gr.Row():
         query = gr.Textbox(
             label="Search",
@@ -264,8 +260,39 @@ def make_search_panel() -> SearchPanel:
         )
         terms = gr.Dropdown([], label="Add a term", interactive=True, scale=2, elem_id="search_terms")
         scope = gr.Dropdown([THIS_RUN, ALL_RUNS], value=THIS_RUN, label="In", scale=2, elem_id="search_in")
-        search = gr.Button("Search", variant="primary", size="sm", scale=0, min_width=110, elem_id="search_start")
+        start = gr.Button("Search", variant="primary", size="sm", scale=0, min_width=110, elem_id="search_start")
     said = make_status_line("search_said")
+    hits, pictures, table = _make_hits(context, batches, in_player)
+    view, chosen = SearchView(query=query, hits=hits, said=said, table=table), [runs, scope, query]
+    with gr.Row():
+        called = gr.Textbox(
+            label="Name of a new slice", placeholder="name", max_lines=1, scale=2, elem_id="search_slice"
+        )
+        save = gr.Button("Save videos as slice", size="sm", scale=0, min_width=170, elem_id="search_save")
+        download = gr.Button("Save as CSV", size="sm", scale=0, min_width=130, elem_id="search_csv")
+    saved = SavedSlice(part=part, result=gr.HTML(elem_id="search_saved", padding=False))
+    wire(save.click, partial(save_hits, batches), [runs, hits, called], saved, **AT_ONCE)
+    file = make_download()
+    save_after(download.click(partial(download_hits, batches), chosen, file, **AT_ONCE), file)
+    found = FoundKind(runs=runs, scope=scope, query=query, views=views)
+    asked = wire(in_player.view.run.player.find_kind, partial(find_kind, batches), None, found, **AT_ONCE)
+    asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **AT_ONCE)
+    entered, term = partial(gr.on, [here.select, runs.change]), [query, terms]
+    changes, search = [start.click, query.submit, scope.input], partial(run_search, batches)
+    begun = (
+        wire(partial(gr.on, changes), search, chosen, view, **LATEST),
+        wire(entered, partial(search_linked, batches), chosen, view, **LATEST),
+        wire(asked.then, search, chosen, view, **LATEST),
+        wire(terms.input(add_term, term, term, **AT_ONCE).then, search, chosen, view, **LATEST),
+    )
+    entered(partial(offer_terms, batches), runs, terms, **AT_ONCE)
+    for event in begun:
+        event.then(partial(show_pictures, context, batches), hits, pictures, **LATEST)
+
+
+def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) -> tuple[gr.State, Any, Any]:
+    """Return the state of the hits, their pictures and their table; a click opens the moment in the player."""
+    hits, at = gr.State(None), gr.State(0)
     pictures = gr.Gallery(
         show_label=False,
         columns=NUM_PICTURES,
@@ -284,48 +311,7 @@ def make_search_panel() -> SearchPanel:
         column_widths=["4%", "15%", "8%", "10%", "12%", "18%", "18%", "8%", "7%"],
         elem_id="search_hits",
     )
-    with gr.Row():
-        called = gr.Textbox(
-            label="Name of a new slice", placeholder="name", max_lines=1, scale=2, elem_id="search_slice"
-        )
-        save = gr.Button("Save videos as slice", size="sm", scale=0, min_width=170, elem_id="search_save")
-        download = gr.Button("Save as CSV", size="sm", scale=0, min_width=130, elem_id="search_csv")
-        previous = gr.Button("Previous moment", size="sm", scale=0, elem_id="search_previous", visible="hidden")
-        following = gr.Button("Next moment", size="sm", scale=0, elem_id="search_next", visible="hidden")
-    saved = gr.HTML(elem_id="search_saved", padding=False)
-    return SearchPanel(
-        terms=terms,
-        scope=scope,
-        search=search,
-        pictures=pictures,
-        called=called,
-        save=save,
-        saved=saved,
-        download=download,
-        at=gr.State(0),
-        previous=previous,
-        next=following,
-        view=SearchView(query=query, hits=gr.State(None), said=said, table=table),
-    )
-
-
-def wire_search_panel(
-    context: AppContext,
-    batches: BatchContext,
-    panel: SearchPanel,
-    *,
-    runs: Any,
-    part: Any,
-    views: Any,
-    here: Any,
-    in_player: InPlayer,
-) -> None:
-    """Search in the shown run; a click on a row or a picture opens the moment in the player.
-
-    ``runs`` is the dropdown of the shown run, ``part`` that of the slices, which a new one joins, ``views`` the
-    ``gr.Tabs`` of the room, ``here`` the ``gr.Tab``.
-    """
-    view, opened = panel.view, OpenedHit(player=in_player.view, at=panel.at)
+    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.live, hits]
 
     def open_row(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
         return open_hit(context, batches, live, hits, int(event.row_value[0]) - 1)
@@ -336,26 +322,7 @@ def wire_search_panel(
     def step(by: int, live: Any, hits: Any, at: int) -> OpenedHit:
         return open_hit(context, batches, live, hits, at + by)
 
-    chosen = [runs, panel.scope, view.query]
-    found = FoundKind(runs=runs, scope=panel.scope, query=view.query, views=views)
-    asked = wire(in_player.view.run.player.find_kind, partial(find_kind, batches), None, found, **AT_ONCE)
-    asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **AT_ONCE)
-    entered, term = partial(gr.on, [here.select, runs.change]), [view.query, panel.terms]
-    changes, search = [panel.search.click, view.query.submit, panel.scope.input], partial(run_search, batches)
-    begun = (
-        wire(partial(gr.on, changes), search, chosen, view, **LATEST),
-        wire(entered, partial(search_linked, batches), chosen, view, **LATEST),
-        wire(asked.then, search, chosen, view, **LATEST),
-        wire(panel.terms.input(add_term, term, term, **AT_ONCE).then, search, chosen, view, **LATEST),
-    )
-    entered(partial(offer_terms, batches), runs, panel.terms, **AT_ONCE)
-    for event in begun:
-        event.then(partial(show_pictures, context, batches), view.hits, panel.pictures, **LATEST)
-    wire(view.table.select, open_row, [in_player.live, view.hits], opened, **in_player.ends)
-    wire(panel.pictures.select, open_picture, [in_player.live, view.hits], opened, **in_player.ends)
-    for button, by in ((panel.previous, -1), (panel.next, 1)):
-        wire(button.click, partial(step, by), [in_player.live, view.hits, panel.at], opened, **in_player.steps)
-    saved = SavedSlice(part=part, result=panel.saved)
-    wire(panel.save.click, partial(save_hits, batches), [runs, view.hits, panel.called], saved, **AT_ONCE)
-    file = make_download()
-    save_after(panel.download.click(partial(download_hits, batches), chosen, file, **AT_ONCE), file)
+    wire(table.select, open_row, shown, opened, **in_player.ends)
+    wire(pictures.select, open_picture, shown, opened, **in_player.ends)
+    in_player.make_steps("search", step, [*shown, at], opened)
+    return hits, pictures, table

@@ -4,7 +4,7 @@ A saved selection, a *slice*, belongs to a split and is stored beside the run fo
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -255,18 +255,20 @@ def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
 
 
 class SelectionPanel(NamedTuple):
-    """The inputs that sort and select videos; ``called`` is the name of a new slice."""
+    """The inputs that sort and select videos."""
 
     order: Any
     only: Any
     part: Any
-    called: Any
-    save: Any
-    score: Any
 
 
-def make_selection_panel() -> SelectionPanel:
-    """Lay out the panel."""
+def make_selection_panel(
+    context: AppContext, batches: BatchContext, *, runs: Any, result: Any
+) -> tuple[SelectionPanel, Any]:
+    """Lay out and wire the panel; return its inputs, and the event after which a chosen run is shown with all videos.
+
+    ``runs`` is the dropdown of the shown run, and ``result`` the output of status lines and scores.
+    """
     with gr.Row():
         order = gr.Dropdown(list(ORDERS), value="most failures", label="Videos", scale=2, elem_id="order")
         only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")
@@ -275,34 +277,15 @@ def make_selection_panel() -> SelectionPanel:
         with gr.Column(scale=2, min_width=150):
             save = gr.Button("Save as slice", size="sm", elem_id="save_slice")
             score = gr.Button("Score separately", size="sm", elem_id="score_slice")
-    return SelectionPanel(order=order, only=only, part=part, called=called, save=save, score=score)
-
-
-def wire_selection_panel(
-    context: AppContext, batches: BatchContext, panel: SelectionPanel, *, runs: Any, result: Any
-) -> Any:
-    """Wire the panel.
-
-    ``runs`` is the dropdown of the shown run, and ``result`` the output of status lines and scores.
-
-    Returns:
-        The event after which a newly chosen run is to be shown with all its videos.
-    """
-
-    def score(*inputs: Any) -> Iterator[Any]:
-        yield from score_chosen(context, batches, *inputs)
-
-    chosen = [runs, panel.only, panel.part]
-    choices = SelectionChoices(only=panel.only, part=panel.part)
-    seen = gr.State(None)
+    choices, seen = SelectionChoices(only=only, part=part), gr.State(None)
     again = OfferedSelection(choices=choices, run=seen, result=result)
     offered = wire(runs.change, partial(offer_again, batches), [runs, seen], again, **AT_ONCE)
-    focused = partial(gr.on, [panel.only.focus, panel.part.focus])
-    wire(focused, partial(offer, batches), runs, choices, **AT_ONCE)
-    saved = SavedSlice(part=panel.part, result=result)
-    wire(panel.save.click, partial(save_slice, batches), [*chosen, panel.called], saved, **AT_ONCE)
-    panel.score.click(score, chosen, result, concurrency_id="scores", concurrency_limit=1, api_visibility="private")
-    return offered
+    wire(partial(gr.on, [only.focus, part.focus]), partial(offer, batches), runs, choices, **AT_ONCE)
+    chosen, saved = [runs, only, part], SavedSlice(part=part, result=result)
+    wire(save.click, partial(save_slice, batches), [*chosen, called], saved, **AT_ONCE)
+    queue = {"concurrency_id": "scores", "concurrency_limit": 1, "api_visibility": "private"}
+    score.click(partial(score_chosen, context, batches), chosen, result, **queue)
+    return SelectionPanel(order=order, only=only, part=part), offered
 
 
 def with_filter(batches: BatchContext, work: Callable[..., Any]) -> Callable[..., Any]:

@@ -203,15 +203,13 @@ FOLLOW_INTERVAL_S: Final = 3.0
 """Interval at which an unfinished training run is read again, while the batch tab is open."""
 
 
-class TrainingPanel(NamedTuple):
-    """The choice of a split or a training run, and the outputs."""
+def make_training_panel(
+    context: AppContext, batches: BatchContext, *, here: Any, batch_tab: Any, elsewhere: tuple[Any, ...]
+) -> None:
+    """Lay out and wire the tab.
 
-    source: Any
-    view: TrainingView
-
-
-def make_training_panel() -> TrainingPanel:
-    """Lay out the tab."""
+    ``batch_tab`` is the ``gr.Tab`` around the tab ``here``; selecting one of ``elsewhere`` ends the updates.
+    """
     source = gr.Dropdown([], label="Training run, or split to check", interactive=True, elem_id="training_source")
     said = make_status_line("training_said")
     with gr.Row(elem_classes=["charts", "two-charts"], visible=False, elem_id="training_curves") as curves:
@@ -227,31 +225,12 @@ def make_training_panel() -> TrainingPanel:
         wrap=True,
         elem_id="training_clips",
     )
-    timer = gr.Timer(FOLLOW_INTERVAL_S, active=False)
-    view = TrainingView(
-        shown=gr.State(None), said=said, clips=clips, timer=timer, curves=curves, losses=losses, validation=validation
-    )
-    return TrainingPanel(source=source, view=view)
-
-
-def wire_training_panel(
-    context: AppContext,
-    batches: BatchContext,
-    panel: TrainingPanel,
-    *,
-    here: Any,
-    batch_tab: Any,
-    elsewhere: tuple[Any, ...],
-) -> None:
-    """Wire the tab.
-
-    ``batch_tab`` is the ``gr.Tab`` around the tab ``here``; selecting one of ``elsewhere`` ends the updates.
-    """
-    view, source = panel.view, panel.source
+    shown, timer = gr.State(None), gr.Timer(FOLLOW_INTERVAL_S, active=False)
+    view = TrainingView(shown, said, clips, timer, curves, losses, validation)
     show = partial(show_training, context, batches)
     listed = here.select(partial(list_sources, batches), source, source, **AT_ONCE)
     wire(listed.then, show, source, view, **AT_ONCE)
     wire(source.select, show, source, view, **LATEST)
-    wire(view.timer.tick, partial(follow_training, batches), view.shown, view, **AT_ONCE)
-    wire(batch_tab.select, partial(follow_again, batches), view.shown, view, **AT_ONCE)
-    gr.on([tab.select for tab in elsewhere], lambda: gr.Timer(active=False), None, view.timer, **AT_ONCE)
+    wire(timer.tick, partial(follow_training, batches), shown, view, **AT_ONCE)
+    wire(batch_tab.select, partial(follow_again, batches), shown, view, **AT_ONCE)
+    gr.on([tab.select for tab in elsewhere], lambda: gr.Timer(active=False), None, timer, **AT_ONCE)

@@ -40,8 +40,8 @@ class Tables(NamedTuple):
     """State: what the table lists."""
     at: Any
     """State: the place of the event that the player shows."""
-    previous: Any
-    next: Any
+    here: Any
+    """The tab *Agreement*."""
 
 
 class QueuePanel(NamedTuple):
@@ -133,7 +133,7 @@ def make_progress_table() -> Any:
 
 def make_agreement_panel(videos: Any) -> Tables:
     """Lay out the tab *Agreement*; return the tables of both tabs."""
-    with gr.Tab("Agreement"):
+    with gr.Tab("Agreement") as here:
         agreement = gr.HTML(elem_id="agreement", padding=False)
         to_settle = gr.Dataframe(
             headers=SETTLE_HEADERS,
@@ -145,17 +145,8 @@ def make_agreement_panel(videos: Any) -> Tables:
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )
-        previous = gr.Button("Previous to settle", elem_id="settle_previous", visible="hidden")
-        following = gr.Button("Next to settle", elem_id="settle_next", visible="hidden")
-    return Tables(
-        videos=videos,
-        agreement=agreement,
-        to_settle=to_settle,
-        unsettled=gr.State(()),
-        at=gr.State(0),
-        previous=previous,
-        next=following,
-    )
+    unsettled, at = gr.State(()), gr.State(0)
+    return Tables(videos=videos, agreement=agreement, to_settle=to_settle, unsettled=unsettled, at=at, here=here)
 
 
 def make_queue_panel() -> QueuePanel:

@@ -165,8 +165,8 @@ def _wire_player(
         in_player.wire(videos.select, open_video, *setup.inputs)
     opened, shown = OpenedHit(player=in_player.view, at=tables.at), [in_player.live, tables.unsettled]
     wire(tables.to_settle.select, open_row, [*shown, *setup.inputs], opened, **in_player.ends)
-    for button, by in ((tables.previous, -1), (tables.next, 1)):
-        wire(button.click, partial(step, by), [*shown, tables.at, *setup.inputs], opened, **in_player.steps)
+    with tables.here:
+        in_player.make_steps("settle", step, [*shown, tables.at, *setup.inputs], opened)
 
 
 def _wire_queue(

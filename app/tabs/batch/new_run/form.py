@@ -197,17 +197,12 @@ READ_SPLIT_JS: Final = """() => {
 class FormPanel(NamedTuple):
     """The form of a new run."""
 
+    entries: list[Any]
+    """The inputs of ``app.tabs.batch.new_run.start.start``, in order."""
     split: Any
-    path: Any
-    split_file: Any
-    checkpoint: Any
     speak: Any
     update: Any
-    theta: Any
-    """Slider of theta, which writes to that of speak; see ``app.controls.run_inputs``."""
-    strategy: Any
     devices: Any
-    teacher_forced: Any
     name: Any
     start: Any
     problem: Any
@@ -219,19 +214,14 @@ class FormPanel(NamedTuple):
     import_results: Any
     """The button that imports them."""
 
-    @property
-    def entries(self) -> list[Any]:
-        """The inputs of ``app.tabs.batch.new_run.start.start``, in order."""
-        return [
-            self.split, self.checkpoint, self.speak, self.update, self.strategy, self.devices, self.teacher_forced,
-            self.name,
-        ]  # fmt: skip
 
+def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, here: Any) -> FormPanel:
+    """Lay out the form of a new run; wire its splits, and the button ``use`` that fills it by the shown run's settings.
 
-def make_form_panel(batches: BatchContext) -> FormPanel:
-    """Lay out the form of a new run."""
+    ``runs`` is the dropdown of the shown run. When the batch tab ``here`` is opened, the splits are listed again.
+    """
     with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="new_run"):
-        split, path, split_file = _make_split_inputs(batches)
+        split = _make_split(batches, status=status, here=here)
         checkpoint = gr.Dropdown(
             list_checkpoints(batches),
             value=own_checkpoint(batches),
@@ -249,7 +239,7 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
             info="auto is all GPUs, else one process; cpu:2 is two",
             elem_id="devices",
         )
-        teacher_forced = gr.Checkbox(
+        live = gr.Checkbox(
             label="Teacher-forced pass",
             info="a second pass that computes the scores of VideoLLM-online",
             elem_id="batch_live",
@@ -266,27 +256,22 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
             )
             rule = make_rule_boxes("import")
             import_results = gr.Button("Import", min_width=80, elem_id="import_results")
-    return FormPanel(
-        split=split,
-        path=path,
-        split_file=split_file,
-        checkpoint=checkpoint,
-        speak=sliders.speak,
-        update=sliders.update,
-        theta=sliders.theta,
-        strategy=strategy,
-        devices=devices,
-        teacher_forced=teacher_forced,
-        name=name,
-        start=start,
-        problem=problem,
-        results=results,
-        rule=rule,
-        import_results=import_results,
-    )
+    speak, update, _ = sliders
+    entries = [split, checkpoint, speak, update, strategy, devices, live, name]
+    changes = [entry.change for entry in [*entries, results, *rule]]
+    gr.on(changes, None, None, problem, js="() => ''", api_visibility="private")  # the refusal was of another form
+    filled = FilledForm(status, split, checkpoint, speak, update, strategy, devices, live, problem)
+    wire(checkpoint.change, partial(show_rule, batches), checkpoint, sliders, **AT_ONCE)
+    wire(use.click, partial(use_settings, batches), [runs, devices], filled, **AT_ONCE)
+    use.click(None, None, None, js=OPEN_FORM_JS, api_visibility="private")
+    return FormPanel(entries, split, speak, update, devices, name, start, problem, results, rule, import_results)
 
 
-def _make_split_inputs(batches: BatchContext) -> tuple[Any, Any, Any]:
+def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
+    """Return the dropdown of the splits, which are listed when the tab ``here`` is opened, with a box for another one.
+
+    The chosen one is the last of this window, else that of the address.
+    """
     split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
     with gr.Accordion("Another split", open=False, elem_id="another_split"):
         path = gr.Textbox(
@@ -297,39 +282,9 @@ def _make_split_inputs(batches: BatchContext) -> tuple[Any, Any, Any]:
             elem_id="split_path",
         )
         split_file = gr.File(label="or upload: manifest, DST, ProAssist", height=130, elem_id="split_file")
-    return split, path, split_file
-
-
-def wire_form_panel(batches: BatchContext, form: FormPanel, *, runs: Any, use: Any, status: Any, here: Any) -> None:
-    """Wire the splits of the form, and the button ``use`` that fills it with the settings of the shown run.
-
-    ``runs`` is the dropdown of the shown run. When the batch tab ``here`` is opened, the splits are listed again.
-    """
-    added = AddedSplit(status=status, split=form.split)
-    wire(form.path.submit, partial(adding.add_path, batches), form.path, added, **CHECK_QUEUE)
-    wire(form.split_file.upload, partial(adding.add_file, batches), form.split_file, added, **CHECK_QUEUE)
-    _wire_chosen_split(batches, form, here=here)
-    changes = [entry.change for entry in [*form.entries, form.results, *form.rule]]
-    gr.on(changes, None, None, form.problem, js="() => ''", api_visibility="private")  # the refusal was of another form
-    filled = FilledForm(
-        status=status,
-        split=form.split,
-        checkpoint=form.checkpoint,
-        speak=form.speak,
-        update=form.update,
-        strategy=form.strategy,
-        devices=form.devices,
-        live=form.teacher_forced,
-        problem=form.problem,
-    )
-    sliders = ThresholdSliders(form.speak, form.update, form.theta)
-    wire(form.checkpoint.change, partial(show_rule, batches), form.checkpoint, sliders, **AT_ONCE)
-    wire(use.click, partial(use_settings, batches), [runs, form.devices], filled, **AT_ONCE)
-    use.click(None, None, None, js=OPEN_FORM_JS, api_visibility="private")
-
-
-def _wire_chosen_split(batches: BatchContext, form: FormPanel, *, here: Any) -> None:
-    """List the splits when the tab is opened; the chosen one is the last of this window, else that of the address."""
-    wanted = gr.Textbox(visible="hidden")
-    here.select(partial(adding.list_splits, batches), wanted, form.split, js=READ_SPLIT_JS, **AT_ONCE)
-    form.split.change(None, form.split, None, js=KEEP_SPLIT_JS, api_visibility="private")
+    added, wanted = AddedSplit(status=status, split=split), gr.Textbox(visible="hidden")
+    wire(path.submit, partial(adding.add_path, batches), path, added, **CHECK_QUEUE)
+    wire(split_file.upload, partial(adding.add_file, batches), split_file, added, **CHECK_QUEUE)
+    here.select(partial(adding.list_splits, batches), wanted, split, js=READ_SPLIT_JS, **AT_ONCE)
+    split.change(None, split, None, js=KEEP_SPLIT_JS, api_visibility="private")
+    return split

@@ -27,7 +27,7 @@ from stepscope.app.figures.charts.registry import CHARTS, Chart
 from stepscope.app.figures.charts.videos import SCATTER_SCORES, VIDEO_SCORES
 from stepscope.app.formatting import as_sentence
 from stepscope.app.style.colours import Theme
-from stepscope.app.tabs.batch.file_rows import FigureRow, NamedFigure, make_figure_row, wire_figure_row
+from stepscope.app.tabs.batch.file_rows import NamedFigure, make_figure_row
 from stepscope.app.tabs.batch.publishing import make_publish_button
 from stepscope.app.templates import render, render_note
 from stepscope.app.web.component import make_chart, pack_chart
@@ -75,7 +75,7 @@ def draw_provenance(batches: BatchContext, name: str | None) -> str:
     return replace_surrogates(render("provenance", source=source))
 
 
-def download(batches: BatchContext, name: str | None, table: str) -> Generator[Any]:
+def download(batches: BatchContext, table: str, name: str | None) -> Generator[Any]:
     """Write a file of a run and yield its path; see ``send_file``."""
 
     def write(folder: Path) -> Path:
@@ -147,17 +147,12 @@ def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
 _HINTS: Final = {"failures": "Click a bar for its videos"}
 
 
-class ChartsPanel(NamedTuple):
-    """The charts by their names in ``CHARTS``, and the scores on the axes of ``videos``."""
+def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any, status: Any) -> dict[str, Any]:
+    """Lay out the charts as a grid, and wire them; return them by their names in ``CHARTS``.
 
-    charts: Mapping[str, Any]
-    x: Any
-    y: Any
-    figures: FigureRow
-
-
-def make_charts_panel() -> ChartsPanel:
-    """Lay out the charts as a grid."""
+    They are drawn when their tab ``here`` is opened, and when the ``ShownRun`` of the window changes. ``runs`` is the
+    dropdown of the shown run; ``status`` shows problems of files.
+    """
     with gr.Row(elem_classes="charts"):
         charts = {name: make_chart(f"chart_{name}", hint=_HINTS.get(name, "")) for name in CHARTS if name != "videos"}
         with gr.Column(elem_classes="videos-chart"):
@@ -170,8 +165,11 @@ def make_charts_panel() -> ChartsPanel:
                     )
                 )
             charts["videos"] = make_chart("chart_videos", hint="Click a point to open its video")
-    figures = make_figure_row({name: chart.title for name, chart in CHARTS.items()}, elem_id="chart")
-    return ChartsPanel(charts=charts, x=x, y=y, figures=figures)
+    inputs, titles = [runs, x, y], {name: chart.title for name, chart in CHARTS.items()}
+    make_figure_row(titles, partial(draw_run_chart, batches), inputs, elem_id="chart", status=status)
+    gr.on([here.select, shown.change], partial(show_charts, batches), inputs, list(charts.values()), **LATEST)
+    gr.on([x.select, y.select], partial(show_videos, batches), inputs, charts["videos"], **LATEST)
+    return charts
 
 
 def find_chart(key: str, *, x: str, y: str) -> Chart:
@@ -209,17 +207,6 @@ def _pack(results: Results, name: str | None, key: str, x: str, y: str) -> str:
     return pack_chart(partial(find_chart(key, x=x, y=y).draw, results), revision=revision)
 
 
-def wire_charts(batches: BatchContext, panel: ChartsPanel, *, runs: Any, shown: Any, here: Any, status: Any) -> None:
-    """Draw the charts when their tab ``here`` is opened, and when the ``ShownRun`` of the window changes.
-
-    ``runs`` is the dropdown of the shown run; ``status`` shows problems of files.
-    """
-    inputs, charts = [runs, panel.x, panel.y], list(panel.charts.values())
-    gr.on([here.select, shown.change], partial(show_charts, batches), inputs, charts, **LATEST)
-    gr.on([panel.x.select, panel.y.select], partial(show_videos, batches), inputs, panel.charts["videos"], **LATEST)
-    wire_figure_row(panel.figures, partial(draw_run_chart, batches), inputs, status=status)
-
-
 class RunPanel(NamedTuple):
     """The shown run: its choice, its downloads and its buttons."""
 
@@ -237,8 +224,9 @@ class RunPanel(NamedTuple):
     """The buttons that open the panel *Publish*, for the run and for the story."""
 
 
-def make_run_panel() -> RunPanel:
-    """Lay out the button of the form, the choice of the shown run, its buttons and downloads."""
+def make_run_panel(batches: BatchContext) -> RunPanel:
+    """Lay out the button of the form, the choice of the shown run, its buttons and downloads; wire the downloads."""
+    file = make_download()
     with gr.Row(elem_classes="top-row"):
         make_fold("new_run", "☰ New run")
         runs = gr.Dropdown([], label="Run shown", container=False, interactive=True, elem_id="batch_runs")
@@ -254,12 +242,12 @@ def make_run_panel() -> RunPanel:
         cancel = gr.Button(
             "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
         )
-        downloads = {
-            table.replace(".", "_"): gr.Button(
-                table, size="sm", interactive=False, elem_id=f"get_{table.replace('.', '_')}"
-            )
-            for table in TABLES
-        }
+        downloads = {}
+        for table in TABLES:
+            name = table.replace(".", "_")
+            downloads[name] = gr.Button(table, size="sm", interactive=False, elem_id=f"get_{name}")
+            write = partial(download, batches, table)
+            save_after(downloads[name].click(write, runs, file, **AT_ONCE), file)
     return RunPanel(
         runs=runs,
         status=status,
@@ -273,9 +261,9 @@ def make_run_panel() -> RunPanel:
     )
 
 
-def make_video_table() -> tuple[Any, Any, Any]:
-    """Lay out the table of videos, and the buttons by which the player goes to the previous and next one."""
-    table = gr.Dataframe(
+def make_video_table() -> Any:
+    """Lay out the table of videos."""
+    return gr.Dataframe(
         headers=HEADERS,
         datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
         interactive=False,
@@ -286,17 +274,3 @@ def make_video_table() -> tuple[Any, Any, Any]:
         column_widths=["18%", *["9.7%"] * (len(HEADERS) - 2), "14%"],
         wrap=True,
     )
-    previous = gr.Button("Previous video", elem_id="videos_previous", visible="hidden")
-    following = gr.Button("Next video", elem_id="videos_next", visible="hidden")
-    return table, previous, following
-
-
-def wire_downloads(batches: BatchContext, run: RunPanel) -> None:
-    """Write a file when its button is pressed, and save it in the browser."""
-    file = make_download()
-    for table in TABLES:
-
-        def write(name: Any, table: str = table) -> Any:
-            yield from download(batches, name, table)
-
-        save_after(run.downloads[table.replace(".", "_")].click(write, run.runs, file, **AT_ONCE), file)

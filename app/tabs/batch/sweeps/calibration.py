@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, wire
+from stepscope.app.controls.widgets import PREVIEW_THRESHOLDS_JS
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.core.videos import Clip
@@ -17,14 +17,11 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.sweeps.folders import PlannedSweep, place_sweep
 from stepscope.app.tabs.batch.sweeps.handlers import (
     CANCELLED,
-    BegunSweep,
     SweepButtons,
-    begin_sweep,
-    cancel_sweep,
     follow_sweep,
-    halt_sweep,
     show_ended,
     show_sweeping,
+    wire_sweep,
 )
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
@@ -71,13 +68,9 @@ def wire_calibration(
     context: AppContext, batches: BatchContext, clip: gr.State, buttons: SweepButtons, thresholds: tuple[Any, Any]
 ) -> None:
     """Wire the button of the player that calibrates its sliders, ``thresholds``, and the button that cancels it."""
-    live = gr.State(None)
-    beginning = wire(buttons.exact.click, begin_sweep, None, BegunSweep(live=live, buttons=buttons), **AT_ONCE)
     run, outputs = partial(calibrate, context, batches), Calibration(buttons, *thresholds)
-    running = wire(beginning.then, run, [live, clip], outputs, **SWEEP_QUEUE, show_progress="hidden")
+    running, _ = wire_sweep(buttons, run, [gr.State(None), clip], outputs)
     running.then(None, list(thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
-    halted = wire(buttons.cancel.click, halt_sweep, live, buttons, **AT_ONCE)
-    wire(halted.then, cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
 
 
 def _read(planned: PlannedSweep) -> Calibration:

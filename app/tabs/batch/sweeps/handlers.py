@@ -1,7 +1,7 @@
 """Handlers of the Thresholds tab: show a sweep, run and cancel an exact one, and apply the best point."""
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, read_event
+from stepscope.app.controls.widgets import AT_ONCE, SWEEP_QUEUE, UPDATE_INTERVAL_S, Pace, read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
@@ -303,6 +303,20 @@ def cancel_sweep(live: Cancellable | None) -> SweepButtons:
     if live is not None:
         live.stop()
     return show_ended(CANCELLED)
+
+
+def wire_sweep(
+    buttons: SweepButtons, run: Callable[..., Any], inputs: Sequence[Any], view: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Wire the buttons to the handler ``run`` of ``view``; return the events of its end and of its cancellation.
+
+    The first input of ``run`` is the state of the window's sweep.
+    """
+    live = inputs[0]
+    begun = wire(buttons.exact.click, begin_sweep, None, BegunSweep(live=live, buttons=buttons), **AT_ONCE)
+    running = wire(begun.then, run, list(inputs), view, **SWEEP_QUEUE, show_progress="hidden")
+    halted = wire(buttons.cancel.click, halt_sweep, live, buttons, **AT_ONCE)
+    return running, wire(halted.then, cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
 
 
 def draw_sweep_progress(progress: SweepProgress, failed: Mapping[str, str]) -> str:

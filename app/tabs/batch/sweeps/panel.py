@@ -1,7 +1,7 @@
 """Layout and wiring of the tab *Thresholds*. The handlers are in ``app.tabs.batch.sweeps.handlers``."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
@@ -10,7 +10,6 @@ from stepscope.app.controls.widgets import (
     AT_ONCE,
     LATEST,
     PREVIEW_THRESHOLDS_JS,
-    SWEEP_QUEUE,
     make_download,
     make_status_line,
     save_after,
@@ -18,13 +17,12 @@ from stepscope.app.controls.widgets import (
 )
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
-from stepscope.app.tabs.batch.file_rows import FigureRow, make_figure_row, wire_figure_row
+from stepscope.app.tabs.batch.file_rows import make_figure_row
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.folders import download_sweep
 from stepscope.app.tabs.batch.sweeps.handlers import (
     RECOMMENDED,
     AppliedPoint,
-    BegunSweep,
     EnteredSweep,
     SweepButtons,
     SweepView,
@@ -34,19 +32,24 @@ from stepscope.app.web.component import make_chart
 from stepscope.eval.sweeps.grid import GRID_SIZES
 
 
-class SweepPanel(NamedTuple):
-    """The components of the tab."""
+def make_sweep_panel(
+    context: AppContext,
+    batches: BatchContext,
+    *,
+    runs: Any,
+    shown: Any,
+    devices: Any,
+    here: Any,
+    form: tuple[Any, Any],
+    player: tuple[Any, Any],
+    status: Any,
+) -> None:
+    """Lay out and wire the tab.
 
-    size: Any
-    view: SweepView
-    buttons: SweepButtons
-    figures: FigureRow
-    live: Any
-    """State: the handle of the sweep that this window runs."""
-
-
-def make_sweep_panel() -> SweepPanel:
-    """Lay out the tab."""
+    ``runs`` is the dropdown of the shown run. The points are updated with the ``ShownRun`` ``shown``, so they appear
+    when the run ends. A sweep runs on the first of ``devices``. ``form`` and ``player`` are the speak and update
+    sliders that a point sets; problems of files are shown in ``status``.
+    """
     with gr.Row():
         metric = gr.Dropdown(
             choices(None),
@@ -77,68 +80,26 @@ def make_sweep_panel() -> SweepPanel:
     search = gr.HTML(elem_id="swept_search", padding=False)
     with gr.Row(elem_classes=["charts", "two-charts"]):
         heat, through = (make_chart(name, hint="Click a point to use its thresholds") for name in ("heat", "through"))
-    figures = make_figure_row({name: chart.title for name, chart in SWEEP_CHARTS.items()}, elem_id="sweep")
-    view = SweepView(
-        said=swept,
-        search=search,
-        heat=heat,
-        curves=through,
-        best=gr.State(None),
-        apply=apply,
-        metric=metric,
-        csv=table,
-        json=whole,
-        signals=signals,
-    )
+    chosen, titles = [runs, metric, size, signals], {name: chart.title for name, chart in SWEEP_CHARTS.items()}
+    make_figure_row(titles, partial(sweeping.draw_sweep_chart, batches), chosen, elem_id="sweep", status=status)
+    best, file = gr.State(None), make_download()
+    for button, name in ((table, "sweep.csv"), (whole, "sweep.json")):
+        save_after(button.click(partial(download_sweep, batches, name), [runs, size, signals], file, **AT_ONCE), file)
+    view = SweepView(swept, search, heat, through, best, apply, metric, csv=table, json=whole, signals=signals)
     buttons = SweepButtons(exact=exact, cancel=cancel, progress=progress)
-    return SweepPanel(size=size, view=view, buttons=buttons, figures=figures, live=gr.State(None))
-
-
-def wire_sweep_panel(
-    context: AppContext, batches: BatchContext, panel: SweepPanel, *, runs: Any, shown: Any, devices: Any, here: Any
-) -> None:
-    """Wire the tab.
-
-    ``runs`` is the dropdown of the shown run. The points are updated with the ``ShownRun`` ``shown``, so they appear
-    when the run ends. A sweep runs on the first of ``devices``.
-    """
-    view, buttons, live, size = panel.view, panel.buttons, panel.live, panel.size
-    chosen = [runs, view.metric, size, view.signals]
     enter, show = partial(sweeping.enter_sweep, batches), partial(sweeping.show_sweep, batches)
-    entered, begun = EnteredSweep(view=view, size=size), BegunSweep(live=live, buttons=buttons)
-    wire(partial(gr.on, [here.select, shown.change]), enter, chosen, entered, **LATEST)
-    gr.on([here.select, shown.change], partial(sweeping.offer_points, batches), [live, runs], buttons.exact, **LATEST)
-    wire(partial(gr.on, [view.metric.select, size.select, view.signals.select]), show, chosen, view, **LATEST)
-    beginning = wire(buttons.exact.click, sweeping.begin_sweep, None, begun, **AT_ONCE)
-    run_points, inputs = partial(sweeping.run_points, context, batches), [live, runs, size, devices]
-    running = wire(beginning.then, run_points, inputs, buttons, **SWEEP_QUEUE, show_progress="hidden")
-    wire(running.then, show, chosen, view, **AT_ONCE)
-    halted = wire(buttons.cancel.click, sweeping.halt_sweep, live, buttons, **AT_ONCE)
-    cancelled = wire(halted.then, sweeping.cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
-    wire(cancelled.then, show, chosen, view, **AT_ONCE)
+    wire(partial(gr.on, [here.select, shown.change]), enter, chosen, EnteredSweep(view=view, size=size), **LATEST)
+    wire(partial(gr.on, [metric.select, size.select, signals.select]), show, chosen, view, **LATEST)
+    live, run = gr.State(None), partial(sweeping.run_points, context, batches)
+    gr.on([here.select, shown.change], partial(sweeping.offer_points, batches), [live, runs], exact, **LATEST)
+    for ended in sweeping.wire_sweep(buttons, run, [live, runs, size, devices], buttons):
+        wire(ended.then, show, chosen, view, **AT_ONCE)
+    _wire_points(view, runs=runs, form=form, player=player)
 
 
-def wire_sweep_files(batches: BatchContext, panel: SweepPanel, *, runs: Any, status: Any) -> None:
-    """Save the tables and the charts of the shown points; problems of charts are shown in ``status``."""
-    view, size, file = panel.view, panel.size, make_download()
-    for button, name in ((view.csv, "sweep.csv"), (view.json, "sweep.json")):
-        save_after(
-            button.click(partial(download_sweep, batches, name), [runs, size, view.signals], file, **AT_ONCE), file
-        )
-    wire_figure_row(
-        panel.figures,
-        partial(sweeping.draw_sweep_chart, batches),
-        [runs, view.metric, size, view.signals],
-        status=status,
-    )
-
-
-def wire_points(panel: SweepPanel, *, runs: Any, form: tuple[Any, Any], player: tuple[Any, Any]) -> None:
-    """Set the speak and update sliders of the form and of the player to the best or a picked point of the sweep.
-
-    Thresholds of named signals are previewed in the player. ``runs`` is the dropdown of the shown run.
-    """
-    view, named = panel.view, gr.Textbox(visible="hidden")
+def _wire_points(view: SweepView, *, runs: Any, form: tuple[Any, Any], player: tuple[Any, Any]) -> None:
+    """Set the sliders to the best or a picked point; thresholds of named signals are previewed in the player."""
+    named = gr.Textbox(visible="hidden")
     applied, inputs = AppliedPoint(*form, *player, said=view.said, named=named), [view.best, view.said, runs]
     applying = [
         wire(view.apply.click, sweeping.apply_best, inputs, applied, **AT_ONCE),

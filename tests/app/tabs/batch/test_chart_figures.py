@@ -1,7 +1,6 @@
 """Files of the charts of the batch tab: of the shown run, of its sweep, and of two runs."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from stepscope.app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SWE
 from stepscope.app.figures.charts.sweep_curves import SweepData
 from stepscope.app.figures.options import FORMATS
 from stepscope.app.tabs.batch.compare import ComparedRuns, draw_comparison_chart, make_compare_panel
-from stepscope.app.tabs.batch.file_rows import FigureRow, write_chart
+from stepscope.app.tabs.batch.file_rows import write_chart
 from stepscope.app.tabs.batch.runs import panel
 from stepscope.app.tabs.batch.runs.panel import draw_run_chart, make_charts_panel
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
@@ -126,18 +125,22 @@ def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video(batches: 
     assert view.status.value == "⚠ there is no chart; choose two runs, A above, B here."
 
 
-@pytest.mark.parametrize(
-    ("make", "titles"),
-    [
-        (make_charts_panel, {name: chart.title for name, chart in CHARTS.items()}),
-        (make_sweep_panel, {name: chart.title for name, chart in SWEEP_CHARTS.items()}),
-        (make_compare_panel, COMPARISON_CHARTS),
-    ],
-)
-def test_every_chart_of_the_tab_is_in_a_menu_of_files(make: Callable[[], Any], titles: dict[str, str]) -> None:
-    with gr.Blocks() as page:
-        row: FigureRow = make().figures
-    drawn = [block for block in page.blocks.values() if "ss-chart" in str(getattr(block, "html_template", ""))]
-    assert len(drawn) == len(titles)
-    assert row.chart.choices == [(title, name) for name, title in titles.items()]
-    assert [file_format for _, file_format in row.file_format.choices] == list(FORMATS)
+def test_every_chart_of_the_tab_is_in_a_menu_of_files() -> None:
+    unwired: Any = SimpleNamespace(wire=lambda *event: None)
+    unread: Any = SimpleNamespace()
+    with gr.Blocks() as page, gr.Tab() as here:
+        runs, shown, status, sliders = gr.Dropdown(), gr.State(), gr.HTML(), (gr.Slider(), gr.Slider())
+        places: dict[str, Any] = {"runs": runs, "here": here}
+        make_charts_panel(unread, shown=shown, status=status, **places)
+        window: dict[str, Any] = {"devices": gr.State(), "form": sliders, "player": sliders, "status": status}
+        make_sweep_panel(unread, unread, shown=shown, **window, **places)
+        make_compare_panel(unread, unread, batch=shown, in_player=unwired, **places)
+    blocks = list(page.blocks.values())
+    drawn = [block for block in blocks if "ss-chart" in str(getattr(block, "html_template", ""))]
+    menus = [block.choices for block in blocks if isinstance(block, gr.Dropdown) and block.label == "Figure of"]
+    titles = [{name: chart.title for name, chart in charts.items()} for charts in (CHARTS, SWEEP_CHARTS)]
+    titles.append(dict(COMPARISON_CHARTS))
+    assert menus == [[(title, name) for name, title in named.items()] for named in titles]
+    assert len(drawn) == sum(map(len, titles))
+    formats = [block.choices for block in blocks if isinstance(block, gr.Dropdown) and block.label == "Format"]
+    assert [[value for _, value in choices] for choices in formats] == [list(FORMATS)] * 3

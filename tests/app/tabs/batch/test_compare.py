@@ -209,7 +209,7 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     shown = json.loads(comparing.open_both(context, batches, None, view.compared, event).run.player)
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
     picked: Any = SimpleNamespace(point="v1")
-    assert json.loads(comparing.open_picked(context, batches, None, view.compared, picked).run.player) == shown
+    assert json.loads(comparing.open_both(context, batches, None, view.compared, picked).run.player) == shown
     swapped = view.compared._replace(
         a="silent", b="a", videos=[replace(v, scores=v.scores[::-1]) for v in view.compared.videos]
     )

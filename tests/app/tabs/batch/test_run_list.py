@@ -88,7 +88,7 @@ def test_an_archived_run_leaves_the_lists_unless_it_is_shown(batches: BatchConte
     assert "mid" in batches.listed_runs("mid")
     assert "mid" in batches.run_names(), "its links open"
     assert "mid" not in batches.comparable_runs("old")
-    opened = run_list.open_row(batches, cast(gr.SelectData, SimpleNamespace(row_value=["mid", ""])))
+    opened = run_list.open_run(batches, cast(gr.SelectData, SimpleNamespace(row_value=["mid", ""])))
     assert opened.value == "mid"
     assert ("mid", "mid") in opened.choices
 

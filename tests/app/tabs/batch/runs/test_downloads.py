@@ -17,7 +17,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     finished: BatchContext, tmp_path: Path
 ) -> None:
     for table in TABLES:
-        asked = download(finished, "a", table)
+        asked = download(finished, table, "a")
         path = Path(next(asked))
         assert path.name == f"a-{table}"
         shutil.copy(path, tmp_path)
@@ -63,7 +63,7 @@ def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monke
         "traces.csv": "the page lacks its split, the split of old",
         "../x": "old has no ../x",
     }.items():
-        assert list(download(batches, "old", table)) == [None]
+        assert list(download(batches, table, "old")) == [None]
         assert words in said.pop()
 
 

@@ -37,7 +37,7 @@ def pick_thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) ->
 ONE_BY_ONE: dict[str, Any] = {"lookahead": 1, "draft_tokens": 0}
 
 
-def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[FrameOutput]:
+def run(checkpoint: Checkpoint, num_frames: int, **settings: Any) -> list[FrameOutput]:
     config = StreamConfig(**{**SHORT, **pick_thresholds(checkpoint, num_frames=num_frames, share=0.15), **settings})
     return list(Streamer(checkpoint, config).run(random_frames(checkpoint, num_frames), TASK))
 
@@ -103,11 +103,11 @@ def test_lookahead_changes_nothing_at_any_threshold(
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_a_new_seed_does_not(checkpoint: Checkpoint) -> None:
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
-    first = run(checkpoint, seed=5, **sampled)
-    assert decided(first) == decided(run(checkpoint, seed=5, **sampled))
-    assert decided(first) == decided(run(checkpoint, seed=5, lookahead=9, **sampled))
-    assert decided(first) != decided(run(checkpoint, seed=6, **sampled))
-    assert decided(run(checkpoint, seed=1)) == decided(run(checkpoint, seed=2))  # greedy decoding does not sample
+    first = run(checkpoint, 60, seed=5, **sampled)
+    assert decided(first) == decided(run(checkpoint, 60, seed=5, **sampled))
+    assert decided(first) == decided(run(checkpoint, 60, seed=5, lookahead=9, **sampled))
+    assert decided(first) != decided(run(checkpoint, 60, seed=6, **sampled))
+    assert decided(run(checkpoint, 60, seed=1)) == decided(run(checkpoint, 60, seed=2)), "greedy does not sample"
 
 
 def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:

@@ -46,13 +46,11 @@ def test_weights_that_are_missing_are_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json", "tokenizer_config.json"])
-@pytest.mark.parametrize("content", ["", "{", "[]", "5", "\0", '{"a":' * 100_000])
-def test_a_json_file_that_is_empty_damaged_or_nested_too_deep_is_one_line(
-    folder: Path, name: str, content: str
-) -> None:
-    (folder / name).write_text(content)
-    with pytest.raises(CheckpointError, match=r"^[^\n]+$"):
-        load_model(folder, device="cpu")
+def test_a_json_file_that_is_empty_damaged_or_nested_too_deep_is_one_line(folder: Path, name: str) -> None:
+    for content in ("", "{", "[]", "5", "\0", '{"a":' * 100_000):
+        (folder / name).write_text(content)
+        with pytest.raises(CheckpointError, match=r"^[^\n]+$"):
+            load_model(folder, device="cpu")
 
 
 @pytest.mark.parametrize(("part", "name"), [("text_config", "num_hidden_layers"), ("vision_config", "depth")])

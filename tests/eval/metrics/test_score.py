@@ -10,7 +10,7 @@ import pytest
 
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.io.files import unescape_formula, write_csv, write_json
-from stepscope.engine.records import FrameOutput, Step, frame_at, read_outputs
+from stepscope.engine.records import FrameOutput, Step, frame_at
 from stepscope.eval.__main__ import main
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.decisions import reference_frames, summarize_decisions
@@ -123,38 +123,6 @@ def test_a_text_comes_back_from_csv(tmp_path: Path, text: str) -> None:
         first, second = csv.DictReader(file)
     assert unescape_formula(first["text"]) == text
     assert (first["next"], second) == ("b", {"text": "c", "next": "d"})
-
-
-@pytest.mark.slow
-def test_a_split_is_run_scored_and_a_missing_video_has_its_row(
-    demo_manifest: Path, tiny_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    manifest = json.loads(demo_manifest.read_text())
-    lost = {**manifest["videos"][0], "video_id": "lost", "video_path": "lost.mp4"}
-    for video in manifest["videos"]:
-        video["video_path"] = str(demo_manifest.parent / video["video_path"])
-    split = tmp_path / "split.json"
-    split.write_text(json.dumps({"videos": [*manifest["videos"], lost]}))
-    out = tmp_path / "run"
-    options = ["--checkpoint", str(tiny_folder), "--device", "cpu", "--teacher-forced"]
-    assert main(["run", str(split), "--out", str(out), *options]) == 1
-    shown, complaints = capfd.readouterr()
-    assert "failed: lost: " in complaints
-    rows = list(csv.DictReader((out / "videos.csv").read_text(encoding="utf-8").splitlines()))
-    assert [row["video_id"] for row in rows] == [*(video["video_id"] for video in manifest["videos"]), "lost"]
-    assert [bool(row["error"]) for row in rows] == [False] * len(manifest["videos"]) + [True]
-    assert shown.startswith(f"{len(rows) - 1} of {len(rows)} videos, micro average")
-    report = json.loads((out / "metrics.json").read_text())
-    assert set(report["intervals"]["recall"]) == {"low", "high"}
-    assert 0 < report["scores"]["live_fluency"] <= 1
-    assert report["scores"]["peak_memory_mb"] > 100
-    assert (out / "columns.csv").read_text(encoding="utf-8").startswith("column,definition,range,")
-    assert report["text_encoder"] == "all-MiniLM-L6-v2"
-    assert report["zero_cost"] == "keep"
-    assert report["scores"]["dst_update_accuracy"] is not None
-    assert json.loads((out / "run.json").read_text())["model_digest"] == report["model_digest"]
-    first = manifest["videos"][0]
-    assert len(read_outputs(out / f"{first['video_id']}.jsonl")) == first["num_frames"]
 
 
 def test_an_empty_split_and_a_file_for_a_run_folder_are_refused_before_the_work(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stepscope.app.core.batch_context import SWEEPS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
-from stepscope.app.tabs.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_folder
+from stepscope.app.tabs.batch.sweeps.folders import download_sweep, unused_folder
 from stepscope.app.tabs.batch.sweeps.handlers import RECOMMENDED, SweepView
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.definitions import NUM_FAILURES
@@ -92,13 +92,6 @@ def runs(whole: Path) -> Path:
 
 def show(runs: Path, metric: str = RECOMMENDED) -> SweepView:
     return sweeping.show_sweep(page_of(runs), "run", metric, 5)
-
-
-def test_a_whole_sweep_is_shown_with_exact_points(whole: Path) -> None:
-    view = show(whole)
-    assert "Exact: each of 25 points was run, 2 videos. " in view.search
-    assert "cannot be read" not in view.search
-    assert find_exact_sizes(page_of(whole), "run") == (5,)
 
 
 @pytest.mark.parametrize(

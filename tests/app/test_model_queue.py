@@ -13,7 +13,7 @@ from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import handlers, questions, reruns
-from tests.support.pages.benches import make_page, run_views
+from tests.support.pages.benches import make_page, run_through, run_views
 
 BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
 
@@ -27,9 +27,7 @@ def page(context: AppContext, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def finished(context: AppContext) -> LiveRun:
-    live = LiveRun()
-    list(run_views(context, context.bundled_videos.clips[0], live))
-    return live
+    return run_through(context, context.bundled_videos.clips[0])
 
 
 def test_no_event_of_the_queue_follows_another_event_by_itself(page: gr.Blocks) -> None:

@@ -18,7 +18,7 @@ from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.video.reader import read_frames
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.batch_tab import make_batches
-from tests.support.pages.benches import make_context, run_views
+from tests.support.pages.benches import make_context, run_through, run_views
 from tests.support.streams.hub import write_hub
 
 
@@ -59,9 +59,7 @@ def test_a_recording_is_bounded_by_the_frames_of_its_own_size(
     for limit, is_kept in ((0, True), (-1, False)):
         most = clip.num_frames * tokens * model.feature_dim + limit
         monkeypatch.setattr(streaming, "MAX_RECORDED_VALUES", most)
-        live = LiveRun()
-        list(run_views(context, clip, live))
-        assert (live.recording is not None) == is_kept
+        assert (run_through(context, clip).recording is not None) == is_kept
 
 
 def test_a_split_is_checked_with_the_most_tokens_of_a_frame(

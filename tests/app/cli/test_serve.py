@@ -17,14 +17,13 @@ from stepscope.app.cli.serve import read_root_path
 from stepscope.app.cli.stepscope import main
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.live_run import LiveRun
 from stepscope.app.page import build_page
 from stepscope.app.space.commands import space_arguments
 from stepscope.app.tabs.batch.new_run.form import make_work
 from stepscope.app.tabs.live.handlers import URL
 from stepscope.engine.cli.program import parse
 from stepscope.engine.config import StreamConfig
-from tests.support.pages.benches import open_upload, run_views, views
+from tests.support.pages.benches import open_upload, run_through, views
 from tests.support.pages.browser import free_port
 
 SETTINGS: dict[str, Any] = {"speak_threshold": 0.3, "max_new_tokens": 9, "decision_policy": "not-talk", "lookahead": 4}
@@ -42,9 +41,8 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
     def build(context: AppContext, batches: BatchContext, reviews: Any) -> None:
         page = build_page(context, batches, reviews).get_config_file()
         sliders = {part["props"].get("elem_id"): part["props"].get("value") for part in page["components"]}
-        live = LiveRun()
         clip = views(opening.choose_bundled(context, None, "truck-1"))[0].clip
-        list(run_views(context, clip, live, speak_threshold=0.7))
+        live = run_through(context, clip, speak_threshold=0.7)
         assert live.run is not None
         thresholds: list[float] = list(opening.open_page(context, None, None, {"video": "truck-1"}).thresholds)
         assert clip is not None
@@ -175,31 +173,19 @@ def options(environment: dict[str, str], volume: Path) -> PageOptions:
     return parse(PageOptions, space_arguments(environment, volume=volume), prog="space.py")
 
 
-def test_without_settings_the_page_is_served_where_the_hub_looks(tmp_path: Path) -> None:
+def test_the_options_of_a_space_are_those_of_its_environment_and_mounted_folder(tmp_path: Path) -> None:
     found = options({}, tmp_path / "absent")
     assert (found.host, found.port, found.allowed_host, found.runs, found.reviews) == (
         *("0.0.0.0", 7860, (), Path("runs")),
         None,
     )
-
-
-def test_the_address_is_that_of_the_environment(tmp_path: Path) -> None:
     names = {"GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": "7000", "SPACE_HOST": "lab-stepscope.hf.space"}
     found = options(names, tmp_path / "absent")
     assert (found.host, found.port, found.allowed_host) == ("127.0.0.1", 7000, ("lab-stepscope.hf.space",))
     assert options({**names, "PORT": "8000"}, tmp_path / "absent").port == 8000
-
-
-def test_a_mounted_folder_keeps_runs_and_reviews(tmp_path: Path) -> None:
     found = options({}, tmp_path)
     assert (found.runs, found.reviews) == (tmp_path / "runs", None)
-
-
-@pytest.mark.parametrize("where", ["postgresql://db/reviews", "kept.sqlite"])
-def test_reviews_may_be_elsewhere(tmp_path: Path, where: str) -> None:
-    assert options({"STEPSCOPE_REVIEWS": where}, tmp_path).reviews == where
-
-
-def test_a_folder_of_reviews_holds_the_store(tmp_path: Path) -> None:
+    for where in ("postgresql://db/reviews", "kept.sqlite"):
+        assert options({"STEPSCOPE_REVIEWS": where}, tmp_path).reviews == where
     found = options({"STEPSCOPE_REVIEWS": str(tmp_path)}, tmp_path / "absent")
     assert found.reviews == str(tmp_path / "reviews.sqlite")

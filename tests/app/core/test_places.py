@@ -22,7 +22,7 @@ from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.samples import build_task
 from tests.support.data.batches import SCORING, make_worker_config
-from tests.support.pages.benches import open_upload, run_views, views
+from tests.support.pages.benches import open_upload, run_through, run_views, views
 from tests.support.reviews.played import make_run
 from tests.support.streams.fakes import count_letters
 
@@ -36,8 +36,7 @@ def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
 
 
 def run(context: AppContext, clip: Clip, **boxes: Any) -> Run:
-    live = LiveRun()
-    list(run_views(context, clip, live, **boxes))
+    live = run_through(context, clip, **boxes)
     assert live.run is not None
     return live.run
 

@@ -37,7 +37,7 @@ from stepscope.eval.recorder import RunRecorder, Turn
 from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import no_java
-from tests.support.pages.benches import make_page, run_views
+from tests.support.pages.benches import make_page, run_through
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import TASK, PageClient
 from tests.support.servers.served import ModelServer, serve_chat
@@ -139,12 +139,6 @@ def grades(data: dict[str, Any]) -> dict[int, int]:
     return {turn["frame"]: turn["grade"] for turn in data["turns"] if "grade" in turn}
 
 
-def test_the_bands_of_the_cosine_grade_by_default(run: Path) -> None:
-    data = packed(run)
-    assert data["judge"] == "cosine bands 0.5/0.8"
-    assert grades(data) == {2: 0, 4: 1}
-
-
 def test_a_served_judge_shows_its_kept_answers_and_is_not_asked_again(run: Path) -> None:
     with serve_chat(ModelServer(answers=["2", "3"])) as server:
         assert score(RescoreOptions(run=run, judge=server.url, judge_model="m")) == 0
@@ -153,20 +147,13 @@ def test_a_served_judge_shows_its_kept_answers_and_is_not_asked_again(run: Path)
     assert data["judge"] == f"m at {server.url}"
     assert grades(data) == {2: 1, 4: 2}
     assert asked == 2
-
-
-def test_without_a_kept_answer_the_bands_grade_and_are_named(run: Path) -> None:
-    with serve_chat(ModelServer(answers=["2", "3"])) as server:
-        assert score(RescoreOptions(run=run, judge=server.url, judge_model="m")) == 0
     (run / "judgements.json").write_text("{}")
     data = packed(run)
-    assert (data["judge"], grades(data)) == ("cosine bands 0.5/0.8", {2: 0, 4: 1})
+    assert (data["judge"], grades(data)) == ("cosine bands 0.5/0.8", {2: 0, 4: 1}), "named where no answer is kept"
 
 
 def ran(context: AppContext) -> LiveRun:
-    live = LiveRun()
-    list(run_views(context, context.bundled_videos.clips[0], live))
-    return live
+    return run_through(context, context.bundled_videos.clips[0])
 
 
 def exact(context: AppContext, live: LiveRun) -> list[tuple[Any, ...]]:

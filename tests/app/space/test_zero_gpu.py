@@ -27,7 +27,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from tests.conftest import Uploads
-from tests.support.pages.benches import make_context, run_views
+from tests.support.pages.benches import make_context, run_through, run_views
 from tests.support.pages.browser import free_port
 from tests.support.streams.zero_gpu import FakeSpaces
 
@@ -54,9 +54,7 @@ def there(here: AppContext, spaces: FakeSpaces) -> AppContext:
 
 
 def run(context: AppContext, **changes: Any) -> LiveRun:
-    live = LiveRun()
-    list(run_views(context, context.bundled_videos.find("truck-1"), live, **changes))
-    return live
+    return run_through(context, context.bundled_videos.find("truck-1"), **changes)
 
 
 def decisions(live: LiveRun) -> list[tuple[Any, ...]]:

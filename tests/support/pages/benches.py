@@ -52,6 +52,13 @@ def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) 
     return uploads.show_upload(context, None, before, accepted)
 
 
+def run_through(context: AppContext, clip: Clip | None, **changes: Any) -> LiveRun:
+    """Run a video to its end in a new window; return the window."""
+    live = LiveRun()
+    list(run_views(context, clip, live, **changes))
+    return live
+
+
 def run_views(context: AppContext, clip: Clip | None, live: LiveRun | None, **changes: Any) -> Iterator[RunView]:
     boxes = {
         "goal": "build the toy truck",

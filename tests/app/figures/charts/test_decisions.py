@@ -61,14 +61,6 @@ def test_each_chart_has_a_title_a_summary_and_no_tiny_text(results: Results, nam
     assert figure.data
 
 
-def test_the_two_decisions_differ_in_more_than_their_colour(results: Results) -> None:
-    speak, update = (
-        next(trace for trace in CHARTS["roc"].draw(results, "dark").data if str(trace.name).startswith(f"{head}, "))
-        for head in ("speak", "update")
-    )
-    assert speak.line.dash != update.line.dash
-
-
 def test_a_run_without_probabilities_has_a_note_in_place_of_curves(without_probabilities: Results) -> None:
     figure = CHARTS["roc"].draw(without_probabilities, "light")
     assert [trace.name for trace in figure.data if trace.name] == ["update, AUROC 1.000", "update of this run"]

@@ -37,9 +37,13 @@ def cells(markup: str) -> list[list[str]]:
     return [[re.sub("<.*?>", "", cell) for cell in row] for row in rows if row]
 
 
-def test_a_number_of_failures_is_written_as_a_whole_number_and_says_which_run_is_better() -> None:
+def test_a_number_of_failures_is_a_whole_number_says_which_run_is_better_and_headings_name_the_runs() -> None:
     drawn = draw_differences({"num_failures": difference(12.0, 9.0, low=-5.0, high=-1.0, p_value=0.01)})
     assert cells(drawn) == [["Failures", "12", "9", "-3", "-5 to -1", "0.010", "0.020", "B is better"]]
+    drawn = draw_differences({"num_failures": difference(12.0, 9.0)}, notes=("speak 0.5", "speak <0.9>"))
+    assert '<th scope="col">A <small>speak 0.5</small></th>' in drawn
+    assert "B <small>speak &lt;0.9&gt;</small>" in drawn
+    assert draw_differences({}) == ""
 
 
 def test_a_difference_is_no_finding_if_it_shows_as_0_or_its_corrected_p_is_not_small() -> None:
@@ -80,10 +84,6 @@ def test_scores_that_differ_are_first_and_the_others_are_folded_by_group() -> No
     assert [row[0] for row in cells(drawn)][:2] == [find_metric(name).label for name in ("dst_f1", "missing_rate")]
 
 
-def test_nothing_is_drawn_of_no_scores() -> None:
-    assert draw_differences({}) == ""
-
-
 def run(name: str, *, model: str = "feed", **config: object) -> Provenance:
     return Provenance(run=name, model_digest=model, device="cpu", config={"lookahead": 8, **config})
 
@@ -121,12 +121,6 @@ def test_videos_that_changed_are_first_and_the_worse_before_the_better() -> None
     ]
     rows = compared_videos(videos, "num_failures")["data"]
     assert [row[0] for row in rows] == ["worst", "worse", "better", "other turns", "same", "unknown"]
-
-
-def test_the_headings_of_the_scores_name_the_runs() -> None:
-    drawn = draw_differences({"num_failures": difference(12.0, 9.0)}, notes=("speak 0.5", "speak <0.9>"))
-    assert '<th scope="col">A <small>speak 0.5</small></th>' in drawn
-    assert "B <small>speak &lt;0.9&gt;</small>" in drawn
 
 
 def test_a_second_run_that_is_chosen_while_the_list_is_on_its_way_stays_chosen(

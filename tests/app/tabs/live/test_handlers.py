@@ -24,6 +24,7 @@ from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM, fill_task, read_
 from stepscope.app.tabs.live.tab import show_kind
 from stepscope.app.tabs.live.views import LiveView
 from stepscope.app.tabs.live.window import LiveWindows, decode_picture
+from stepscope.engine.records import UserTurn
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import COPIED, RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
@@ -240,6 +241,15 @@ def test_a_camera_that_the_browser_refuses_or_loses_is_one_sentence(
     assert windows.push({"key": window.key, "problem": problem}) is False
     *_, last = handlers.stream_session(context, batches, window)
     assert text_of(last) == f"⚠ webcam: {words}."
+
+
+def test_questions_reach_the_player_with_their_frames(context: AppContext) -> None:
+    turns: list[UserTurn] = []
+    run = handlers._begin_run(context, queue(context, LiveWindows(ModelUse()), WEBCAM).window, Path("live"))
+    increments = context.streams.begin(run, user_turns=turns)
+    turns.append(UserTurn(time_s=0.5, text="What is next?"))
+    assert increments._questions(0, 1) == []
+    assert [turn["text"] for turn in increments._questions(1, 2)] == ["What is next?"]
 
 
 @pytest.mark.parametrize("data", [None, 3, "", "!", base64.b64encode(b"GIF89a").decode(), "A" * 5_000_000])

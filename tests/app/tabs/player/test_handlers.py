@@ -206,12 +206,11 @@ def test_a_video_that_browsers_do_not_play_is_converted_once(
     assert probe(first).duration_s == pytest.approx(2.0, abs=0.1)
 
 
-def test_a_run_that_never_had_its_turn_stops_at_once(context: AppContext) -> None:
+def test_a_run_without_a_turn_stops_at_once_and_an_ended_one_disturbs_no_other(
+    context: AppContext,
+) -> None:
     assert handlers.show_stopped(context, LiveRun()).run.status.value == "Stopped before the first frame."
     assert handlers.show_stopped(context, None).run.status.value == "Stopped before the first frame."
-
-
-def test_the_end_of_one_run_does_not_disturb_the_next() -> None:
     ended = LiveRun()
     ended.ended.set()
     assert handlers.finish_run(ended).run.interactive
@@ -279,11 +278,16 @@ def test_a_task_longer_than_any_procedure_is_refused_before_it_is_read(context: 
         read_task(context.bundled_videos.find("truck-1"), **boxes)
 
 
-def test_a_box_that_a_call_leaves_out_is_empty(context: AppContext) -> None:
+def test_a_box_left_out_is_empty_and_half_a_surrogate_pair_is_a_question_mark(
+    context: AppContext,
+) -> None:
     clip = context.bundled_videos.find("truck-1")
     task = read_task(clip, goal=None, steps="S1: build", user_turns=None)
     assert (task.goal, task.user_turns) == ("", ())
     assert read_task(clip, goal=None, steps=None, user_turns=None).steps == ()
+    clip = context.bundled_videos.clips[0]
+    task = read_task(clip, goal="build \ud83d", steps="S1: a\ud83d", user_turns="1: b\ud83d")
+    assert (task.goal, task.steps[0].name, task.user_turns[0].text) == ("build ?", "a?", "b?")
 
 
 def test_texts_of_several_lines_take_one_line_of_the_boxes_and_change_nothing(context: AppContext) -> None:
@@ -298,21 +302,12 @@ def test_texts_of_several_lines_take_one_line_of_the_boxes_and_change_nothing(co
     assert (edited.goal, edited.steps[0].name, edited.user_turns[0].text) == ("e", "c d", "What is next?")
 
 
-def test_half_a_surrogate_pair_in_the_task_becomes_a_question_mark(context: AppContext) -> None:
-    clip = context.bundled_videos.clips[0]
-    task = read_task(clip, goal="build \ud83d", steps="S1: a\ud83d", user_turns="1: b\ud83d")
-    assert (task.goal, task.steps[0].name, task.user_turns[0].text) == ("build ?", "a?", "b?")
-
-
-def test_an_upload_that_has_neither_a_size_nor_a_picture_is_refused(context: AppContext, tmp_path: Path) -> None:
+def test_an_upload_without_a_readable_picture_is_refused_at_once(context: AppContext, tmp_path: Path) -> None:
     path = tmp_path / "hollow.mp4"
     path.write_bytes(b"GIF89a\xff\xff\xff\xff\x80\x00\x00" + bytes(50))
     clip, status = upload(context, path)
     assert clip is None
     assert "hollow.mp4: no picture can be read" in status
-
-
-def test_an_upload_without_one_readable_picture_is_refused_at_once(context: AppContext, tmp_path: Path) -> None:
     path = write_plain(tmp_path / "good.mp4", width=64, height=64, num_pictures=20)
     assert upload(context, path)[0] is not None
     content = path.read_bytes()

@@ -16,7 +16,7 @@ from stepscope.app.tabs.player.questions import ask_in_run
 from stepscope.app.web.increments import StreamIncrements
 from stepscope.app.web.views import RunView
 from stepscope.engine.records import UserTurn
-from tests.support.pages.benches import run_views
+from tests.support.pages.benches import run_through, run_views
 
 
 def stream(context: AppContext, live: LiveRun) -> list[RunView]:
@@ -34,9 +34,7 @@ def user_turns(view: RunView) -> list[tuple[float, str]]:
 
 @pytest.fixture
 def finished(context: AppContext) -> LiveRun:
-    live = LiveRun()
-    list(run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=1))
-    return live
+    return run_through(context, context.bundled_videos.find("truck-1"), speak_threshold=1)
 
 
 def outputs_of(live: LiveRun) -> list[str | None]:

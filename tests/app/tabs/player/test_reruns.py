@@ -17,7 +17,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.tabs.player import handlers, reruns, streaming
 from stepscope.app.web.views import UNCHANGED, RunView
 from stepscope.engine.config import Thresholds
-from tests.support.pages.benches import run_views
+from tests.support.pages.benches import run_through, run_views
 
 
 @pytest.fixture
@@ -28,9 +28,7 @@ def clip(context: AppContext) -> Clip:
 @pytest.fixture
 def live(context: AppContext, clip: Clip) -> LiveRun:
     """Return a window that shows a finished run at 0.5 and 0.5."""
-    window = LiveRun()
-    list(run_views(context, clip, window))
-    return window
+    return run_through(context, clip)
 
 
 def ask(
@@ -54,8 +52,7 @@ def decisions(run: Run) -> list[tuple[Any, ...]]:
 
 
 def test_other_thresholds_run_again_exactly_as_from_the_start(context: AppContext, clip: Clip, live: LiveRun) -> None:
-    fresh = LiveRun()
-    list(run_views(context, clip, fresh, speak_threshold=0.0, update_threshold=1.0))
+    fresh = run_through(context, clip, speak_threshold=0.0, update_threshold=1.0)
     before = decisions(run_of(live))
     assert ask(context, live, 0.0, 1.0).status.value == "Waiting to run again with speak 0, update 1."
     view = rerun(context, live)
@@ -140,8 +137,7 @@ def test_a_run_that_was_stopped_is_run_again_as_far_as_it_went(
     context: AppContext, clip: Clip, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
 ) -> None:
     monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
-    live, whole = LiveRun(), LiveRun()
-    list(run_views(context, clip, whole, speak_threshold=0.0, update_threshold=1.0))
+    live, whole = LiveRun(), run_through(context, clip, speak_threshold=0.0, update_threshold=1.0)
     streams = run_views(context, clip, live)
     for _ in range(4):
         next(streams)

@@ -17,7 +17,6 @@ import pytest
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core import plan
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import Run
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import handlers, streaming
@@ -25,19 +24,13 @@ from stepscope.app.web.views import show_run
 from stepscope.engine.video.reader import Frame
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Split
-from tests.support.pages.benches import run_views
+from tests.support.pages.benches import run_through, run_views
 from tests.support.streams.fakes import anybody
-
-HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
 
 @pytest.fixture
 def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
-
-
-def decisions(run: Run) -> list[tuple[Any, ...]]:
-    return [(output.response, output.updates, dict(output.dst_state)) for output in run.outputs]
 
 
 @pytest.mark.usefixtures("every_frame")
@@ -60,17 +53,6 @@ def test_a_run_shows_each_frame_and_ends_with_scores(context: AppContext) -> Non
     assert references.count(("user", "What is next?")) == 1
     assert ("assistant", "Let's build the toy truck.") in references
     assert live.ended.is_set()
-
-
-@pytest.mark.parametrize(("threshold", "num_spoken"), [(0.0, 12), (1.0, 0)])
-def test_thresholds_are_used_exactly_as_set(context: AppContext, threshold: float, num_spoken: int) -> None:
-    live = LiveRun()
-    list(
-        run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=threshold, update_threshold=1)
-    )
-    assert live.run is not None
-    assert sum(output.response is not None for output in live.run.outputs) == num_spoken
-    assert live.run.config.speak_threshold == threshold
 
 
 @pytest.mark.usefixtures("every_frame")
@@ -115,9 +97,8 @@ def test_two_windows_do_not_mix(context: AppContext) -> None:
         return [(o.time_s, o.speak_prob, o.response, o.updates) for o in live.run.outputs]
 
     names = ("truck-1", "truck-2")
-    alone, together = (LiveRun(), LiveRun()), (LiveRun(), LiveRun())
-    for name, live in zip(names, alone, strict=True):
-        list(run_views(context, context.bundled_videos.find(name), live))
+    together = (LiveRun(), LiveRun())
+    alone = [run_through(context, context.bundled_videos.find(name)) for name in names]
     runs = [
         run_views(context, context.bundled_videos.find(name), live) for name, live in zip(names, together, strict=True)
     ]
@@ -137,30 +118,11 @@ def test_two_windows_do_not_mix(context: AppContext) -> None:
         ("speak_threshold", 2.0, "the speak threshold must be a number from 0 to 1; got 2.0"),
     ],
 )
-def test_a_wrong_entry_is_said_and_the_page_goes_on(context: AppContext, box: str, text: Any, words: str) -> None:
+def test_a_wrong_entry_is_refused_in_a_sentence(context: AppContext, box: str, text: Any, words: str) -> None:
     clip = context.bundled_videos.find("truck-1")
     last = list(run_views(context, clip, LiveRun(), **{box: text}))[-1]
     assert last.status.value.startswith("⚠ ")
     assert words in last.status.value
-    assert list(run_views(context, clip, LiveRun()))[-1].status.value.startswith("Done: ")
-
-
-def test_hostile_text_stays_text(context: AppContext) -> None:
-    steps = f"S1: {HOSTILE}"
-    views = list(
-        run_views(
-            context,
-            context.bundled_videos.find("truck-1"),
-            LiveRun(),
-            steps=steps,
-            goal=HOSTILE,
-            user_turns=f"1: {HOSTILE}",
-        )
-    )
-    shown = json.loads(views[-1].player)
-    assert shown["steps"][0]["name"] == HOSTILE
-    assert HOSTILE in [turn["text"] for turn in shown["references"]]
-    assert "<img" not in views[-1].progress + views[-1].scores
 
 
 def test_other_steps_than_the_references_are_not_held_against_a_long_bundled_video(context: AppContext) -> None:
@@ -172,8 +134,7 @@ def test_other_steps_than_the_references_are_not_held_against_a_long_bundled_vid
 
 def test_a_run_too_large_to_keep_is_not_kept(context: AppContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "MAX_RECORDED_VALUES", 100)
-    live = LiveRun()
-    list(run_views(context, context.bundled_videos.find("truck-1"), live))
+    live = run_through(context, context.bundled_videos.find("truck-1"))
     assert live.run is not None
     assert live.run.is_finished
     assert live.recording is None

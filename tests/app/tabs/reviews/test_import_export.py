@@ -68,13 +68,6 @@ def test_an_export_is_what_the_command_line_writes(
     assert written
 
 
-def test_gold_answers_on_the_page_need_a_reply_span_for_each_answer(
-    batches: BatchContext, reviews: ReviewContext
-) -> None:
-    said, _ = write(batches, reviews, make_query(), GOLD, ["ann"], ["cause", "updates", "task"])
-    assert "has no reply span; give it one in the review, or write a manifest" in said.value
-
-
 def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says_whose_corrections_it_has(
     batches: BatchContext, reviews: ReviewContext, reviewed: ReviewedSplit, tmp_path: Path
 ) -> None:
@@ -107,6 +100,8 @@ def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: BatchContext,
     assert "without" not in said.value
     assert button.interactive is False
     assert "choose one from the list" in write(batches, reviews, make_query(), "../x", [], [])[0].value
+    said, _ = write(batches, reviews, make_query(), GOLD, ["ann"], ["cause", "updates", "task"])
+    assert "has no reply span; give it one in the review, or write a manifest" in said.value
 
 
 def test_documents_from_elan_become_corrections_and_others_are_refused(

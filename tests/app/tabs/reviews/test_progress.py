@@ -28,7 +28,7 @@ from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked_by, figu
 from tests.support.streams.fakes import count_letters
 
 
-def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(
+def test_progress_agreement_and_disagreements_are_those_of_the_split_and_names_are_text(
     batches: BatchContext, reviews: ReviewContext
 ) -> None:
     other = Event(video_id="elsewhere", kind="generated", role="assistant", time_s=0.0, text="Hi.")
@@ -58,6 +58,8 @@ def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(
     assert view.to_settle[2][5] == f"{HOSTILE}: unclear, ann: correct"
     assert "the source has changed" in view.to_settle[1][5]
     assert view.prefer.choices == [(HOSTILE, HOSTILE), ("ann", "ann")]
+    assert "<img" not in view.progress + view.agreement
+    assert "&lt;img src=x" in view.progress
 
 
 def test_a_matched_pair_is_one_event_that_one_verdict_judges(
@@ -114,12 +116,6 @@ def test_corrections_are_counted_by_the_turns_that_differ(batches: BatchContext,
     for found in corrections:
         reviews.store.append(Action(kind="correction", reviewer="ann", video_id="v2", correction=found))
     assert handlers.show(batches, reviews, make_query()).videos[2][4:] == [3, 0]  # one changed, one deleted, one added
-
-
-def test_names_in_markup_are_text(batches: BatchContext, reviews: ReviewContext) -> None:
-    view = handlers.show(batches, reviews, make_query())
-    assert "<img" not in view.progress + view.agreement
-    assert "&lt;img src=x" in view.progress
 
 
 def test_a_run_adds_what_it_wrote_and_only_runs_of_the_split_are_offered(

@@ -5,7 +5,7 @@ The runner of a stream serves it.
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from stepscope.engine.chat.prefix_store import Lease, PrefixCache, PrefixStore
 from stepscope.engine.chat.prompts import ContextPiece, count_tokens
@@ -59,13 +59,8 @@ class AnswerEnd:
 
 
 AnswerEvent = Prefilling | Prefilled | AnswerDelta | AnswerEnd
-
-
-class AnswerRunner(Protocol):
-    """Runs the passes of an answer in a leased cache; ``engine.inference.runner.Runner`` is one."""
-
-    def forward(self, request: ForwardRequest) -> ForwardResult:
-        """Run one forward pass."""
+Forward = Callable[[ForwardRequest], ForwardResult]
+"""Runs one forward pass, as ``engine.inference.runner.Runner.forward`` does."""
 
 
 def answer_prompt(
@@ -74,7 +69,7 @@ def answer_prompt(
     store: PrefixStore[C],
     owner: str = "",
     codec: PromptCodec,
-    make_runner: Callable[[Lease[C]], AnswerRunner],
+    open_cache: Callable[[Lease[C]], Forward],
     max_new_tokens: int,
     is_stopped: Callable[[], bool] = lambda: False,
     prefill_tokens: int = PREFILL_TOKENS,
@@ -82,61 +77,47 @@ def answer_prompt(
     """Yield the events of one answer, which continues the longest known prefix; commit its tokens at its end.
 
     The cache is restored after an error or when the generator is closed. It continues caches of ``owner`` alone.
-    ``make_runner`` returns a runner for a leased cache, with the pictures that it lacks: the ``n``-th of them is
+    ``open_cache`` returns the passes in a leased cache, with the pictures that it lacks: the ``n``-th of them is
     ``Image(frame_index=n)``. A prefill pass has at most ``prefill_tokens``; a picture is never divided.
     """
     with store.acquire(prompt, owner=owner) as lease:
-        runner = make_runner(lease)
-        for event in _answer(prompt, lease, runner, codec, max_new_tokens, is_stopped, prefill_tokens):
-            if isinstance(event, AnswerEnd):
-                lease.commit((*prompt[: event.num_pieces], *event.ids[: event.num_fed]))
-            yield event
-
-
-def _answer(
-    prompt: Sequence[ContextPiece],
-    lease: Lease[C],
-    runner: AnswerRunner,
-    codec: PromptCodec,
-    max_new_tokens: int,
-    is_stopped: Callable[[], bool],
-    prefill_tokens: int,
-) -> Generator[AnswerEvent]:
-    length, fed_pieces, token = lease.num_cached, lease.num_pieces, None
-    chunks = _split(prompt[lease.num_pieces :], prefill_tokens)
-    for number, (inputs, num_tokens) in enumerate(chunks):
-        is_last = number == len(chunks) - 1
-        sample_positions = (num_tokens - 1,) if is_last else ()
-        request = ForwardRequest(num_cached=length, inputs=inputs, frames=range(1), sample_positions=sample_positions)
-        result = runner.forward(request)
-        length, fed_pieces = length + num_tokens, fed_pieces + len(inputs)
-        if is_last:
-            token = result.tokens[0]
-            break
-        yield Prefilling(num_tokens=length)
-        if is_stopped():
-            yield AnswerEnd(text="", ids=(), num_pieces=fed_pieces, num_fed=0, is_stopped=True)
-            return
-    cached = lease.num_cached
-    yield Prefilled(prompt_tokens=length, cached_tokens=cached, prefilled_tokens=length - cached)
-    ids: list[int] = []
-    num_fed, shown = 0, ""
-    stopped = is_stopped()
-    while not stopped and token is not None and token != codec.eos_id and len(ids) < max_new_tokens:
-        ids.append(token)
+        forward = open_cache(lease)
+        cached, fed_pieces, token = lease.num_cached, lease.num_pieces, None
+        length, chunks = cached, _split(prompt[fed_pieces:], prefill_tokens)
+        for number, (inputs, num_tokens) in enumerate(chunks):
+            is_last = number == len(chunks) - 1
+            positions = (num_tokens - 1,) if is_last else ()
+            request = ForwardRequest(num_cached=length, inputs=inputs, frames=range(1), sample_positions=positions)
+            result = forward(request)
+            length, fed_pieces = length + num_tokens, fed_pieces + len(inputs)
+            if is_last:
+                token = result.tokens[0]
+                break
+            yield Prefilling(num_tokens=length)
+            if is_stopped():
+                lease.commit(prompt[:fed_pieces])
+                yield AnswerEnd(text="", ids=(), num_pieces=fed_pieces, num_fed=0, is_stopped=True)
+                return
+        yield Prefilled(prompt_tokens=length, cached_tokens=cached, prefilled_tokens=length - cached)
+        ids: list[int] = []
+        num_fed, shown = 0, ""
+        stopped = is_stopped()
+        while not stopped and token is not None and token != codec.eos_id and len(ids) < max_new_tokens:
+            ids.append(token)
+            text = codec.text(ids)
+            is_whole = text.startswith(shown) and not text.endswith("\ufffd")  # else a character is incomplete
+            yield AnswerDelta(text=text[len(shown) :] if is_whole else "", num_tokens=len(ids))
+            shown = text if is_whole else shown
+            if stopped := is_stopped():
+                break
+            if len(ids) < max_new_tokens:
+                request = ForwardRequest(num_cached=length, inputs=(token,), frames=range(1), sample_positions=(0,))
+                length, num_fed, token = length + 1, num_fed + 1, forward(request).tokens[0]
         text = codec.text(ids)
-        is_whole = text.startswith(shown) and not text.endswith("\ufffd")  # else a character is incomplete
-        yield AnswerDelta(text=text[len(shown) :] if is_whole else "", num_tokens=len(ids))
-        shown = text if is_whole else shown
-        if stopped := is_stopped():
-            break
-        if len(ids) < max_new_tokens:
-            request = ForwardRequest(num_cached=length, inputs=(token,), frames=range(1), sample_positions=(0,))
-            length, num_fed, token = length + 1, num_fed + 1, runner.forward(request).tokens[0]
-    text = codec.text(ids)
-    if text != shown and text.startswith(shown):
-        yield AnswerDelta(text=text[len(shown) :], num_tokens=len(ids))
-    yield AnswerEnd(text=text, ids=tuple(ids), num_pieces=fed_pieces, num_fed=num_fed, is_stopped=stopped)
+        if text != shown and text.startswith(shown):
+            yield AnswerDelta(text=text[len(shown) :], num_tokens=len(ids))
+        lease.commit((*prompt[:fed_pieces], *ids[:num_fed]))
+        yield AnswerEnd(text=text, ids=tuple(ids), num_pieces=fed_pieces, num_fed=num_fed, is_stopped=stopped)
 
 
 def _split(pieces: Sequence[ContextPiece], max_tokens: int) -> list[tuple[tuple[int | Image, ...], int]]:

@@ -40,14 +40,6 @@ class StoreSnapshot:
         return count_tokens(prompt[: self.find_pieces(prompt, owner=owner)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorReady:
-    """State of an actor that has loaded the checkpoint."""
-
-    host: str
-    digest: str
-
-
 class ChatActor:
     """A worker on a node. It is a plain class, from which Ray makes an actor."""
 
@@ -56,9 +48,9 @@ class ChatActor:
         self._events: Generator[AnswerEvent] | None = None
         self._is_stopped = False
 
-    def describe(self) -> ActorReady:
-        """Return the state after the start."""
-        return ActorReady(host=socket.gethostname(), digest=self._worker.checkpoint.digest)
+    def describe(self) -> tuple[str, str]:
+        """Return the name of the host, and the digest of the checkpoint, once it is loaded."""
+        return socket.gethostname(), self._worker.checkpoint.digest
 
     def begin(
         self, pieces: tuple[ContextPiece, ...], features: dict[str, Tensor], owner: str, max_new_tokens: int
@@ -130,15 +122,13 @@ class RayChatWorker:
         actor = self._ray.remote(ChatActor).options(num_cpus=1, scheduling_strategy="SPREAD", **gpus)
         self._actor = actor.remote(self._options, self._device)
         try:
-            ready: ActorReady = self._call(self._actor.describe.remote(), timeout_s=START_TIMEOUT_S)
-            if ready.digest != self._digest:
-                raise EngineError(
-                    f"{ready.host} has a different checkpoint at {self._options.checkpoint}; copy it there"
-                )
+            host, digest = self._call(self._actor.describe.remote(), timeout_s=START_TIMEOUT_S)
+            if digest != self._digest:
+                raise EngineError(f"{host} has a different checkpoint at {self._options.checkpoint}; copy it there")
         except EngineError:
             self.close()
             raise
-        self.name = f"ray {self._number} on {ready.host}"
+        self.name = f"ray {self._number} on {host}"
         self.store = StoreSnapshot()
 
     def _call(self, reference: Any, *, timeout_s: float | None = None) -> Any:

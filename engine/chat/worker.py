@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from stepscope.engine.chat.answering import AnswerEvent, answer_prompt
+from stepscope.engine.chat.answering import AnswerEvent, Forward, answer_prompt
 from stepscope.engine.chat.prefix_store import Lease, PrefixStore
 from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 from stepscope.engine.config import Quantization, StreamConfig
@@ -89,13 +89,13 @@ class ChatWorker:
             store=self.store,
             owner=prompt.owner,
             codec=codec,
-            make_runner=lambda lease: self._make_runner(prompt, lease),
+            open_cache=lambda lease: self._open_cache(prompt, lease),
             max_new_tokens=min(max_new_tokens, room),
             is_stopped=is_stopped,
         )
 
-    def _make_runner(self, prompt: ChatPrompt, lease: Lease[KVCache]) -> Runner:
-        """Return a runner that continues the leased cache, with the pictures that it lacks."""
+    def _open_cache(self, prompt: ChatPrompt, lease: Lease[KVCache]) -> Forward:
+        """Return the passes that continue the leased cache, with the pictures that it lacks."""
         new = [prompt.features[piece] for piece in prompt.pieces[lease.num_pieces :] if isinstance(piece, str)]
         frames = [FrameFeatures(index=index, time_s=0.0, features=features) for index, features in enumerate(new)]
         runner = Runner(
@@ -106,7 +106,7 @@ class ChatWorker:
             cache=lease.cache,
         )
         runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=len(frames)))
-        return runner
+        return runner.forward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,21 +140,20 @@ class DraftBuffer:
         """Whether no item awaits verification."""
         return not self._unverified
 
-    def start_context(self, start: ContextStart, *, is_traced: bool) -> None:
-        """Begin a new, empty context. Earlier contexts are dropped, unless the run is traced."""
-        self._begin(start, is_traced=is_traced)
-
     def cut_context(self, start: ContextStart, *, is_traced: bool) -> Generator[Request | FrameOutput, Answer, None]:
         """Begin a new context with a part of the present one, which the cache then holds as well."""
         eviction = start.eviction
         assert eviction is not None
         is_cached = self.trace.num_cached >= eviction.num_cached
-        if not self._begin(start, is_traced=is_traced) and is_cached:
+        if not self.start_context(start, is_traced=is_traced) and is_cached:
             yield eviction
             self.trace.num_cached = eviction.num_kept
 
-    def _begin(self, start: ContextStart, *, is_traced: bool) -> bool:
-        """Begin a context; return whether its items are those of an earlier run, which needs no passes."""
+    def start_context(self, start: ContextStart, *, is_traced: bool) -> bool:
+        """Begin a new, empty context; return whether its items are those of an earlier run, which needs no passes.
+
+        Earlier contexts are dropped, unless the run is traced.
+        """
         number = self._num_contexts
         self._num_contexts += 1
         self._unverified.clear()

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Condition
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -99,15 +99,7 @@ def make_gap(
     return replace(unknown_output(index, fps=fps, dst_state=dict(state)), cache_tokens=cache_tokens, state=reason)
 
 
-class Queued(Protocol):
-    """A frame that may carry questions."""
-
-    @property
-    def questions(self) -> tuple[str, ...]:
-        """The questions to answer at this frame."""
-
-
-T = TypeVar("T", bound=Queued)
+T = TypeVar("T", bound=SampledFrame | EncodedFrame)
 
 
 class FrameQueue(Generic[T]):

@@ -74,7 +74,12 @@ class TrainingJob:
     ) -> None:
         self.options, self._processes = options, processes
         check_metrics(options.metric)
-        self._stream = _stream_config(options)
+        self._stream = StreamConfig(
+            decision_policy=POLICY_OF[options.decisions],
+            max_seq_len=options.max_seq_len,
+            reserved_seq_len=options.reserved_seq_len,
+        )
+        """Settings of the validation streams."""
         self._checkpoint = load_checkpoint(
             options.checkpoint,
             device=processes.device or options.device,
@@ -85,7 +90,8 @@ class TrainingJob:
             feature_dim=options.feature_dim,
         )
         self._base_digest = self._checkpoint.digest
-        self._check_context()
+        if self._stream.max_seq_len > (limit := self._checkpoint.model.max_context):
+            raise ValueError(f"--max-seq-len {self._stream.max_seq_len} exceeds the model's {limit} positions")
         if isinstance(self._checkpoint.model, HubModel) and options.decisions in ("heads", "silent-token"):
             raise ValueError(
                 f"{options.checkpoint} has no {options.decisions} to train; use --decisions state-token or answer"
@@ -241,11 +247,6 @@ class TrainingJob:
                 processes=self._processes,
             )
 
-    def _check_context(self) -> None:
-        limit = self._checkpoint.model.max_context
-        if self._stream.max_seq_len > limit:
-            raise ValueError(f"--max-seq-len {self._stream.max_seq_len} exceeds the model's {limit} positions")
-
     def settings(self) -> dict[str, Any]:
         """Return the settings that a resumed run must share, as plain values."""
         options = self.options
@@ -273,12 +274,3 @@ class TrainingJob:
             first_step=first_step,
         )
         return prefetch(drawn, depth=2)
-
-
-def _stream_config(options: TrainOptions) -> StreamConfig:
-    """Return the settings of the validation streams."""
-    return StreamConfig(
-        decision_policy=POLICY_OF[options.decisions],
-        max_seq_len=options.max_seq_len,
-        reserved_seq_len=options.reserved_seq_len,
-    )

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, answer_prompt
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Forward, Prefilled, answer_prompt
 from stepscope.engine.chat.pool import Ticket, WorkerPool
 from stepscope.engine.chat.prefix_store import Lease
 from stepscope.engine.chat.prompts import ContextPiece
@@ -65,15 +65,15 @@ class HashWorker:
         self.store = make_store(budget_tokens=80, host_tokens=60)
 
     def answer(self, session: "Session") -> Generator[AnswerEvent]:
-        def make_runner(lease: Lease[RecordingCache]) -> HashRunner:
+        def open_cache(lease: Lease[RecordingCache]) -> Forward:
             new = session.prompt[lease.num_pieces :]
-            return HashRunner(lease.cache, tuple(piece for piece in new if isinstance(piece, str)))
+            return HashRunner(lease.cache, tuple(piece for piece in new if isinstance(piece, str))).forward
 
         return answer_prompt(
             session.prompt,
             store=self.store,
             codec=CharacterCodec(),
-            make_runner=make_runner,
+            open_cache=open_cache,
             max_new_tokens=MAX_NEW_TOKENS,
             is_stopped=lambda: session.is_stopped,
             prefill_tokens=7,

@@ -50,6 +50,7 @@ def main(path: Path) -> None:
     split, checkpoint, encoder = read_split(path), load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
     encoder.encode(["warm up"])
     plain = PlainPipeline(checkpoint)
+    run_alone, run_together = (partial(run_batches, batch_size=size) for size in (1, BATCH_SIZE))
     for results in (run_plain(plain, split.samples[:1]), run_alone(checkpoint, split.samples[:1])):
         list(results)  # warm-up: first passes are slow
     pipelines: dict[str, Callable[[Checkpoint, Sequence[Sample]], Results]] = {
@@ -80,9 +81,7 @@ def main(path: Path) -> None:
 def run_plain(pipeline: PlainPipeline, samples: Sequence[Sample]) -> Results:
     """Run one video at a time, one frame and one token per pass, without the engine."""
     for sample in samples:
-        outputs = tuple(pipeline.run(sample, replace(WorkerConfig(checkpoint="").config, fps=sample.fps)))
-        record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=len(outputs))
-        yield VideoResult(record=record, outputs=outputs)
+        yield make_result(sample, pipeline.run(sample, replace(WorkerConfig(checkpoint="").config, fps=sample.fps)))
 
 
 def run_frames(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
@@ -93,25 +92,20 @@ def run_frames(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
             FrameFeatures(index=frame.index, time_s=frame.time_s, features=encode_images(checkpoint, [frame.image])[0])
             for frame in read(sample)
         )
-        outputs = tuple(Streamer(checkpoint, config).run(features, build_task(sample)))
-        record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=len(outputs))
-        yield VideoResult(record=record, outputs=outputs)
+        yield make_result(sample, Streamer(checkpoint, config).run(features, build_task(sample)))
 
 
-def run_alone(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
-    """Run one video at a time with look-ahead and drafts."""
-    return run_batches(checkpoint, samples, batch_size=1)
-
-
-def run_together(checkpoint: Checkpoint, samples: Sequence[Sample], *, features: Path | None = None) -> Results:
-    """Run several videos in one forward pass, as a worker does; ``features`` is its folder of kept embeddings."""
-    return run_batches(checkpoint, samples, batch_size=BATCH_SIZE, features=features)
+def make_result(sample: Sample, found: Iterable[FrameOutput]) -> VideoResult:
+    """Return the result of a video with its record."""
+    outputs = tuple(found)
+    record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=len(outputs))
+    return VideoResult(record=record, outputs=outputs)
 
 
 def run_batches(
     checkpoint: Checkpoint, samples: Sequence[Sample], *, batch_size: int, features: Path | None = None
 ) -> Results:
-    """Run the samples of a worker."""
+    """Run several videos in one forward pass, as a worker does; ``features`` is its folder of kept embeddings."""
     events = run_samples(
         checkpoint,
         WorkerConfig(checkpoint="", features=features),

@@ -74,15 +74,6 @@ def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
         assert_equal(list(drafted), wanted)
 
 
-def test_refreshes_updates_and_responses_are_among_the_cases(
-    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
-) -> None:
-    outputs = frame_by_frame(checkpoint, frames, point(silent, speak=0.1, update=0.5), max_seq_len=180)
-    assert sum(output.refreshed for output in outputs) >= 2
-    assert any(len(output.updates) > 1 for output in outputs)
-    assert any(output.response is not None for output in outputs)
-
-
 def test_a_threshold_that_changes_no_decision_costs_no_pass(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:

@@ -25,9 +25,6 @@ from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.prompt import schema_text
 from stepscope.engine.records import UserTurn
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
-from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import ScriptedRunner
 from tests.support.streams.hub import write_hub
 from tests.support.streams.hub_runs import (
@@ -42,7 +39,6 @@ from tests.support.streams.hub_runs import (
     settings,
     spell,
 )
-from tests.support.streams.streams import assert_equal
 
 
 @pytest.fixture(scope="module", params=MODEL_TYPES)
@@ -319,18 +315,6 @@ def test_states_have_the_probabilities_of_the_models_own_forward(checkpoint: Che
         wanted = {"silence": silence / total, "standby": standby / total, "response": response / total}
         assert outputs[frame].signals == pytest.approx(wanted, abs=1e-4)
         assert outputs[frame].speak_prob == pytest.approx(response / (response + max(silence, standby)), abs=1e-4)
-
-
-def test_streams_at_once_give_the_outputs_of_each_alone(checkpoint: Checkpoint) -> None:
-    config = settings(replace(checkpoint, trained_policy="state-token"), frame_text="<{start:g}s-{end:g}s>\n")
-    videos = [
-        StreamRequest(video_id=str(seed), features=make_frames(checkpoint, 4 + seed, seed=seed), task=TASK)
-        for seed in range(1, 4)
-    ]
-    together = stream_many(Streamer(checkpoint, config), videos, max_batch_size=3)
-    for video in videos:
-        alone = list(Streamer(checkpoint, config.frame_by_frame()).run(video.features, video.task))
-        assert_equal(together[video.video_id], alone)
 
 
 def test_feeding_frame_by_frame_gives_the_states_and_logits_of_the_whole_conversation(checkpoint: Checkpoint) -> None:

@@ -102,7 +102,7 @@ def test_a_backend_that_lies_is_switched_off_and_changes_nothing(
     checkpoint: Checkpoint, name: str, max_batch_size: int
 ) -> None:
     lie, message = LIES[name]
-    videos = [video(checkpoint, number, 40) for number in range(4)]
+    videos = [video(checkpoint, number, 30) for number in range(3)]
     config = StreamConfig(**pick_thresholds(checkpoint, videos, 0.1, **SHORT))
     graphed = with_graphs(checkpoint, lambda: lie)
     shape = r"without CUDA graphs, and slower: the CUDA graph of \d+ tokens, \d+ slots, \d+ queries and \d+ keys "

@@ -14,31 +14,6 @@ from packaging.version import Version
 from tests.support.paths import ROOT
 
 PUBLIC = {
-    "stepscope": [
-        "FrameOutput",
-        "LiveTurn",
-        "PROTOCOLS",
-        "Recording",
-        "RunRecorder",
-        "SignalSpec",
-        "Step",
-        "StreamConfig",
-        "Streamer",
-        "Task",
-        "Turn",
-        "UserTurn",
-        "VideoRecorder",
-        "corpus_metrics",
-        "encode",
-        "find_match",
-        "live_metrics",
-        "load_model",
-        "parse_steps",
-        "read_frames",
-        "read_samples",
-        "score_protocol",
-        "score_text",
-    ],
     "stepscope.engine": [
         "FrameOutput",
         "Recording",
@@ -57,6 +32,7 @@ PUBLIC = {
     "stepscope.eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
     "stepscope.eval.protocols": ["PROTOCOLS", "score_protocol"],
 }
+PUBLIC["stepscope"] = sorted(name for names in PUBLIC.values() for name in names)
 
 
 @pytest.mark.parametrize(("package", "names"), PUBLIC.items())

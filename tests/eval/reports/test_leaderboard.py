@@ -15,10 +15,11 @@ from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.recorder import RunRecorder
 from stepscope.eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard, sort_leaderboard
 from stepscope.eval.reports.table_formats import TableFormat
-from tests.support.data.batches import SCORING
+from stepscope.eval.runs.folder import RunFolder
+from tests.support.data.batches import SCORING, write_split
+from tests.support.data.protocol_runs import WORDS, record_words
 from tests.support.streams.fakes import count_letters
 
-WORDS = "Hang the sail."
 METRICS = ("F1", "missing_rate", "speaking_event_f1_1s", "PAUC_w0", "first_decision_s")
 
 
@@ -26,25 +27,11 @@ METRICS = ("F1", "missing_rate", "speaking_event_f1_1s", "PAUC_w0", "first_decis
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs of seven videos: one is perfect, its twin is the same, and one is silent."""
     folder = tmp_path_factory.mktemp("board")
-    videos = [
-        {
-            "video_id": f"v{number}",
-            "fps": 2.0,
-            "num_frames": 8,
-            "goal": "",
-            "steps": [],
-            "initial_state": {},
-            "turns": [{"time_s": 1.0, "role": "assistant", "text": WORDS}],
-        }
-        for number in range(7)
-    ]
-    (folder / "split.json").write_text(json.dumps({"videos": videos}))
-    for name, at in (("a_b & 100 % |", 2), ("twin", 2), ("silent", None)):
-        with RunRecorder(folder / name, model="m", split=folder / "split.json") as run:
-            for number in range(7 if name != "twin" else 6):
-                with run.video(f"v{number}") as video:
-                    for index in range(8):
-                        video.frame(index / 2, response=WORDS if index == at else None)
+    turns = [{"time_s": 1.0, "role": "assistant", "text": WORDS}]
+    video = {"fps": 2.0, "num_frames": 8, "goal": "", "steps": [], "initial_state": {}, "turns": turns}
+    split = write_split(folder, *({"video_id": f"v{number}", **video} for number in range(7)))
+    record_words(folder, split, {"a_b & 100 % |": (1.0,), "twin": (1.0,), "silent": ()})
+    RunFolder(folder / "twin").delete_video("v6")
     return folder
 
 

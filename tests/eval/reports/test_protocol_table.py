@@ -13,7 +13,6 @@ from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.metrics.counts import NO_INTERVAL
 from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.protocols.rules import parse_rule
-from stepscope.eval.recorder import RunRecorder
 from stepscope.eval.reports.entries import list_baselines, open_entries
 from stepscope.eval.reports.leaderboard import build_leaderboard, format_leaderboard
 from stepscope.eval.reports.protocol_table import (
@@ -26,10 +25,10 @@ from stepscope.eval.reports.protocol_table import (
     tabulate_protocols,
 )
 from stepscope.eval.reports.statistics import Difference
-from tests.support.data.batches import SCORING
+from tests.support.data.batches import SCORING, write_split
+from tests.support.data.protocol_runs import WORDS, record_words
 from tests.support.streams.fakes import count_letters
 
-WORDS = "Hang the sail."
 NUM_VIDEOS = 8
 SCORES = ("streampro-ou", "ovo-timing", "ipibench-single")
 
@@ -41,13 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     turns = [{"time_s": 10.0, "role": "assistant", "text": WORDS}]
     video = {"fps": 2.0, "num_frames": 80, "goal": "", "steps": [], "initial_state": {}, "turns": turns}
     videos = [{"video_id": f"v{number}", **video} for number in range(NUM_VIDEOS)]
-    (folder / "split.json").write_text(json.dumps({"videos": videos}))
-    for name, frames in (("late", {24}), ("chatty", {20, 40})):
-        with RunRecorder(folder / name, model="m", split=folder / "split.json") as run:
-            for number in range(NUM_VIDEOS):
-                with run.video(f"v{number}") as recorder:
-                    for index in range(80):
-                        recorder.frame(index / 2, response=WORDS if index in frames else None)
+    record_words(folder, write_split(folder, *videos), {"late": (12.0,), "chatty": (10.0, 20.0)})
     return folder
 
 

@@ -245,22 +245,8 @@ def test_the_command_records_a_bundled_video_against_its_split(
         json.dumps({"videos": [{**sample, "video_path": str(video), "num_frames": 6, "turns": []}]})
     )
     with serve_chat(ModelServer(answers=["SILENT", "Set down the hull."])) as server:
-        code = main(
-            [
-                "run",
-                str(video),
-                "--endpoint",
-                server.url,
-                "--model",
-                "org/m",
-                "--split",
-                str(tmp_path / "split.json"),
-                "--out",
-                str(tmp_path / "run"),
-                "--pictures",
-                "1",
-            ]
-        )
+        words = ["run", str(video), "--endpoint", server.url, "--model", "org/m", "--pictures", "1"]
+        code = main([*words, "--split", str(tmp_path / "split.json"), "--out", str(tmp_path / "run")])
     assert code == 0, capfd.readouterr().err
     run = RunFolder(tmp_path / "run")
     outputs = run.outputs(read_split(tmp_path / "split.json").samples[0])

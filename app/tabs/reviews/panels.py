@@ -1,18 +1,33 @@
-"""Layout of the panels of the reviews tab. ``app.tabs.reviews.tab`` wires them."""
+"""The panels of the reviews tab: their layout, and their events."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.context import ReviewContext
-from stepscope.app.controls.widgets import make_status_line
-from stepscope.app.security.identity import needs_login
+from stepscope.app.context import AppContext, ReviewContext
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.opening import InPlayer, OpenedHit
+from stepscope.app.security.identity import needs_login, typed_name
+from stepscope.app.tabs.reviews import assigning, handlers
 from stepscope.app.tabs.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
 from stepscope.app.tabs.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
-from stepscope.app.tabs.reviews.query import ALLOW_DELETIONS, NO_RUN, REVIEW_EXPORTS, SPLIT_EXPORTS, UNSPLIT
+from stepscope.app.tabs.reviews.query import (
+    ALLOW_DELETIONS,
+    NO_RUN,
+    REVIEW_EXPORTS,
+    SPLIT_EXPORTS,
+    UNSPLIT,
+    ReviewQuery,
+)
 from stepscope.app.tabs.reviews.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
 from stepscope.app.templates import render_note
+from stepscope.app.web.views import PlayerView
 from stepscope.eval.data.writers import OPTIONAL_FIELDS
+
+WITH_PROGRESS: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
 
 
 class SetupPanel(NamedTuple):
@@ -26,48 +41,22 @@ class SetupPanel(NamedTuple):
 
     @property
     def inputs(self) -> list[Any]:
-        """The inputs of every handler, in the order of ``app.tabs.reviews.tab``."""
+        """The inputs of every handler, in the order of ``make_query``."""
         return [self.split, self.runs, self.reviewer, self.blind]
 
 
-class Tables(NamedTuple):
-    """The tabs *Progress* and *Agreement*."""
-
-    videos: Any
-    agreement: Any
-    to_settle: Any
-    unsettled: Any
-    """State: what the table lists."""
-    at: Any
-    """State: the place of the event that the player shows."""
-    here: Any
-    """The tab *Agreement*."""
+def make_query(request: Any, split: Any, run: Any, typed: Any, is_blind: Any) -> ReviewQuery:
+    """Return the values of ``SetupPanel.inputs`` as a query."""
+    return ReviewQuery(split=split, run=run or None, typed=typed_name(typed), is_blind=bool(is_blind), request=request)
 
 
-class QueuePanel(NamedTuple):
-    """The inputs of the tabs *Queue* and *Assign*, and their outputs."""
+def with_query(handler: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    """Return a handler whose first inputs, those of ``SetupPanel``, become a ``ReviewQuery`` after ``first``."""
 
-    overlap: Any
-    assign: Any
-    view: QueueView
+    def handle(request: gr.Request, split: Any, run: Any, typed: Any, is_blind: Any, *rest: Any) -> Any:
+        return handler(*first, make_query(request, split, run, typed, is_blind), *rest)
 
-
-class ExportPanel(NamedTuple):
-    """The inputs and outputs of an export."""
-
-    content: Any
-    prefer: Any
-    omit: Any
-    write: Any
-    view: ExportView
-
-
-class ImportPanel(NamedTuple):
-    """The inputs of an import from ELAN, and the status line of its outcome."""
-
-    deletions: Any
-    documents: Any
-    imported: Any
+    return handle
 
 
 def list_splits(reviews: ReviewContext) -> list[tuple[str, str]]:
@@ -131,9 +120,21 @@ def make_progress_table() -> Any:
     return videos
 
 
-def make_agreement_panel(videos: Any) -> Tables:
-    """Lay out the tab *Agreement*; return the tables of both tabs."""
-    with gr.Tab("Agreement") as here:
+def make_agreement_panel(
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, in_player: InPlayer
+) -> tuple[Any, Any, Any]:
+    """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
+    unsettled, at = gr.State(()), gr.State(0)
+    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.live, unsettled]
+
+    def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> OpenedHit:
+        place = handlers.find_row(unsettled, event)
+        return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, place)
+
+    def step(by: int, request: gr.Request, live: Any, unsettled: Any, at: int, *inputs: Any) -> OpenedHit:
+        return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, at + by)
+
+    with gr.Tab("Agreement"):
         agreement = gr.HTML(elem_id="agreement", padding=False)
         to_settle = gr.Dataframe(
             headers=SETTLE_HEADERS,
@@ -145,12 +146,22 @@ def make_agreement_panel(videos: Any) -> Tables:
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )
-    unsettled, at = gr.State(()), gr.State(0)
-    return Tables(videos=videos, agreement=agreement, to_settle=to_settle, unsettled=unsettled, at=at, here=here)
+        wire(to_settle.select, open_row, [*shown, *setup.inputs], opened, **in_player.ends)
+        in_player.make_steps("settle", step, [*shown, at, *setup.inputs], opened)
+    return agreement, to_settle, unsettled
 
 
-def make_queue_panel() -> QueuePanel:
-    """Lay out the tabs *Queue* and *Assign*."""
+def make_queue_panel(
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, in_player: InPlayer
+) -> QueueView:
+    """Lay out and wire the tabs *Queue* and *Assign*.
+
+    They assign videos, and open the next one of a queue, here or after that in the player.
+    """
+
+    def open_next(live: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> PlayerView:
+        return assigning.open_next(context, batches, reviews, live, make_query(request, split, run, typed, is_blind))
+
     with gr.Tab("Queue"):
         with gr.Row():
             said = make_status_line("queue_said")
@@ -201,7 +212,7 @@ def make_queue_panel() -> QueuePanel:
                 scale=2,
                 elem_id="assigned_slice",
             )
-            assign = gr.Button("Assign", variant="primary", scale=0, min_width=110, elem_id="assign")
+            start = gr.Button("Assign", variant="primary", scale=0, min_width=110, elem_id="assign")
         shared = make_status_line("assign_said")
         workloads = gr.Dataframe(
             headers=WORKLOAD_HEADERS,
@@ -216,11 +227,24 @@ def make_queue_panel() -> QueuePanel:
     view = QueueView(
         said=said, videos=videos, following=following, names=names, slices=part, shared=shared, workloads=workloads
     )
-    return QueuePanel(overlap=overlap, assign=assign, view=view)
+    assign = with_query(assigning.assign, batches, reviews)
+    wire(start.click, assign, [*setup.inputs, names, overlap, part], view, **AT_ONCE)
+    in_player.wire(following.click, open_next, *setup.inputs)
+    open_following = partial(assigning.open_following, context, batches, reviews)
+    in_player.wire(in_player.view.run.player.next_video, open_following)
+    return view
 
 
-def make_export_panel() -> ExportPanel:
-    """Lay out the export."""
+def make_export_panel(batches: BatchContext, reviews: ReviewContext, setup: SetupPanel) -> Any:
+    """Lay out and wire the export: it writes a zip file, and a changed input removes the last one.
+
+    Returns the dropdown of the reviewers to prefer.
+    """
+
+    def export(request: gr.Request, split: Any, run: Any, typed: Any, is_blind: Any, *choices: Any) -> Any:
+        query = make_query(request, split, run, typed, is_blind)
+        yield from handlers.export(batches, reviews, query, *choices)
+
     with gr.Column():
         content = gr.Dropdown([*REVIEW_EXPORTS, *SPLIT_EXPORTS], label="Export", interactive=True, elem_id="content")
         prefer = gr.Dropdown(
@@ -241,11 +265,20 @@ def make_export_panel() -> ExportPanel:
             write = gr.Button("Write a zip file", variant="primary", min_width=100, elem_id="write")
             download = gr.DownloadButton("Download", interactive=False, min_width=100, elem_id="download")
         view = ExportView(status=make_status_line("exported", value=NOT_EXPORTED), download=download)
-    return ExportPanel(content=content, prefer=prefer, omit=omit, write=write, view=view)
+    choices = [content, prefer, omit]
+    wire(write.click, export, [*setup.inputs, *choices], view, **WITH_PROGRESS)
+    changes = [one.input for one in (setup.split, setup.runs, setup.blind, *choices)]
+    wire(partial(gr.on, changes), handlers.forget_export, None, view, **AT_ONCE)
+    return prefer
 
 
-def make_import_panel() -> ImportPanel:
-    """Lay out the import."""
+def make_import_panel(reviews: ReviewContext, setup: SetupPanel) -> Any:
+    """Lay out the import, which begins as soon as files are chosen; return its event."""
+
+    def import_documents(query: ReviewQuery, paths: Any, allow_deletions: Any) -> Any:
+        status = handlers.import_documents(reviews, query, paths, allow_deletions=bool(allow_deletions))
+        return {imported: status, documents: None, deletions: False}  # one tick is for one import
+
     with gr.Column():
         deletions = gr.Checkbox(
             label=ALLOW_DELETIONS,
@@ -261,4 +294,5 @@ def make_import_panel() -> ImportPanel:
             elem_id="documents",
         )
         imported = make_status_line("imported", value="The outcome of each file is listed here.")
-    return ImportPanel(deletions=deletions, documents=documents, imported=imported)
+    inputs, outputs = [*setup.inputs, documents, deletions], [documents, deletions, imported]
+    return documents.upload(with_query(import_documents), inputs, outputs, **WITH_PROGRESS)

@@ -244,18 +244,13 @@ def import_documents(
         reviewer = reviewer_of(query.request, query.typed)
     except ValueError as error:
         return status_line(as_sentence(error), is_problem=True)
-    outcomes = [
-        import_document(
-            Path(path),
-            samples=split.samples,
-            store=reviews.store,
-            reviewer=reviewer,
-            allow_deletions=allow_deletions,
-        )
-        for path in dict.fromkeys(paths or ())
-    ]
-    refused = [outcome.message for outcome in outcomes if outcome.is_refused]
-    kept = [outcome.message for outcome in outcomes if not outcome.is_refused]
+    of_reviewer: Any = {"store": reviews.store, "reviewer": reviewer, "allow_deletions": allow_deletions}
+    refused, kept = list[str](), list[str]()
+    for path in dict.fromkeys(paths or ()):
+        try:
+            kept.append(import_document(Path(path), samples=split.samples, **of_reviewer))
+        except ValueError as error:
+            refused.append(str(error))
     return status_line("\n".join([*refused, *kept]), is_problem=bool(refused))
 
 

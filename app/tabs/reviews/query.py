@@ -187,28 +187,20 @@ def _describe_source(name: str, source: Split | None) -> SplitSource:
     return SplitSource(name=source.path.name, path=source.path, digest=source.digest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOutcome:
-    """The outcome of importing an ELAN document."""
-
-    message: str
-    """One sentence for the user."""
-    is_refused: bool
-    """Whether the document was refused; then nothing was stored."""
-
-
 def import_document(
     path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool
-) -> ImportOutcome:
-    """Store the changes of an edited ELAN document as corrections; return the outcome."""
+) -> str:
+    """Store the changes of an edited ELAN document as corrections; return the outcome as a sentence.
+
+    Raises ``ValueError`` with a sentence if the document is refused; then nothing was stored.
+    """
     try:
         kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, allow_deletions=allow_deletions)
-    except MissingTierError as error:
-        message = f"{str(error).replace(str(path), path.name)}, or tick “{ALLOW_DELETIONS}” and choose the file again."
-        return ImportOutcome(message=message, is_refused=True)
     except (EngineError, ValueError, OSError) as error:
-        return ImportOutcome(message=f"{str(error).replace(str(path), path.name)}.", is_refused=True)
+        is_missing = isinstance(error, MissingTierError)
+        remedy = f", or tick “{ALLOW_DELETIONS}” and choose the file again" if is_missing else ""
+        raise ValueError(f"{str(error).replace(str(path), path.name)}{remedy}.") from error
     num_deleted = sum(action.correction is not None and action.correction.kind == "delete" for action in kept)
     corrections = format_count(len(kept), "correction was", "corrections were")
     deletions = f" (deletions: {num_deleted})" if num_deleted else ""
-    return ImportOutcome(message=f"{path.name}: {corrections} imported for {reviewer}{deletions}.", is_refused=False)
+    return f"{path.name}: {corrections} imported for {reviewer}{deletions}."

@@ -6,6 +6,7 @@ Rows have plain values. Texts are unchanged, except that unpaired surrogates, wh
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import get_args
 
 from stepscope.app.reviews.review import Review
 from stepscope.engine.dialogue import initial_state
@@ -151,13 +152,7 @@ class Tables:
     corrections: tuple[CorrectionRow, ...] = ()
 
 
-ROW_TYPES: Mapping[str, type] = {
-    "predictions": PredictionRow,
-    "references": ReferenceRow,
-    "states": StateRow,
-    "verdicts": VerdictRow,
-    "corrections": CorrectionRow,
-}
+ROW_TYPES: Mapping[str, type] = {field.name: get_args(field.type)[0] for field in fields(Tables)}
 """The row type of each table, by the name of the table."""
 
 

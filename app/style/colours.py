@@ -33,8 +33,6 @@ COLOURS: Final = {
     "playhead": Colour("#c2331f", "#f47f6c"),
 }
 """Colours of texts and marks, available to CSS as ``--ss-<name>``."""
-NON_TEXT_COLOURS: Final = ("active",)
-"""Colours that are never used for text."""
 SURFACES: Final = {
     "faint": "rgba(125, 132, 142, 0.30)",
     "grid": "rgba(125, 132, 142, 0.25)",

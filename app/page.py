@@ -11,6 +11,7 @@ import gradio as gr
 
 from stepscope.app import opening
 from stepscope.app.context import AppContext, ReviewContext
+from stepscope.app.controls import widgets
 from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting, read_state
 from stepscope.app.controls.run_inputs import (
     GOAL_HINT,
@@ -18,18 +19,6 @@ from stepscope.app.controls.run_inputs import (
     SliderIds,
     make_context_choice,
     make_threshold_sliders,
-)
-from stepscope.app.controls.widgets import (
-    AT_ONCE,
-    FIGURE_QUEUE,
-    MODEL_QUEUE,
-    PREVIEW_THRESHOLDS_JS,
-    FigureView,
-    make_download,
-    make_fold,
-    make_status_line,
-    save_after,
-    wire,
 )
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import NO_RUN
@@ -174,13 +163,13 @@ def _make_player_tab(
     live: gr.State,
 ) -> PlayerTab:
     with gr.Row(elem_classes="top-row"):
-        make_fold("form", "☰ Video, task, settings")
+        widgets.make_fold("form", "☰ Video, task, settings")
         chosen = make_chooser(context)
         run = gr.Button("Run", variant="primary", scale=0, min_width=80, elem_id="run")
         stop = gr.Button("Stop", variant="stop", scale=0, min_width=80, interactive=False, elem_id="stop")
-        status = make_status_line("status")
+        status = widgets.make_status_line("status")
         if context.remote is None:
-            make_fold("ask", "Ask")
+            widgets.make_fold("ask", "Ask")
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="form"):
             uploads = make_upload_panel(chosen)
@@ -259,14 +248,14 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
     def inspect(live: Any, event: gr.EventData) -> Any:
         return inspect_run(context, live, event)
 
-    wire(player.against, partial(streaming.judge_against, context, reviews), live, tab.run, **AT_ONCE)
-    download = make_download()
-    save_after(player.export_run(export_run, live, download, **AT_ONCE), download)
-    drawn = FigureView(download, tab.run.status)
+    widgets.wire(player.against, partial(streaming.judge_against, context, reviews), live, tab.run, **widgets.AT_ONCE)
+    download = widgets.make_download()
+    widgets.save_after(player.export_run(export_run, live, download, **widgets.AT_ONCE), download)
+    drawn = widgets.FigureView(download, tab.run.status)
     draw = partial(export_figure, context, reviews)
-    save_after(wire(player.export_figure, draw, live, drawn, **FIGURE_QUEUE), download)
+    widgets.save_after(widgets.wire(player.export_figure, draw, live, drawn, **widgets.FIGURE_QUEUE), download)
     inspected = gr.Textbox(visible="hidden")
-    player.inspect_frame(inspect, live, inspected, **MODEL_QUEUE, show_progress="hidden").then(
+    player.inspect_frame(inspect, live, inspected, **widgets.MODEL_QUEUE, show_progress="hidden").then(
         None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private"
     )
 
@@ -290,14 +279,16 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         if closed is not None:
             context.recordings.release(closed)
 
-    opened = wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
+    opened = widgets.wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **widgets.AT_ONCE)
     opened.then(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
     tab.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
-    wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **AT_ONCE)
+    widgets.wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **widgets.AT_ONCE)
     page.unload(release_recording)
     clip = tab.clip
     proposed = ProposedSteps(steps=clip.steps, status=tab.run.status)
-    wire(tab.propose.click, partial(propose_steps, context), [clip.clip, clip.goal], proposed, **MODEL_QUEUE)
+    widgets.wire(
+        tab.propose.click, partial(propose_steps, context), [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE
+    )
     wire_calibration(context, batches, clip.clip, tab.calibration, tab.thresholds)
     if tab.asking is not None:
         wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=tab.view)
@@ -305,26 +296,28 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         partial(streaming.stream_run, context),
         tab.run_inputs,
         run_view,
-        **MODEL_QUEUE,
+        **widgets.MODEL_QUEUE,
         trigger_mode="multiple",
         show_progress="minimal",
         show_progress_on=tab.run.progress,
     )
-    wire(stream.then, handlers.finish_run, live, buttons, **AT_ONCE)
+    widgets.wire(stream.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
     view = RequestView(run=tab.run, rerun=buttons.rerun)
     request = partial(reruns.request_thresholds, context)
-    wire(tab.run.player.thresholds, request, live, view, trigger_mode="multiple", **AT_ONCE)
-    stopping = buttons.stop.click(handlers.stop_run, live, None, **AT_ONCE)
-    wire(stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=stream, **AT_ONCE)
-    options = {**MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
+    widgets.wire(tab.run.player.thresholds, request, live, view, trigger_mode="multiple", **widgets.AT_ONCE)
+    stopping = buttons.stop.click(handlers.stop_run, live, None, **widgets.AT_ONCE)
+    widgets.wire(
+        stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=stream, **widgets.AT_ONCE
+    )
+    options = {**widgets.MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
     again = buttons.rerun.change(partial(reruns.rerun, context), live, run_view, **options)
-    return {"cancels": [stream, again], **AT_ONCE}
+    return {"cancels": [stream, again], **widgets.AT_ONCE}
 
 
 def _wire_previews(tab: PlayerTab) -> None:
     """Wire the browser-side previews: thresholds while a slider moves, and the check for a changed task."""
     moves = [event for slider in tab.thresholds for event in (slider.input, slider.release)]
-    gr.on(moves, None, list(tab.thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    gr.on(moves, None, list(tab.thresholds), None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
     gr.on([box.input for box in tab.task], None, tab.task, None, js=KEEP_TASK_JS, api_visibility="private")
     for box in tab.task:
         box.change(None, None, None, js=CHECK_TASK_JS, api_visibility="private")

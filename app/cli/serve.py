@@ -37,18 +37,7 @@ from stepscope.app.exports.options import STORE
 from stepscope.app.opening import choose_bundled
 from stepscope.app.page import build_page
 from stepscope.app.reviews.store import check_store_location, open_store
-from stepscope.app.security.gradio_patches import (
-    MAX_SESSIONS,
-    bound_choices,
-    keep_no_values,
-    load_first,
-    refuse_downloads,
-    refuse_long_sessions,
-    remove_failed_uploads,
-    share_queue,
-    share_sessions,
-    show_turns_in_components,
-)
+from stepscope.app.security import gradio_patches
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
 from stepscope.app.security.identity import read_users
@@ -163,15 +152,15 @@ def serve(options: PageOptions) -> None:
         ]
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
-        refuse_downloads()
-        keep_no_values()
-        refuse_long_sessions()
-        share_queue()
-        share_sessions()
-        bound_choices()
-        remove_failed_uploads()
-        show_turns_in_components()
-        load_first(f"{LIVE_MODULES.address}/before_gradio.js")
+        gradio_patches.refuse_downloads()
+        gradio_patches.keep_no_values()
+        gradio_patches.refuse_long_sessions()
+        gradio_patches.share_queue()
+        gradio_patches.share_sessions()
+        gradio_patches.bound_choices()
+        gradio_patches.remove_failed_uploads()
+        gradio_patches.show_turns_in_components()
+        gradio_patches.load_first(f"{LIVE_MODULES.address}/before_gradio.js")
         limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         modules = [MODULES.make_route(), LIVE_MODULES.make_route()]
@@ -195,7 +184,7 @@ def serve(options: PageOptions) -> None:
             ssr_mode=False,
             quiet=True,
             max_threads=MAX_ACTIVE_EVENTS,
-            state_session_capacity=MAX_SESSIONS,
+            state_session_capacity=gradio_patches.MAX_SESSIONS,
             prevent_thread_lock=True,
             _frontend=False,  # whose only effect is a request that must be answered within 3 s, even on a busy machine
         )

@@ -6,55 +6,39 @@ if there is something to create.
 
 from typing import Final
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    Float,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    insert,
-    inspect,
-    select,
-)
+import sqlalchemy as sa
 
 from stepscope.engine.errors import EngineError
 
 VERSION: Final = "0001"
 ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server
-METADATA: Final = MetaData()
-ACTIONS: Final = Table(
+METADATA: Final = sa.MetaData()
+ACTIONS: Final = sa.Table(
     "review_actions",
     METADATA,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    Column("action_id", String(64), nullable=False, unique=True),
-    Column("at", String(32), nullable=False),
-    Column("reviewer", Text, nullable=False),
-    Column("video_id", Text, nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("event_key", String(16)),
-    Column("run_digest", Text, nullable=False),
-    Column("model_digest", Text, nullable=False),
-    Column("speak_threshold", Float(53)),
-    Column("update_threshold", Float(53)),
-    Column("playhead_s", Float(53)),
-    Column("body", JSON, nullable=False),
-    Index("review_actions_by_video", "video_id", "number"),
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("action_id", sa.String(64), nullable=False, unique=True),
+    sa.Column("at", sa.String(32), nullable=False),
+    sa.Column("reviewer", sa.Text, nullable=False),
+    sa.Column("video_id", sa.Text, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("event_key", sa.String(16)),
+    sa.Column("run_digest", sa.Text, nullable=False),
+    sa.Column("model_digest", sa.Text, nullable=False),
+    sa.Column("speak_threshold", sa.Float(53)),
+    sa.Column("update_threshold", sa.Float(53)),
+    sa.Column("playhead_s", sa.Float(53)),
+    sa.Column("body", sa.JSON, nullable=False),
+    sa.Index("review_actions_by_video", "video_id", "number"),
 )
-_VERSIONS: Final = Table("review_schema", METADATA, Column("version_num", String(32), primary_key=True))
+_VERSIONS: Final = sa.Table("review_schema", METADATA, sa.Column("version_num", sa.String(32), primary_key=True))
 
 
 class StoreError(EngineError):
     """A store of reviews that cannot be opened, read or written."""
 
 
-def prepare_schema(engine: Engine) -> None:
+def prepare_schema(engine: sa.Engine) -> None:
     """Create the tables of an empty store. Raises ``StoreError`` for a store with another schema."""
     with engine.connect() as connection:
         if _read_version(connection) == VERSION:
@@ -70,8 +54,12 @@ def prepare_schema(engine: Engine) -> None:
             )
         if version is None:
             METADATA.create_all(connection)
-            connection.execute(insert(_VERSIONS).values(version_num=VERSION))
+            connection.execute(sa.insert(_VERSIONS).values(version_num=VERSION))
 
 
-def _read_version(connection: Connection) -> str | None:
-    return connection.scalar(select(_VERSIONS.c.version_num)) if inspect(connection).has_table(_VERSIONS.name) else None
+def _read_version(connection: sa.Connection) -> str | None:
+    return (
+        connection.scalar(sa.select(_VERSIONS.c.version_num))
+        if sa.inspect(connection).has_table(_VERSIONS.name)
+        else None
+    )

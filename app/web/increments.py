@@ -13,15 +13,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from stepscope.app.core.run import Run
-from stepscope.app.web.payload import (
-    Packed,
-    expected_frames,
-    pack_outputs,
-    pack_run,
-    pack_states,
-    pack_turns,
-    pack_values,
-)
+from stepscope.app.web import payload
 from stepscope.engine.control.requests import TextProgress
 from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import to_json
@@ -50,13 +42,13 @@ class StreamIncrements:
         """The outputs so far, one per frame."""
         self.text_progress: TextProgress | None = None
         """The response that is being generated."""
-        self._head: Packed = json.loads(pack_run(run)) | ({} if outputs is None else {"is_live": True})
+        self._head: payload.Packed = json.loads(payload.pack_run(run)) | ({} if outputs is None else {"is_live": True})
         self._specs = read_signal_specs(run.settings)
         self._user_turns = user_turns
         self._fps = run.config.fps
         self._step_ids = [step.id for step in run.task.steps]
         self._initial = initial_state(run.task.steps, run.task.initial_state)
-        self._expected = expected_frames(run.reference) if run.reference else None
+        self._expected = payload.expected_frames(run.reference) if run.reference else None
 
     def add(self, output: FrameOutput) -> None:
         """Add the output of the next frame."""
@@ -75,10 +67,10 @@ class StreamIncrements:
         outputs = self.outputs[first:end]
         packed = {
             "stream": self.stream,
-            **pack_outputs(outputs),
-            "named": pack_values(self._specs, outputs),
-            "assistant_states": pack_states(outputs, before=self.outputs[first - 1].state if first else None),
-            "turns": pack_turns(outputs),
+            **payload.pack_outputs(outputs),
+            "named": payload.pack_values(self._specs, outputs),
+            "assistant_states": payload.pack_states(outputs, before=self.outputs[first - 1].state if first else None),
+            "turns": payload.pack_turns(outputs),
             "changes": self._changes(first, end),
             "expected": self._expected_within(first, end),
             "questions": self._questions(first, end),
@@ -88,7 +80,7 @@ class StreamIncrements:
             packed["head"] = self._head
         return to_json(packed)
 
-    def _progress(self, end: int) -> Packed | None:
+    def _progress(self, end: int) -> payload.Packed | None:
         """Return the response that is being generated at the frame after the outputs; None without one."""
         progress = self.text_progress
         if progress is None or progress.frame_index < end:
@@ -110,7 +102,7 @@ class StreamIncrements:
             before = output.dst_state
         return changes
 
-    def _questions(self, first: int, end: int) -> list[Packed]:
+    def _questions(self, first: int, end: int) -> list[payload.Packed]:
         """Return the questions at the frames from ``first`` to before ``end``."""
         frames = [(frame_at(turn.time_s, self._fps), turn) for turn in tuple(self._user_turns)]
         return [
@@ -119,7 +111,7 @@ class StreamIncrements:
             if first <= frame < end
         ]
 
-    def _expected_within(self, first: int, end: int) -> Packed | None:
+    def _expected_within(self, first: int, end: int) -> payload.Packed | None:
         if self._expected is None:
             return None
         return {

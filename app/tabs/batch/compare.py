@@ -19,17 +19,7 @@ from stepscope.app.figures.charts.videos import COMPARED_SCORES, score_distribut
 from stepscope.app.formatting import as_sentence
 from stepscope.app.opening import InPlayer
 from stepscope.app.style.colours import Theme
-from stepscope.app.tabs.batch.compare_tables import (
-    TURN_HEADERS,
-    VIDEO_HEADERS,
-    WRONG_IN,
-    compared_turns,
-    compared_videos,
-    describe_sides,
-    draw_differences,
-    metric_choices,
-    thresholds_of,
-)
+from stepscope.app.tabs.batch import compare_tables
 from stepscope.app.tabs.batch.file_rows import NamedFigure, make_figure_row
 from stepscope.app.web.component import make_chart, pack_chart
 from stepscope.app.web.views import PlayerView
@@ -102,7 +92,8 @@ def compare(
     left_out = format_count(len(found.left_out), "video is", "videos are")
     unfinished = f" {left_out} omitted: not finished in both." if found.left_out else ""
     said = (
-        f"A is {name}, B is {other}; {format_count(len(found.videos), 'video')}. {describe_sides(a, b)}{unfinished}"
+        f"A is {name}, B is {other}; {format_count(len(found.videos), 'video')}. "
+        f"{compare_tables.describe_sides(a, b)}{unfinished}"
         f"{_scoring_note(batches, name, other)} {TESTS}. Click a row to open both runs."
     )
     if found.states_problem:
@@ -110,13 +101,15 @@ def compare(
     if len(found.videos) < FEW_VIDEOS:
         said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p is valid."
     compared = ComparedRuns(name, other, found.videos, finished)
-    notes = (thresholds_of(a), thresholds_of(b))
+    notes = (compare_tables.thresholds_of(a), compare_tables.thresholds_of(b))
     scores = {metric: score for metric, score in found.differences.items() if metric not in FAILURE_SCORES}
     return CompareView(
         compared=compared,
         said=said,
-        failures=draw_differences({name: found.differences[name] for name in FAILURE_SCORES}, notes=notes),
-        scores=draw_differences(scores, found.times_problem, notes=notes, is_folded=True),
+        failures=compare_tables.draw_differences(
+            {name: found.differences[name] for name in FAILURE_SCORES}, notes=notes
+        ),
+        scores=compare_tables.draw_differences(scores, found.times_problem, notes=notes, is_folded=True),
         **sort_videos(batches, compared, metric)._asdict(),
         turns=choose_turns(batches, compared, wrong_in),
     )
@@ -161,15 +154,15 @@ def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in:
     if compared is None or split is None:
         return []
     samples = {sample.video_id: sample for sample in split.samples}
-    return compared_turns(compared.videos, samples, wrong_in, batches.video_names(compared.a))
+    return compare_tables.compared_turns(compared.videos, samples, wrong_in, batches.video_names(compared.a))
 
 
 def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> VideosView:
     """Return the table and the chart of the videos of compared runs by the score ``metric``."""
     if compared is None:
-        return VideosView(videos=compared_videos((), metric), distribution="")
+        return VideosView(videos=compare_tables.compared_videos((), metric), distribution="")
     return VideosView(
-        videos=compared_videos(compared.videos, metric, batches.video_names(compared.a)),
+        videos=compare_tables.compared_videos(compared.videos, metric, batches.video_names(compared.a)),
         distribution=pack_chart(
             partial(_draw_scores, compared, metric), revision=f"{compared.a} {compared.b} {metric}"
         ),
@@ -260,8 +253,10 @@ def make_compare_panel(
     compared = gr.State(None)
     with gr.Row():
         other = gr.Dropdown([], label="Run B; A is the run above", interactive=False, elem_id="other")
-        wrong_in = gr.Dropdown(WRONG_IN, value="only B", label="Reference turns wrong in", elem_id="who")
-        metric = gr.Dropdown(metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by")
+        wrong_in = gr.Dropdown(compare_tables.WRONG_IN, value="only B", label="Reference turns wrong in", elem_id="who")
+        metric = gr.Dropdown(
+            compare_tables.metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by"
+        )
     said = make_status_line("compared")
     failures = gr.HTML(elem_id="compared_failures", padding=False)
     turns = _make_turns_table()
@@ -299,7 +294,7 @@ def make_compare_panel(
 
 def _make_turns_table() -> Any:
     return gr.Dataframe(
-        headers=TURN_HEADERS,
+        headers=compare_tables.TURN_HEADERS,
         datatype=["str", "number", "str", "str", "str"],
         interactive=False,
         max_height=260,
@@ -312,8 +307,8 @@ def _make_turns_table() -> Any:
 
 def _make_videos_table() -> Any:
     return gr.Dataframe(
-        headers=VIDEO_HEADERS,
-        datatype=["str", *["number"] * (len(VIDEO_HEADERS) - 1)],
+        headers=compare_tables.VIDEO_HEADERS,
+        datatype=["str", *["number"] * (len(compare_tables.VIDEO_HEADERS) - 1)],
         interactive=False,
         max_height=300,
         label="Videos, changed ones first by loss of B: click a row to open both runs at the worst moment",

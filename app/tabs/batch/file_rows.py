@@ -8,16 +8,7 @@ from typing import Any, Final, NamedTuple, get_args
 import gradio as gr
 import plotly.graph_objects as go
 
-from stepscope.app.controls.widgets import (
-    AT_ONCE,
-    FIGURE_QUEUE,
-    FigureView,
-    make_download,
-    save_after,
-    send_figure,
-    send_file,
-    wire,
-)
+from stepscope.app.controls import widgets
 from stepscope.app.core.run import file_name
 from stepscope.app.figures.options import FORMATS, check_width, parse_width, read_format
 from stepscope.app.figures.render import Drawing, write_figure
@@ -54,11 +45,14 @@ def make_figure_row(
             gr.Dropdown([(f.upper(), f) for f in FORMATS], label="Format", interactive=True, min_width=100),
         ]
         save = gr.Button("Save figure", scale=0, min_width=140, elem_id=f"save_{elem_id}")
-    view = FigureView(make_download(), status)
-    save_after(wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **FIGURE_QUEUE), view.download)
+    view = widgets.FigureView(widgets.make_download(), status)
+    widgets.save_after(
+        widgets.wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **widgets.FIGURE_QUEUE),
+        view.download,
+    )
 
 
-def write_chart(draw: DrawFigure, *choices: Any) -> Generator[FigureView]:
+def write_chart(draw: DrawFigure, *choices: Any) -> Generator[widgets.FigureView]:
     """Yield the file of a chart, or the problem.
 
     ``choices`` are the arguments of ``draw`` without the theme, then width, theme and format.
@@ -73,7 +67,7 @@ def write_chart(draw: DrawFigure, *choices: Any) -> Generator[FigureView]:
         write_figure(path, Drawing(figure=made.figure.update_layout(width=extent.pixels), width=extent), known)
         return path
 
-    yield from send_figure(write)
+    yield from widgets.send_figure(write)
 
 
 LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}
@@ -84,12 +78,12 @@ WriteTable = Callable[..., Path]
 
 def make_table_row(elem_id: str, write: WriteTable, inputs: Sequence[Any]) -> None:
     """Lay out the buttons in the present row, ``#<elem_id>_<format>``; save the table that ``write`` writes."""
-    file = make_download()
+    file = widgets.make_download()
     for name, label in LABELS.items():
         button = gr.Button(f"Save as {label}", size="sm", scale=0, min_width=130, elem_id=f"{elem_id}_{name}")
-        save_after(button.click(partial(save_table, write, name), list(inputs), file, **AT_ONCE), file)
+        widgets.save_after(button.click(partial(save_table, write, name), list(inputs), file, **widgets.AT_ONCE), file)
 
 
 def save_table(write: WriteTable, table_format: TableFormat, *inputs: Any) -> Generator[Any]:
     """Yield the path of a table as a file; see ``send_file``."""
-    yield from send_file(lambda folder: write(folder, table_format, *inputs))
+    yield from widgets.send_file(lambda folder: write(folder, table_format, *inputs))

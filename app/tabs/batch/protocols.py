@@ -29,17 +29,7 @@ from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import Role
 from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.protocols.rules import Rule, parse_rules
-from stepscope.eval.reports.protocol_table import (
-    DifferingTurn,
-    ProtocolRow,
-    ProtocolTable,
-    build_protocol_table,
-    describe_order,
-    format_protocol_differences,
-    format_protocols,
-    list_differing_turns,
-    tabulate_protocols,
-)
+from stepscope.eval.reports import protocol_table
 from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL
 from stepscope.eval.reports.table_formats import TableFormat
 
@@ -53,8 +43,8 @@ class ShownProtocols(NamedTuple):
     """The shown table with the names of its runs; the window may show a different run by now."""
 
     runs: tuple[str, ...]
-    table: ProtocolTable
-    turns: Mapping[str, Sequence[DifferingTurn]]
+    table: protocol_table.ProtocolTable
+    turns: Mapping[str, Sequence[protocol_table.DifferingTurn]]
     """Turns that count differently, by run."""
     finished: Set[str]
     """The videos that the runs had finished."""
@@ -139,8 +129,11 @@ def _score(
     if split is None or any(batches.split_of(one) is not split for one in settings):
         raise ValueError("the page lacks the split of the runs, or they are of different splits")
     runs, encoder = {one: batches.folder(one) for one in names}, batches.scoring_of(settings[0]).text_encoder
-    table = build_protocol_table(runs, split, rules, encode=context.encode, text_encoder=encoder)
-    turns = {run: list_differing_turns(path, split, rules, encode=context.encode) for run, path in runs.items()}
+    table = protocol_table.build_protocol_table(runs, split, rules, encode=context.encode, text_encoder=encoder)
+    turns = {
+        run: protocol_table.list_differing_turns(path, split, rules, encode=context.encode)
+        for run, path in runs.items()
+    }
     return ShownProtocols(runs=names, table=table, turns=turns, finished=finished)
 
 
@@ -152,7 +145,7 @@ def _describe(shown: ShownProtocols) -> str:
     undefined = {row.rule.name: row.problem for row in table.rows if row.problem}
     words = [
         f"{sides}." if len(shown.runs) > 1 else "",
-        describe_order(table),
+        protocol_table.describe_order(table),
         f"{table.basis[0].upper()}{table.basis[1:]}",
         f"{omitted} left out: not finished in both." if table.left_out else "",
         "" if any(shown.turns.values()) else "Every reference turn counts alike under them: the table is empty.",
@@ -161,7 +154,7 @@ def _describe(shown: ShownProtocols) -> str:
     return " ".join(filter(None, words))
 
 
-def _draw_card(shown: ShownProtocols, rule: Rule, rows: Sequence[ProtocolRow]) -> Mapping[str, Any]:
+def _draw_card(shown: ShownProtocols, rule: Rule, rows: Sequence[protocol_table.ProtocolRow]) -> Mapping[str, Any]:
     return {
         "rule": rule,
         "judge": shown.table.name_judge(rule),
@@ -171,7 +164,7 @@ def _draw_card(shown: ShownProtocols, rule: Rule, rows: Sequence[ProtocolRow]) -
     }
 
 
-def _draw_row(shown: ShownProtocols, row: ProtocolRow) -> Mapping[str, Any]:
+def _draw_row(shown: ShownProtocols, row: protocol_table.ProtocolRow) -> Mapping[str, Any]:
     found = None if row.difference is None or math.isnan(row.difference.difference) else row.difference
     return {
         "score": row.score,
@@ -230,9 +223,9 @@ def write_table(folder: Path, table_format: TableFormat, shown: ShownProtocols |
         raise ValueError("there is no table; choose a run and protocols")
     path = folder / file_name(*shown.runs, f"protocols.{ENDINGS[table_format]}")
     if table_format == "csv":
-        write_csv(path, tabulate_protocols(shown.table))
+        write_csv(path, protocol_table.tabulate_protocols(shown.table))
     else:
-        write = format_protocols if len(shown.runs) == 1 else format_protocol_differences
+        write = protocol_table.format_protocols if len(shown.runs) == 1 else protocol_table.format_protocol_differences
         path.write_text(write(shown.table, latex=table_format == "latex"), encoding="utf-8")
     return path
 

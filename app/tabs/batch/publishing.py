@@ -13,15 +13,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import (
-    AT_ONCE,
-    LATEST,
-    UPDATE_INTERVAL_S,
-    Pace,
-    make_download,
-    save_after,
-    wire,
-)
+from stepscope.app.controls import widgets
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.core.run import file_name
@@ -162,7 +154,7 @@ def publish(
 
 
 def _write(plan: Plan, chosen: PublishInputs, folder: Path, live: Cancellable) -> Generator[PublishView]:
-    pace, first, others = Pace(UPDATE_INTERVAL_S), plan.sources[0], plan.sources[1:]
+    pace, first, others = widgets.Pace(widgets.UPDATE_INTERVAL_S), plan.sources[0], plan.sources[1:]
     steps = write_player(
         folder, first, files=plan.files, title=str(chosen.title or ""), story=plan.story, others=others
     )
@@ -308,20 +300,20 @@ def make_publish_panel(
                 "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="publish_cancel"
             )
         said = gr.HTML(elem_id="publish_said", padding=False)
-    view, live = PublishView(publish=start, cancel=cancel, said=said, file=make_download()), gr.State(None)
+    view, live = PublishView(publish=start, cancel=cancel, said=said, file=widgets.make_download()), gr.State(None)
     story, is_open = gr.Textbox(visible="hidden"), gr.State(False)
     inputs = [*PublishInputs(runs, selection.only, selection.part, what, has_videos, target, folder, title, story)]
     opened = [
-        buttons[0].click(toggle_panel, is_open, [is_open, box], **AT_ONCE),
-        buttons[1].click(open_for_story, None, [is_open, box, what], **AT_ONCE),
+        buttons[0].click(toggle_panel, is_open, [is_open, box], **widgets.AT_ONCE),
+        buttons[1].click(open_for_story, None, [is_open, box, what], **widgets.AT_ONCE),
     ]
     changes = [choice.input for choice in (what, target, folder, has_videos)]
     changes += [runs.change, selection.only.change, selection.part.change]
     for event in (*(event.then for event in opened), partial(gr.on, changes)):
-        event(partial(describe_plan, context, batches), inputs, size, js=_ADD_STORY_JS, **LATEST)
-    target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), target, folder, **AT_ONCE)
-    begun = wire(start.click, begin, None, (live, view), **AT_ONCE)
+        event(partial(describe_plan, context, batches), inputs, size, js=_ADD_STORY_JS, **widgets.LATEST)
+    target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), target, folder, **widgets.AT_ONCE)
+    begun = widgets.wire(start.click, begin, None, (live, view), **widgets.AT_ONCE)
     write = partial(publish, context, batches)
-    running = wire(begun.then, write, [live, *inputs], view, js=_ADD_STORY_JS, show_progress="hidden", **_QUEUE)
-    save_after(running, view.file)
-    wire(cancel.click, halt, live, view, **AT_ONCE)
+    running = widgets.wire(begun.then, write, [live, *inputs], view, js=_ADD_STORY_JS, show_progress="hidden", **_QUEUE)
+    widgets.save_after(running, view.file)
+    widgets.wire(cancel.click, halt, live, view, **widgets.AT_ONCE)

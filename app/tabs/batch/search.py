@@ -12,16 +12,7 @@ import pandas as pd
 
 from stepscope.app import opening
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import (
-    AT_ONCE,
-    LATEST,
-    make_download,
-    make_status_line,
-    read_event,
-    save_after,
-    send_file,
-    wire,
-)
+from stepscope.app.controls import widgets
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.results import score_table
@@ -102,7 +93,7 @@ def search_linked(
 
 def find_kind(batches: BatchContext, event: gr.EventData) -> FoundKind:
     """Choose the run and the kind of the failure that the player shows."""
-    name, kind = str(read_event(event, "run")), str(read_event(event, "kind"))
+    name, kind = str(widgets.read_event(event, "run")), str(widgets.read_event(event, "kind"))
     return FoundKind(
         runs=gr.Dropdown(choices=batches.listed_runs(name), value=name),
         scope=THIS_RUN,
@@ -224,7 +215,7 @@ def download_hits(batches: BatchContext, name: str | None, scope: str, query: st
         write_csv(folder / "moments.csv", rows, columns=list(map(str, found)))
         return folder / "moments.csv"
 
-    yield from send_file(write)
+    yield from widgets.send_file(write)
 
 
 HINT: Final = (
@@ -261,7 +252,7 @@ def make_search_panel(
         terms = gr.Dropdown([], label="Add a term", interactive=True, scale=2, elem_id="search_terms")
         scope = gr.Dropdown([THIS_RUN, ALL_RUNS], value=THIS_RUN, label="In", scale=2, elem_id="search_in")
         start = gr.Button("Search", variant="primary", size="sm", scale=0, min_width=110, elem_id="search_start")
-    said = make_status_line("search_said")
+    said = widgets.make_status_line("search_said")
     hits, pictures, table = _make_hits(context, batches, in_player)
     view, chosen = SearchView(query=query, hits=hits, said=said, table=table), [runs, scope, query]
     with gr.Row():
@@ -271,23 +262,25 @@ def make_search_panel(
         save = gr.Button("Save videos as slice", size="sm", scale=0, min_width=170, elem_id="search_save")
         download = gr.Button("Save as CSV", size="sm", scale=0, min_width=130, elem_id="search_csv")
     saved = SavedSlice(part=part, result=gr.HTML(elem_id="search_saved", padding=False))
-    wire(save.click, partial(save_hits, batches), [runs, hits, called], saved, **AT_ONCE)
-    file = make_download()
-    save_after(download.click(partial(download_hits, batches), chosen, file, **AT_ONCE), file)
+    widgets.wire(save.click, partial(save_hits, batches), [runs, hits, called], saved, **widgets.AT_ONCE)
+    file = widgets.make_download()
+    widgets.save_after(download.click(partial(download_hits, batches), chosen, file, **widgets.AT_ONCE), file)
     found = FoundKind(runs=runs, scope=scope, query=query, views=views)
-    asked = wire(in_player.view.run.player.find_kind, partial(find_kind, batches), None, found, **AT_ONCE)
-    asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **AT_ONCE)
+    asked = widgets.wire(
+        in_player.view.run.player.find_kind, partial(find_kind, batches), None, found, **widgets.AT_ONCE
+    )
+    asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **widgets.AT_ONCE)
     entered, term = partial(gr.on, [here.select, runs.change]), [query, terms]
     changes, search = [start.click, query.submit, scope.input], partial(run_search, batches)
     begun = (
-        wire(partial(gr.on, changes), search, chosen, view, **LATEST),
-        wire(entered, partial(search_linked, batches), chosen, view, **LATEST),
-        wire(asked.then, search, chosen, view, **LATEST),
-        wire(terms.input(add_term, term, term, **AT_ONCE).then, search, chosen, view, **LATEST),
+        widgets.wire(partial(gr.on, changes), search, chosen, view, **widgets.LATEST),
+        widgets.wire(entered, partial(search_linked, batches), chosen, view, **widgets.LATEST),
+        widgets.wire(asked.then, search, chosen, view, **widgets.LATEST),
+        widgets.wire(terms.input(add_term, term, term, **widgets.AT_ONCE).then, search, chosen, view, **widgets.LATEST),
     )
-    entered(partial(offer_terms, batches), runs, terms, **AT_ONCE)
+    entered(partial(offer_terms, batches), runs, terms, **widgets.AT_ONCE)
     for event in begun:
-        event.then(partial(show_pictures, context, batches), hits, pictures, **LATEST)
+        event.then(partial(show_pictures, context, batches), hits, pictures, **widgets.LATEST)
 
 
 def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) -> tuple[gr.State, Any, Any]:
@@ -322,7 +315,7 @@ def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) 
     def step(by: int, live: Any, hits: Any, at: int) -> OpenedHit:
         return open_hit(context, batches, live, hits, at + by)
 
-    wire(table.select, open_row, shown, opened, **in_player.ends)
-    wire(pictures.select, open_picture, shown, opened, **in_player.ends)
+    widgets.wire(table.select, open_row, shown, opened, **in_player.ends)
+    widgets.wire(pictures.select, open_picture, shown, opened, **in_player.ends)
     in_player.make_steps("search", step, [*shown, at], opened)
     return hits, pictures, table

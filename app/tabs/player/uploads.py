@@ -22,15 +22,7 @@ from stepscope.app.core.videos import Clip, read_upload
 from stepscope.app.formatting import as_sentence, format_clock, name_files
 from stepscope.app.opening import cancel_run
 from stepscope.app.tabs.player.handlers import set_reference
-from stepscope.app.web.views import (
-    UNCHANGED_CLIP,
-    ClipView,
-    PlayerView,
-    show_nothing,
-    show_run,
-    status_line,
-    task_boxes,
-)
+from stepscope.app.web import views
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError
@@ -95,19 +87,19 @@ def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None,
         problem = f"{as_sentence(error)}{kept}"
         is_busy = is_running(live)
         box = str(before.path) if before is not None and before.content_digest else None
-        status = gr.skip() if is_busy else status_line(problem, is_problem=True)
+        status = gr.skip() if is_busy else views.status_line(problem, is_problem=True)
         return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=f"⚠ {problem}" if is_busy else "")
     return UploadCheck(accepted=Accepted(clip=clip, video=video), status=gr.skip(), upload=gr.skip(), problem="")
 
 
-def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> PlayerView:
+def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> views.PlayerView:
     """Show an accepted upload.
 
     The task of the previous bundled video is cleared; a task that the user typed is kept.
     """
     clip = accepted.clip
     task: Any = "" if before is not None and before.sample is not None else gr.skip()
-    view = ClipView(
+    view = views.ClipView(
         clip=clip, video=str(accepted.video), chosen=None, upload=gr.skip(), goal=task, steps=task, user_turns=task
     )
     converted = f" Shown as a converted copy, because {clip.copy_reason}." if clip.copy_reason else ""
@@ -118,14 +110,14 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
         converted += f" The file is damaged at {damaged}: pictures near it and after it may be missing."
     status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     context.recent.keep_clip(clip)
-    run_view = show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
-    return PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
+    run_view = views.show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
+    return views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
 
 
 class ExampleView(NamedTuple):
     """Outputs of the example of an upload."""
 
-    player: PlayerView
+    player: views.PlayerView
     reference: Any
     panel: Any
     problem: Any
@@ -138,11 +130,11 @@ def show_example(context: AppContext, live: LiveRun | None) -> ExampleView:
         read_upload(video, fps=context.config.fps, max_duration_s=context.max_duration_s), manifest
     )
     context.recent.keep_clip(clip)
-    view = ClipView(clip=clip, video=str(video), chosen=None, upload=str(video), **task_boxes(sample))
+    view = views.ClipView(clip=clip, video=str(video), chosen=None, upload=str(video), **views.task_boxes(sample))
     status, is_mismatch = describe_reference(clip, sample, manifest)
-    run_view = show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
+    run_view = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
     return ExampleView(
-        player=PlayerView(clip=view, run=run_view, buttons=cancel_run(live)),
+        player=views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live)),
         reference=str(manifest),
         panel=gr.Accordion(open=True),
         problem="",
@@ -161,7 +153,7 @@ def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | No
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
         problem, is_busy = as_sentence(error), is_running(live)
-        status = gr.skip() if is_busy else status_line(problem, is_problem=True)
+        status = gr.skip() if is_busy else views.status_line(problem, is_problem=True)
         return ReferenceCheck(checked=gr.skip(), status=status, problem=f"⚠ {problem}" if is_busy else "")
     return ReferenceCheck(checked=CheckedReference(path=reference), status=gr.skip(), problem="")
 
@@ -170,7 +162,7 @@ def clear_box(live: LiveRun | None, before: Clip | None) -> Any:
     """Return the status line after the upload box was cleared; the open video stays open."""
     if before is None or not before.content_digest or is_running(live):
         return gr.skip()
-    return status_line(f"{before.name} stays open until another video is chosen or uploaded.")
+    return views.status_line(f"{before.name} stays open until another video is chosen or uploaded.")
 
 
 def is_running(live: LiveRun | None) -> bool:
@@ -225,7 +217,7 @@ def check_result(
         specs = read_signal_specs(_read(clip, Path(result), settings={}, rule=rule)[0].settings)
     except (ValueError, OSError) as error:
         problem, is_busy = as_sentence(name_files(str(error), [Path(result)])), is_running(live)
-        status = gr.skip() if is_busy else status_line(problem, is_problem=True)
+        status = gr.skip() if is_busy else views.status_line(problem, is_problem=True)
         shown = f"⚠ {problem}" if is_busy else ""
         return ResultCheck(gr.skip(), status, shown, rule_panel=gr.skip(), signal=gr.skip())
     names = [spec.name for spec in specs]
@@ -241,16 +233,16 @@ def check_result(
 
 def show_result(
     context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedResult | None, *boxes: str | None
-) -> PlayerView:
+) -> views.PlayerView:
     """Show an accepted result file as the run of the upload; the status names the values that it does not hold.
 
     ``boxes`` are the typed goal, steps and user turns, which stay, and are the task of a run without a reference.
     """
     if checked is None or clip is None or not clip.content_digest:
-        return PlayerView()  # another video was opened
+        return views.PlayerView()  # another video was opened
     if checked.path is None:
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without results. Press Run."
-        return PlayerView(run=show_nothing(status, clip=clip), buttons=cancel_run(live))
+        return views.PlayerView(run=views.show_nothing(status, clip=clip), buttons=cancel_run(live))
     settings = {"versions": versions(), **context.encoder}
     run, problems, warning = _read(
         clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes)
@@ -262,11 +254,11 @@ def show_result(
     notes += [f"{format_count(len(problems) - 1, 'more line')} of the file cannot be read."] if problems[1:] else []
     notes += [as_sentence(warning)] if warning else []
     notes += ["Add a reference to score it."] if clip.sample is None else []
-    given = {} if clip.sample is None else {name: text for name, text in task_boxes(run).items() if text}
+    given = {} if clip.sample is None else {name: text for name, text in views.task_boxes(run).items() if text}
     open_at: Literal["first"] | None = None if clip.sample is None else "first"
-    return PlayerView(
-        clip=UNCHANGED_CLIP._replace(clip=clip, **given),
-        run=show_run(run, " ".join(notes), encode=context.encode, open_at=open_at),
+    return views.PlayerView(
+        clip=views.UNCHANGED_CLIP._replace(clip=clip, **given),
+        run=views.show_run(run, " ".join(notes), encode=context.encode, open_at=open_at),
         buttons=cancel_run(live)._replace(live=LiveRun.finished(run)),
     )
 
@@ -278,7 +270,7 @@ def show_reference(
     checked: CheckedReference,
     result: CheckedResult | None,
     *boxes: str | None,
-) -> PlayerView:
+) -> views.PlayerView:
     """Show the upload with an accepted reference, and the open result file scored by it."""
     view = set_reference(context, live, clip, checked.path, *boxes)
     if result is None or result.path is None or not isinstance(view.clip.clip, Clip):
@@ -286,7 +278,7 @@ def show_reference(
     try:
         return show_result(context, live, view.clip.clip, result, *boxes)._replace(clip=view.clip)
     except (ValueError, OSError) as error:
-        return view._replace(run=view.run._replace(status=status_line(as_sentence(error), is_problem=True)))
+        return view._replace(run=view.run._replace(status=views.status_line(as_sentence(error), is_problem=True)))
 
 
 def _read_boxes(clip: Clip, goal: str | None = None, steps: str | None = None, user_turns: str | None = None) -> Task:

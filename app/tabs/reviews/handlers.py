@@ -19,6 +19,7 @@ from stepscope.app.opening import OpenedHit
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.review import Review
 from stepscope.app.security.identity import reviewer_of, signed_in
+from stepscope.app.tabs.reviews import summary
 from stepscope.app.tabs.reviews.query import (
     NO_NAME,
     NO_RUN,
@@ -32,16 +33,6 @@ from stepscope.app.tabs.reviews.query import (
     read_visible_review,
     summarize_query,
     write_zip,
-)
-from stepscope.app.tabs.reviews.summary import (
-    Progress,
-    Unsettled,
-    draw_agreement,
-    draw_progress,
-    list_unsettled,
-    measure_split,
-    reviews_at,
-    video_rows,
 )
 from stepscope.app.templates import render_note
 from stepscope.app.web.views import PlayerView, status_line
@@ -95,9 +86,9 @@ def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> R
     except (EngineError, ValueError) as error:
         problem = status_line(as_sentence(error), is_problem=True)
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[], unsettled=())
-    unsettled = list_unsettled(found)
+    unsettled = summary.list_unsettled(found)
     correctors = sorted({found.reviewer for listed in found.review.corrections.values() for found in listed})
-    progress = measure_split(found)
+    progress = summary.measure_split(found)
     status = _progress_words(query, progress, num_videos=len(found.events), num_to_settle=len(unsettled))
     if is_blind:
         included = f"only the reviews of {review.only} are shown" if review.only else f"nothing is shown: {NO_NAME}"
@@ -108,9 +99,9 @@ def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> R
         status = f"{status} {len(review.unreadable)} skipped: {as_sentence(review.unreadable[0])}"
     return view._replace(
         status=status_line(status, is_problem=bool(found.problems or review.unreadable)),
-        progress=draw_progress(progress),
-        videos=video_rows(found),
-        agreement=HIDDEN_AGREEMENT if is_blind else draw_agreement(found),
+        progress=summary.draw_progress(progress),
+        videos=summary.video_rows(found),
+        agreement=HIDDEN_AGREEMENT if is_blind else summary.draw_agreement(found),
         to_settle=[each.row for each in unsettled],
         unsettled=unsettled,
         prefer=gr.Dropdown(choices=correctors),
@@ -138,7 +129,7 @@ def open_event(
     reviews: ReviewContext,
     live: LiveRun | None,
     query: ReviewQuery,
-    unsettled: Sequence[Unsettled],
+    unsettled: Sequence[summary.Unsettled],
     number: int,
 ) -> OpenedHit:
     """Show an event of the list to settle in the player, in the chosen run or else in the run that was judged."""
@@ -158,7 +149,7 @@ def open_event(
     return OpenedHit(player=player, at=number)  # also if it cannot be opened: N then tries the next one
 
 
-def find_row(unsettled: Sequence[Unsettled], event: gr.SelectData) -> int:
+def find_row(unsettled: Sequence[summary.Unsettled], event: gr.SelectData) -> int:
     """Return the place of a clicked row in the list, which its table may show in another order; -1 without it."""
     cells = [str(event.row_value[0]), float(event.row_value[1]), *map(str, event.row_value[2:])]
     return next((number for number, each in enumerate(unsettled) if each.row == cells), -1)
@@ -270,7 +261,7 @@ def _judged_run(
 ) -> str | None:
     """Return the run that was in the player when this event, or one at the same time, was judged, if it exists."""
     _, review = read_visible_review(reviews, query)
-    opinions = [opinion for found in reviews_at(review, event) for opinion in found.opinions]
+    opinions = [opinion for found in summary.reviews_at(review, event) for opinion in found.opinions]
     digests = {opinion.action.moment.run_digest for opinion in opinions if opinion.action is not None} - {""}
     for name in batches.run_names() if digests else ():
         try:
@@ -282,7 +273,7 @@ def _judged_run(
     return None
 
 
-def _progress_words(query: ReviewQuery, progress: Progress, *, num_videos: int, num_to_settle: int) -> str:
+def _progress_words(query: ReviewQuery, progress: summary.Progress, *, num_videos: int, num_to_settle: int) -> str:
     if query.split == UNSPLIT:
         return (
             f"Videos in no split: {format_count(progress.num_events, 'judged event')} in "

@@ -10,21 +10,9 @@ from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening import InPlayer
-from stepscope.app.tabs.reviews import assigning, handlers
+from stepscope.app.tabs.reviews import assigning, handlers, panels
 from stepscope.app.tabs.reviews.assigning import QueueView
 from stepscope.app.tabs.reviews.handlers import UNCHANGED, ReviewView
-from stepscope.app.tabs.reviews.panels import (
-    SetupPanel,
-    list_splits,
-    make_agreement_panel,
-    make_export_panel,
-    make_import_panel,
-    make_progress_table,
-    make_query,
-    make_queue_panel,
-    make_setup_panel,
-    with_query,
-)
 from stepscope.app.web.views import PlayerView
 
 _KEPT_JS = """
@@ -48,18 +36,18 @@ def make_review_tab(
 ) -> None:
     """Lay out the tab, inside its ``gr.Tab`` ``here``, and wire it."""
     with gr.Row():
-        setup = make_setup_panel(reviews)
+        setup = panels.make_setup_panel(reviews)
         places = context, batches, reviews, setup, in_player
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
             with gr.Tabs(elem_id="review_views"):
-                videos = make_progress_table()
-                queue = make_queue_panel(*places)
-                agreement, to_settle, unsettled = make_agreement_panel(*places)
+                videos = panels.make_progress_table()
+                queue = panels.make_queue_panel(*places)
+                agreement, to_settle, unsettled = panels.make_agreement_panel(*places)
                 with gr.Tab("Export and import"), gr.Row():
-                    prefer = make_export_panel(batches, reviews, setup)
-                    imported = make_import_panel(reviews, setup)
+                    prefer = panels.make_export_panel(batches, reviews, setup)
+                    imported = panels.make_import_panel(reviews, setup)
     view = ReviewView(
         status=status,
         progress=progress,
@@ -78,7 +66,7 @@ def make_review_tab(
     def open_video(
         live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
     ) -> PlayerView:
-        query = make_query(request, split, run, typed, is_blind)
+        query = panels.make_query(request, split, run, typed, is_blind)
         return handlers.open_video(context, batches, reviews, live, query, event)
 
     for table in (videos, queue.videos):
@@ -88,15 +76,15 @@ def make_review_tab(
 def _wire_view(
     batches: BatchContext,
     reviews: ReviewContext,
-    setup: SetupPanel,
+    setup: panels.SetupPanel,
     view: ReviewView,
     queue: QueueView,
     *,
     refresh_on: Any,
 ) -> Callable[..., Any]:
     """Update the view when the tab ``refresh_on`` is opened and on every input; return the handler."""
-    show = with_query(handlers.show, batches, reviews)
-    show_queue = with_query(assigning.show_queue, batches, reviews)
+    show = panels.with_query(handlers.show, batches, reviews)
+    show_queue = panels.with_query(assigning.show_queue, batches, reviews)
 
     def enter(request: gr.Request, *inputs: Any) -> Any:
         return show(request, *inputs), inputs
@@ -110,7 +98,7 @@ def _wire_view(
     entered = wire(refresh_on.select, enter, setup.inputs, (view, asked), js=REMEMBERED_JS, **AT_ONCE)
     wire(entered.then, confirm, [asked, *setup.inputs], view, **AT_ONCE)
     wire(entered.then, show_queue, setup.inputs, queue, **LATEST)
-    refresh_on.select(lambda: gr.Dropdown(choices=list_splits(reviews)), None, setup.split, **AT_ONCE)
+    refresh_on.select(lambda: gr.Dropdown(choices=panels.list_splits(reviews)), None, setup.split, **AT_ONCE)
     changes = [
         setup.split.select,
         setup.runs.select,

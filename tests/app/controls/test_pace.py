@@ -9,6 +9,7 @@ import pytest
 from stepscope.app.controls import widgets
 from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
 from stepscope.app.core.live_run import Cancellable
+from stepscope.app.tabs.batch.sweeps import folders
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.eval.sweeps.exact import SweepProgress
 
@@ -46,7 +47,7 @@ def test_a_sweep_shows_at_most_two_views_a_second_and_names_each_failed_video(
             yield SweepProgress(**counts, num_frames=0, frames_done=0, video_id=video_id, error=error)
 
     monkeypatch.setattr(sweeping, "run_sweep", run_sweep)
-    monkeypatch.setattr(sweeping, "plan_sweep", lambda *_: SimpleNamespace(
+    monkeypatch.setattr(folders, "plan_sweep", lambda *_: SimpleNamespace(
         split=None, work=None, grid=None, folder=None, scoring=None, device="cpu"
     ))  # fmt: skip
     context: Any = SimpleNamespace(encode=None)

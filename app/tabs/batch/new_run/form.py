@@ -12,15 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.run_inputs import (
-    RuleBoxes,
-    SliderIds,
-    ThresholdSliders,
-    make_context_choice,
-    make_rule_boxes,
-    make_threshold_sliders,
-    show_sliders,
-)
+from stepscope.app.controls import run_inputs
 from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.formatting import as_sentence
@@ -105,17 +97,17 @@ def list_checkpoints(batches: BatchContext) -> list[tuple[str, str]]:
     return [(own_name, own_checkpoint(batches)), *((name, name) for name in BUNDLED_CHECKPOINTS if name != own_name)]
 
 
-def show_rule(batches: BatchContext, checkpoint: str | None) -> ThresholdSliders:
+def show_rule(batches: BatchContext, checkpoint: str | None) -> run_inputs.ThresholdSliders:
     """Show the sliders of the rule of a checkpoint. One that is not on this machine leaves them as they are."""
     chosen = (checkpoint or "").strip() or batches.work.checkpoint
     if chosen == batches.work.checkpoint:
-        return show_sliders(batches.work.config.policy)
+        return run_inputs.show_sliders(batches.work.config.policy)
     if chosen not in BUNDLED_CHECKPOINTS and not (batches.takes_paths and Path(chosen).is_dir()):
-        return ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
+        return run_inputs.ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
     try:
-        return show_sliders(find_policy(find_policy_of(chosen) or "heads"))
+        return run_inputs.show_sliders(find_policy(find_policy_of(chosen) or "heads"))
     except EngineError:  # the start of a run names the problem
-        return ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
+        return run_inputs.ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
 
 
 def use_settings(batches: BatchContext, name: str | None, devices: str) -> FilledForm:
@@ -179,7 +171,7 @@ def _find_devices(wanted: Any, current: str) -> str:
     return current
 
 
-SLIDERS: Final = SliderIds("batch_speak", "batch_update", "batch_theta")
+SLIDERS: Final = run_inputs.SliderIds("batch_speak", "batch_update", "batch_theta")
 OPEN_FORM_JS: Final = "() => { document.dispatchEvent(new CustomEvent('stepscope:unfold', {detail: 'new_run'})); }"
 """Script: unfold the form."""
 KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
@@ -209,7 +201,7 @@ class FormPanel(NamedTuple):
     """Why the last start or import was refused."""
     results: Any
     """Result files of another system."""
-    rule: RuleBoxes
+    rule: run_inputs.RuleBoxes
     """The rule by which one of their signals decides."""
     import_results: Any
     """The button that imports them."""
@@ -229,8 +221,8 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
             label="Checkpoint, or a folder or hub id" if batches.takes_paths else "Checkpoint",
             elem_id="batch_checkpoint",
         )
-        sliders = make_threshold_sliders(batches.work.config, SLIDERS)
-        strategy = make_context_choice(batches.work.config, elem_id="batch_context")
+        sliders = run_inputs.make_threshold_sliders(batches.work.config, SLIDERS)
+        strategy = run_inputs.make_context_choice(batches.work.config, elem_id="batch_context")
         devices = gr.Dropdown(
             DEVICES,
             value="auto",
@@ -254,7 +246,7 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
                 height=130,
                 elem_id="result_files",
             )
-            rule = make_rule_boxes("import")
+            rule = run_inputs.make_rule_boxes("import")
             import_results = gr.Button("Import", min_width=80, elem_id="import_results")
     speak, update, _ = sliders
     entries = [split, checkpoint, speak, update, strategy, devices, live, name]

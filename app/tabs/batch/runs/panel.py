@@ -9,15 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import (
-    AT_ONCE,
-    LATEST,
-    make_download,
-    make_fold,
-    make_status_line,
-    save_after,
-    send_file,
-)
+from stepscope.app.controls import widgets
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.display_copies import find_downloadable
 from stepscope.app.core.results import HEADERS
@@ -42,15 +34,8 @@ from stepscope.engine.io.files import (
 )
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.reports.table_files import Results, read_results
+from stepscope.eval.runs import provenance
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.provenance import (
-    PROVENANCE_COLUMNS,
-    Provenance,
-    hide_folders,
-    iter_traced_videos,
-    read_provenance,
-    write_traces,
-)
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
 """File names of the downloads."""
@@ -83,7 +68,7 @@ def download(batches: BatchContext, table: str, name: str | None) -> Generator[A
             raise ValueError(f"{name} has no {table}; wait for the end of the run, or start it again")
         return write_table(folder, batches, str(name), table)
 
-    yield from send_file(write)
+    yield from widgets.send_file(write)
 
 
 def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> Path:
@@ -93,8 +78,8 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
     found = find_downloadable(run.path / table, private=batches.private)
     if table == "traces.csv":
         samples = batches.need_split(name).samples
-        videos = (replace(video, run=name) for video in iter_traced_videos(run, samples))
-        write_traces(path, videos, signals=run.signals())
+        videos = (replace(video, run=name) for video in provenance.iter_traced_videos(run, samples))
+        provenance.write_traces(path, videos, signals=run.signals())
     elif table == "provenance.json":
         write_json(path, asdict(source))
     elif found is None:
@@ -107,13 +92,13 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
         content = load_json(read_text(found))
         if not isinstance(content, dict):
             raise ValueError(f"{found} is not a JSON object; start the run again")
-        write_json(path, {**hide_folders(content), "provenance": asdict(source)})
+        write_json(path, {**provenance.hide_folders(content), "provenance": asdict(source)})
     return path
 
 
-def _provenance(batches: BatchContext, name: str) -> Provenance:
+def _provenance(batches: BatchContext, name: str) -> provenance.Provenance:
     """Return the provenance of a run, with its name on the page: the folder of the bundled run has another name."""
-    return replace(read_provenance(RunFolder(batches.folder(name))), run=name)
+    return replace(provenance.read_provenance(RunFolder(batches.folder(name))), run=name)
 
 
 def _read_rows(path: Path) -> Iterator[list[str]]:
@@ -127,7 +112,7 @@ def _read_rows(path: Path) -> Iterator[list[str]]:
             yield row
 
 
-def _with_provenance(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
+def _with_provenance(rows: Iterator[list[str]], source: provenance.Provenance) -> Iterator[list[str]]:
     columns = source.columns()
     cells = [to_cell(value) for value in columns.values()]
     yield [*next(rows, []), *columns]
@@ -139,7 +124,7 @@ def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
     header = next(rows, [])
     yield header
     yield from rows
-    for name, definition in PROVENANCE_COLUMNS.items():
+    for name, definition in provenance.PROVENANCE_COLUMNS.items():
         cells = {"column": name, "definition": definition}
         yield [cells.get(column, "") for column in header]
 
@@ -167,8 +152,8 @@ def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any
             charts["videos"] = make_chart("chart_videos", hint="Click a point to open its video")
     inputs, titles = [runs, x, y], {name: chart.title for name, chart in CHARTS.items()}
     make_figure_row(titles, partial(draw_run_chart, batches), inputs, elem_id="chart", status=status)
-    gr.on([here.select, shown.change], partial(show_charts, batches), inputs, list(charts.values()), **LATEST)
-    gr.on([x.select, y.select], partial(show_videos, batches), inputs, charts["videos"], **LATEST)
+    gr.on([here.select, shown.change], partial(show_charts, batches), inputs, list(charts.values()), **widgets.LATEST)
+    gr.on([x.select, y.select], partial(show_videos, batches), inputs, charts["videos"], **widgets.LATEST)
     return charts
 
 
@@ -226,11 +211,11 @@ class RunPanel(NamedTuple):
 
 def make_run_panel(batches: BatchContext) -> RunPanel:
     """Lay out the button of the form, the choice of the shown run, its buttons and downloads; wire the downloads."""
-    file = make_download()
+    file = widgets.make_download()
     with gr.Row(elem_classes="top-row"):
-        make_fold("new_run", "☰ New run")
+        widgets.make_fold("new_run", "☰ New run")
         runs = gr.Dropdown([], label="Run shown", container=False, interactive=True, elem_id="batch_runs")
-        status = make_status_line("batch_status")
+        status = widgets.make_status_line("batch_status")
     progress = gr.HTML(elem_id="batch_progress", padding=False)
     with gr.Row(elem_id="shown"):
         origin = gr.HTML(elem_id="origin", padding=False, scale=1)
@@ -247,7 +232,7 @@ def make_run_panel(batches: BatchContext) -> RunPanel:
             name = table.replace(".", "_")
             downloads[name] = gr.Button(table, size="sm", interactive=False, elem_id=f"get_{name}")
             write = partial(download, batches, table)
-            save_after(downloads[name].click(write, runs, file, **AT_ONCE), file)
+            widgets.save_after(downloads[name].click(write, runs, file, **widgets.AT_ONCE), file)
     return RunPanel(
         runs=runs,
         status=status,

@@ -17,15 +17,7 @@ from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.app.formatting import as_sentence, format_clock, format_score
 from stepscope.app.style.colours import Theme
 from stepscope.app.tabs.batch.file_rows import NamedFigure
-from stepscope.app.tabs.batch.sweeps.folders import (
-    FoundSweep,
-    PlannedSweep,
-    check_has_model,
-    find_exact_sizes,
-    find_gain,
-    find_sweep,
-    plan_sweep,
-)
+from stepscope.app.tabs.batch.sweeps import folders
 from stepscope.app.templates import render, render_note
 from stepscope.app.web.component import pack_chart
 from stepscope.engine.config import format_threshold
@@ -59,14 +51,14 @@ def choices(scores: GridScores | None) -> list[tuple[str, str]]:
     ]
 
 
-def describe_best(found: FoundSweep, best: BestPoint) -> str:
+def describe_best(found: folders.FoundSweep, best: BestPoint) -> str:
     """Return the best point and the gain over the present one in one line."""
     value = format_score(best.value, is_count=find_metric(best.metric).is_count)
-    explained = explain_best(best, find_gain(found, best))
+    explained = explain_best(best, folders.find_gain(found, best))
     return f"Best: {best.place}; {find_metric(best.metric).label}{best.grid.of_rule} {value}. {explained}".rstrip()
 
 
-def describe_search(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
+def describe_search(found: folders.FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
     """Return how the best point was found: ties, points, cautions and the reason for the score, as folded HTML."""
     name = Path(found.scores.split).name
     parts = [
@@ -79,7 +71,7 @@ def describe_search(found: FoundSweep, best: BestPoint, *, is_recommended: bool)
     return render("search_note", text=" ".join(filter(None, parts)))
 
 
-def describe_points(found: FoundSweep) -> str:
+def describe_points(found: folders.FoundSweep) -> str:
     """Return a description of the points: exact or preview, number of videos, and the available exact sizes."""
     scores = found.scores
     errors = f", {format_count(len(scores.errors), 'has', 'have')} no scores" if scores.errors else ""
@@ -172,7 +164,7 @@ def offer_points(batches: BatchContext, live: Cancellable | None, name: str | No
     if live is not None and not live.ended.is_set() and not live.is_cancelled:
         return gr.skip()
     try:
-        check_has_model(batches, name or "the run", batches.settings_of(name))
+        folders.check_has_model(batches, name or "the run", batches.settings_of(name))
     except ValueError:
         return gr.Button(interactive=False)
     return gr.Button(interactive=True)
@@ -182,7 +174,7 @@ def enter_sweep(
     batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
 ) -> EnteredSweep:
     """Show the sweep of a newly chosen run, at a grid size with exact points if there is one."""
-    sizes = find_exact_sizes(batches, name)
+    sizes = folders.find_exact_sizes(batches, name)
     chosen = size if size in sizes or not sizes else sizes[-1]
     return EnteredSweep(view=show_sweep(batches, name, metric, chosen, signals), size=chosen)
 
@@ -192,7 +184,7 @@ def show_sweep(
 ) -> SweepView:
     """Show the points of a grid: exact if they were run, else a preview from the traces of the run."""
     try:
-        found = find_sweep(batches, name, size, signals or "")
+        found = folders.find_sweep(batches, name, size, signals or "")
         view = NO_SWEEP._replace(
             metric=gr.Dropdown(choices=choices(found.scores)),
             csv=gr.DownloadButton(interactive=True),
@@ -233,7 +225,7 @@ def draw_sweep_chart(
     """Return a chart of ``SWEEP_CHARTS`` of the shown points. Raises ``ValueError`` if they lack the score."""
     if name not in SWEEP_CHARTS:
         raise ValueError("there is no such chart; choose one of the list")
-    found = find_sweep(batches, run, size, signals or "")
+    found = folders.find_sweep(batches, run, size, signals or "")
     chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
     return NamedFigure(figure=SWEEP_CHARTS[name].draw(found.data, chosen, theme), run=found.run)
 
@@ -254,7 +246,7 @@ def run_points(
     live.is_started = True
     is_first = True
     try:
-        planned = plan_sweep(batches, name, size, devices)
+        planned = folders.plan_sweep(batches, name, size, devices)
         with closing(follow_sweep(context, planned, live)) as shown:
             for progress in shown:
                 view = show_sweeping(progress)
@@ -267,7 +259,7 @@ def run_points(
         live.ended.set()
 
 
-def follow_sweep(context: AppContext, planned: PlannedSweep, live: Cancellable) -> Generator[str, None, None]:
+def follow_sweep(context: AppContext, planned: folders.PlannedSweep, live: Cancellable) -> Generator[str, None, None]:
     """Run a sweep until it ends or is cancelled; yield its progress as HTML. Raises as ``run_sweep``."""
     pace, failed = Pace(UPDATE_INTERVAL_S), dict[str, str]()
     events = run_sweep(

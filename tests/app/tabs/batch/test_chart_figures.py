@@ -18,6 +18,7 @@ from stepscope.app.tabs.batch.compare import ComparedRuns, draw_comparison_chart
 from stepscope.app.tabs.batch.file_rows import write_chart
 from stepscope.app.tabs.batch.runs import panel
 from stepscope.app.tabs.batch.runs.panel import draw_run_chart, make_charts_panel
+from stepscope.app.tabs.batch.sweeps import folders
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.folders import FoundSweep
 from stepscope.app.tabs.batch.sweeps.panel import make_sweep_panel
@@ -95,7 +96,7 @@ def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monke
     scores = replace(scores, scoring="contents judged by letters")
     split = Split(path=Path("val.json"), entries=())
     found = FoundSweep(data=SweepData(scores=scores), settings={}, run="first", split=split, exact_sizes=())
-    monkeypatch.setattr(sweeping, "find_sweep", lambda batches, name, size, signals: found)
+    monkeypatch.setattr(folders, "find_sweep", lambda batches, name, size, signals: found)
     draw = partial(sweeping.draw_sweep_chart, batches)
     view, content = read(write_chart(draw, "first", "recommended", 5, None, "heat_map", "180mm", "dark", "csv"))
     assert Path(view.download).name == "first-heat_map.csv"

@@ -37,12 +37,7 @@ from stepscope.app.tabs.player.inspection import inspect_run
 from stepscope.app.tabs.player.proposals import ProposedSteps, propose_steps
 from stepscope.app.tabs.player.questions import wire_question
 from stepscope.app.tabs.player.reruns import RequestView
-from stepscope.app.tabs.player.upload_panel import (
-    UploadPanel,
-    make_chooser,
-    make_upload_panel,
-    wire_upload_panel,
-)
+from stepscope.app.tabs.player.upload_panel import make_chooser, make_upload_panel
 from stepscope.app.tabs.reviews.api import answer
 from stepscope.app.tabs.reviews.tab import make_review_tab
 from stepscope.app.web.component import make_player
@@ -87,7 +82,8 @@ class PlayerTab:
     strategy: Any
     """The choice of the context strategy."""
     tabs: Any
-    uploads: UploadPanel
+    uploads: Any
+    """The place of the files of an upload."""
     asking: AskPanel | None
     """The panel *Ask*; None if the page has none."""
     propose: Any
@@ -137,7 +133,8 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         _wire_player(context, reviews, tab)
         ends = _wire_runs(context, batches, tab, page=page)
         tab.run.player.shown(None, None, list(tab.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private")
-        wire_upload_panel(context, tab.uploads, tab.view, ends)
+        with tab.uploads:
+            make_upload_panel(context, tab.view, ends)
         in_player = InPlayer(live=tab.buttons.live, view=tab.view, ends=ends)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
@@ -172,7 +169,8 @@ def _make_player_tab(
             widgets.make_fold("ask", "Ask")
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="form"):
-            uploads = make_upload_panel(chosen)
+            upload = gr.File(label="or upload a video", height=120, elem_id="upload")
+            uploads = gr.Column(min_width=180)
             goal = gr.Textbox(label="Goal", placeholder=GOAL_HINT, elem_id="goal")
             steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
             can_propose = context.remote is None and isinstance(context.checkpoint.prompt, HubPrompt)
@@ -201,8 +199,8 @@ def _make_player_tab(
         clip=ClipView(
             clip=clip,
             video=video,
-            chosen=uploads.chosen,
-            upload=uploads.upload,
+            chosen=chosen,
+            upload=upload,
             goal=goal,
             steps=steps,
             user_turns=user_turns,

@@ -72,6 +72,11 @@ class ReferenceCheck(NamedTuple):
     problem: Any
 
 
+def _refuse(live: LiveRun | None, problem: str) -> tuple[Any, str]:
+    """Return a problem for the status line, or for the line below the upload box while a run uses the former."""
+    return (gr.skip(), f"⚠ {problem}") if is_running(live) else (views.status_line(problem, is_problem=True), "")
+
+
 def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None, upload: str | None) -> UploadCheck:
     """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
@@ -84,11 +89,9 @@ def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None,
         video = context.find_video(clip)
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
-        problem = f"{as_sentence(error)}{kept}"
-        is_busy = is_running(live)
         box = str(before.path) if before is not None and before.content_digest else None
-        status = gr.skip() if is_busy else views.status_line(problem, is_problem=True)
-        return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=f"⚠ {problem}" if is_busy else "")
+        status, problem = _refuse(live, f"{as_sentence(error)}{kept}")
+        return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=problem)
     return UploadCheck(accepted=Accepted(clip=clip, video=video), status=gr.skip(), upload=gr.skip(), problem="")
 
 
@@ -152,9 +155,8 @@ def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | No
         if reference is not None:
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
-        problem, is_busy = as_sentence(error), is_running(live)
-        status = gr.skip() if is_busy else views.status_line(problem, is_problem=True)
-        return ReferenceCheck(checked=gr.skip(), status=status, problem=f"⚠ {problem}" if is_busy else "")
+        status, problem = _refuse(live, as_sentence(error))
+        return ReferenceCheck(checked=gr.skip(), status=status, problem=problem)
     return ReferenceCheck(checked=CheckedReference(path=reference), status=gr.skip(), problem="")
 
 
@@ -216,10 +218,8 @@ def check_result(
         rule = read_rule(signal, policy, threshold)
         specs = read_signal_specs(_read(clip, Path(result), settings={}, rule=rule)[0].settings)
     except (ValueError, OSError) as error:
-        problem, is_busy = as_sentence(name_files(str(error), [Path(result)])), is_running(live)
-        status = gr.skip() if is_busy else views.status_line(problem, is_problem=True)
-        shown = f"⚠ {problem}" if is_busy else ""
-        return ResultCheck(gr.skip(), status, shown, rule_panel=gr.skip(), signal=gr.skip())
+        status, problem = _refuse(live, as_sentence(name_files(str(error), [Path(result)])))
+        return ResultCheck(gr.skip(), status, problem, rule_panel=gr.skip(), signal=gr.skip())
     names = [spec.name for spec in specs]
     chosen = signal if signal in names else next((spec.name for spec in specs if spec.decides), None)
     return ResultCheck(

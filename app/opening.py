@@ -56,8 +56,6 @@ class OpenedHit(NamedTuple):
 class InPlayer:
     """How the events of other tabs open a video in the player of their window."""
 
-    live: Any
-    """State of the run in the player."""
     view: PlayerView
     """The components of the player."""
     ends: Mapping[str, Any]
@@ -65,7 +63,7 @@ class InPlayer:
 
     def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
         """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
-        return wire(event, handler, [self.live, *inputs], self.view, **self.ends)
+        return wire(event, handler, [self.view.buttons.live, *inputs], self.view, **self.ends)
 
     def make_steps(self, of: str, step: Callable[..., Any], inputs: list[Any], view: tuple[Any, ...]) -> None:
         """Make the hidden buttons by which N and P go through the list ``of``.

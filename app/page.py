@@ -73,15 +73,10 @@ RESTORE_TASK_JS = f"""(...texts) => {{
 
 @dataclass(frozen=True, kw_only=True)
 class PlayerTab:
-    """Components of the player tab, grouped by the views that update them."""
+    """Components of the player tab."""
 
-    clip: ClipView
-    run: RunView
-    buttons: Buttons
-    thresholds: SliderThresholds
-    strategy: Any
-    """The choice of the context strategy."""
-    tabs: Any
+    view: PlayerView
+    """Those that handlers of videos and runs update."""
     uploads: Any
     """The place of the files of an upload."""
     asking: AskPanel | None
@@ -92,26 +87,14 @@ class PlayerTab:
     """The calibration of the thresholds of untrained signals."""
 
     @property
-    def view(self) -> PlayerView:
-        """The components that handlers of videos and runs update."""
-        return PlayerView(
-            clip=self.clip,
-            run=self.run,
-            buttons=self.buttons,
-            thresholds=self.thresholds,
-            tabs=self.tabs,
-            strategy=self.strategy,
-        )
-
-    @property
     def task(self) -> list[Any]:
         """The boxes of the task."""
-        return [self.clip.goal, self.clip.steps, self.clip.user_turns]
+        return [self.view.clip.goal, self.view.clip.steps, self.view.clip.user_turns]
 
     @property
     def run_inputs(self) -> list[Any]:
         """Inputs of handlers that start a run."""
-        return [self.buttons.live, self.clip.clip, *self.task, *self.thresholds, self.strategy]
+        return [self.view.buttons.live, self.view.clip.clip, *self.task, *self.view.thresholds, self.view.strategy]
 
 
 def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContext) -> gr.Blocks:
@@ -132,16 +115,17 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             review_tab = gr.Tab("Reviews", id="reviews")
         _wire_player(context, reviews, tab)
         ends = _wire_runs(context, batches, tab, page=page)
-        tab.run.player.shown(None, None, list(tab.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private")
+        tab.view.run.player.shown(
+            None, None, list(tab.view.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private"
+        )
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
-        in_player = InPlayer(live=tab.buttons.live, view=tab.view, ends=ends)
+        in_player = InPlayer(view=tab.view, ends=ends)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)
         with batch_tab:
-            elsewhere = (player_tab, review_tab)
-            make_batch_tab(context, batches, in_player, sliders=tab.thresholds, here=batch_tab, elsewhere=elsewhere)
+            make_batch_tab(context, batches, in_player, here=batch_tab, elsewhere=(player_tab, review_tab))
         with review_tab:
             make_review_tab(context, batches, reviews, in_player, here=review_tab)
         _wire_previews(tab)
@@ -195,7 +179,7 @@ def _make_player_tab(
             asking = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
                 asking = make_ask_panel(context, live=live, video=video, user_turns=user_turns)
-    return PlayerTab(
+    view = PlayerView(
         clip=ClipView(
             clip=clip,
             video=video,
@@ -208,13 +192,11 @@ def _make_player_tab(
         run=run_view,
         buttons=Buttons(live=live, run=run, stop=stop, stream=gr.State(None), rerun=gr.State(None)),
         thresholds=SliderThresholds(speak=sliders.speak, update=sliders.update),
-        strategy=strategy,
         tabs=tabs,
-        uploads=uploads,
-        asking=asking,
-        propose=propose,
-        calibration=SweepButtons(exact=calibrate, cancel=cancel, progress=calibration),
+        strategy=strategy,
     )
+    calibrating = SweepButtons(exact=calibrate, cancel=cancel, progress=calibration)
+    return PlayerTab(view=view, uploads=uploads, asking=asking, propose=propose, calibration=calibrating)
 
 
 def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) -> tuple[Any, RunView]:
@@ -241,15 +223,17 @@ def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) ->
 
 
 def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:
-    live, player = tab.buttons.live, tab.run.player
+    live, player = tab.view.buttons.live, tab.view.run.player
 
     def inspect(live: Any, event: gr.EventData) -> Any:
         return inspect_run(context, live, event)
 
-    widgets.wire(player.against, partial(streaming.judge_against, context, reviews), live, tab.run, **widgets.AT_ONCE)
+    widgets.wire(
+        player.against, partial(streaming.judge_against, context, reviews), live, tab.view.run, **widgets.AT_ONCE
+    )
     download = widgets.make_download()
     widgets.save_after(player.export_run(export_run, live, download, **widgets.AT_ONCE), download)
-    drawn = widgets.FigureView(download, tab.run.status)
+    drawn = widgets.FigureView(download, tab.view.run.status)
     draw = partial(export_figure, context, reviews)
     widgets.save_after(widgets.wire(player.export_figure, draw, live, drawn, **widgets.FIGURE_QUEUE), download)
     inspected = gr.Textbox(visible="hidden")
@@ -260,7 +244,7 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
 
 def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
-    live, run_view, buttons = tab.buttons.live, list(tab.run), tab.buttons
+    live, run_view, buttons = tab.view.buttons.live, list(tab.view.run), tab.view.buttons
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
         link = dict(request.query_params)
@@ -277,17 +261,17 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         if closed is not None:
             context.recordings.release(closed)
 
-    opened = widgets.wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **widgets.AT_ONCE)
+    opened = widgets.wire(page.load, open_page, [live, tab.view.clip.chosen], tab.view, **widgets.AT_ONCE)
     opened.then(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
-    tab.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
+    tab.view.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
     widgets.wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **widgets.AT_ONCE)
     page.unload(release_recording)
-    clip = tab.clip
-    proposed = ProposedSteps(steps=clip.steps, status=tab.run.status)
+    clip = tab.view.clip
+    proposed = ProposedSteps(steps=clip.steps, status=tab.view.run.status)
     widgets.wire(
         tab.propose.click, partial(propose_steps, context), [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE
     )
-    wire_calibration(context, batches, clip.clip, tab.calibration, tab.thresholds)
+    wire_calibration(context, batches, clip.clip, tab.calibration, tab.view.thresholds)
     if tab.asking is not None:
         wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=tab.view)
     stream = buttons.stream.change(
@@ -297,12 +281,12 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         **widgets.MODEL_QUEUE,
         trigger_mode="multiple",
         show_progress="minimal",
-        show_progress_on=tab.run.progress,
+        show_progress_on=tab.view.run.progress,
     )
     widgets.wire(stream.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
-    view = RequestView(run=tab.run, rerun=buttons.rerun)
+    view = RequestView(run=tab.view.run, rerun=buttons.rerun)
     request = partial(reruns.request_thresholds, context)
-    widgets.wire(tab.run.player.thresholds, request, live, view, trigger_mode="multiple", **widgets.AT_ONCE)
+    widgets.wire(tab.view.run.player.thresholds, request, live, view, trigger_mode="multiple", **widgets.AT_ONCE)
     stopping = buttons.stop.click(handlers.stop_run, live, None, **widgets.AT_ONCE)
     widgets.wire(
         stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=stream, **widgets.AT_ONCE
@@ -314,8 +298,8 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
 
 def _wire_previews(tab: PlayerTab) -> None:
     """Wire the browser-side previews: thresholds while a slider moves, and the check for a changed task."""
-    moves = [event for slider in tab.thresholds for event in (slider.input, slider.release)]
-    gr.on(moves, None, list(tab.thresholds), None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    moves = [event for slider in tab.view.thresholds for event in (slider.input, slider.release)]
+    gr.on(moves, None, list(tab.view.thresholds), None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
     gr.on([box.input for box in tab.task], None, tab.task, None, js=KEEP_TASK_JS, api_visibility="private")
     for box in tab.task:
         box.change(None, None, None, js=CHECK_TASK_JS, api_visibility="private")

@@ -304,7 +304,7 @@ def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) 
         column_widths=["4%", "15%", "8%", "10%", "12%", "18%", "18%", "8%", "7%"],
         elem_id="search_hits",
     )
-    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.live, hits]
+    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.view.buttons.live, hits]
 
     def open_row(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
         return open_hit(context, batches, live, hits, int(event.row_value[0]) - 1)

@@ -30,7 +30,7 @@ from stepscope.app.tabs.batch.selection import (
 )
 from stepscope.app.tabs.batch.sweeps.panel import make_sweep_panel
 from stepscope.app.tabs.batch.training import make_training_panel
-from stepscope.app.web.views import PlayerView, SliderThresholds
+from stepscope.app.web.views import PlayerView
 
 POLL_INTERVAL_S: Final = 1.0
 """Interval at which a window polls the state of its run, while the tab is open."""
@@ -46,14 +46,10 @@ def make_batch_tab(
     batches: BatchContext,
     in_player: InPlayer,
     *,
-    sliders: SliderThresholds,
     here: Any,
     elsewhere: tuple[Any, ...],
 ) -> None:
-    """Lay out the tab, inside its ``gr.Tab`` ``here``, and wire it.
-
-    ``sliders`` are those of the player, and ``elsewhere`` the remaining ``gr.Tab`` components.
-    """
+    """Lay out and wire the tab inside its ``gr.Tab`` ``here``; ``elsewhere`` are the remaining ones."""
     shown, run = gr.State(ShownRun()), make_run_panel(batches)
     runs, status = run.runs, run.status
     of_run: dict[str, Any] = {"runs": runs, "in_player": in_player}
@@ -77,7 +73,8 @@ def make_batch_tab(
                 with gr.Tab("Charts") as tab:
                     charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab, status=status)
                 with gr.Tab("Thresholds") as tab:
-                    places = {"form": (form.speak, form.update), "player": sliders, "devices": form.devices}
+                    player: Any = in_player.view.thresholds
+                    places = {"form": (form.speak, form.update), "player": player, "devices": form.devices}
                     make_sweep_panel(context, batches, runs=runs, shown=shown, here=tab, status=status, **places)
                 with gr.Tab("Compare") as tab:
                     make_compare_panel(context, batches, here=tab, **ending)
@@ -128,7 +125,7 @@ def _make_videos(context: AppContext, batches: BatchContext, in_player: InPlayer
 
     videos = make_video_table()
     in_player.wire(videos.select, partial(open_video, context, batches), filtered[0])
-    in_player.make_steps("videos", step, [in_player.live, *filtered], in_player.view)
+    in_player.make_steps("videos", step, [in_player.view.buttons.live, *filtered], in_player.view)
     return videos
 
 

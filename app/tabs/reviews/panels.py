@@ -125,7 +125,7 @@ def make_agreement_panel(
 ) -> tuple[Any, Any, Any]:
     """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
     unsettled, at = gr.State(()), gr.State(0)
-    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.live, unsettled]
+    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.view.buttons.live, unsettled]
 
     def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> OpenedHit:
         place = handlers.find_row(unsettled, event)

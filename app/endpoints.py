@@ -46,7 +46,7 @@ from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video, score_counts
 from stepscope.eval.reports.table_files import read_metrics
-from stepscope.eval.runs.folder import RunFolder, check_frames
+from stepscope.eval.runs.folder import check_frames
 
 
 def endpoint(function: Callable[..., Generator[Any]]) -> Callable[..., Generator[Any]]:
@@ -160,7 +160,7 @@ METRICS = ("num_videos", "scores", "intervals", "errors", "warnings")
 
 def score_run_folder(batches: BatchContext, name: str) -> dict[str, Any]:
     """Return the scores of a run folder with their intervals."""
-    folder = _find_run(batches, name)
+    folder = batches.need_run(name)
     try:
         metrics = read_metrics(folder.path)
     except FileNotFoundError as error:
@@ -211,18 +211,12 @@ def export_run(batches: BatchContext, review: Review, name: str, video: str, fil
     """Write a saved run with its reviews as a zip file into an empty folder; return its path."""
     if file_format not in EXPORT_FORMATS:
         raise ValueError(f"there is no format {file_format!r}; choose one of {', '.join(EXPORT_FORMATS)}")
-    run, split = _find_run(batches, name), batches.need_split(name)
+    run, split = batches.need_run(name), batches.need_split(name)
     samples = [sample for sample in split.samples if video in ("", sample.video_id)]
     if not samples:
         raise ValueError(f"there is no video {video!r} in the run {name}")
     videos = gather_videos(samples, review=review, run=run)
     return write_zip(folder, videos, content=f"everything, as {file_format}", split=split.path.stem).path
-
-
-def _find_run(batches: BatchContext, name: str) -> RunFolder:
-    if name not in batches.run_names():
-        raise ValueError(f"there is no run {name!r} on this page")
-    return RunFolder(batches.folder(name))
 
 
 def _find_reference(context: AppContext, reference: FileData | None, video: str) -> Sample:

@@ -37,7 +37,6 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.runs.folder import RunFolder
 
 CHOOSE = "Choose a bundled video or upload one."
 
@@ -380,14 +379,12 @@ def _show(
 
 def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:
     """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
-    if name not in batches.run_names():
-        raise ValueError(f"there is no run {name!r}; choose one from the list")
-    split = batches.need_split(name)
+    folder, split = batches.need_run(name), batches.need_split(name)
     sample = split.find(video_id)
     if sample is None or sample.video_path is None:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
     clip = _find_clip(context, sample, sample.video_path)
-    folder, settings = RunFolder(batches.folder(name)), batches.settings_of(name)
+    settings = batches.settings_of(name)
     scoring = batches.scoring_of(settings)
     run = read_saved_run(folder, clip, settings=settings, scoring=scoring, encoder=context.encoder)
     return replace(run, name=name)  # the folder of the bundled run has another name

@@ -80,6 +80,12 @@ class BatchContext:
         is_bundled = self.bundled is not None and name == BUNDLED_NAME and not own.exists()
         return self.bundled if is_bundled and self.bundled is not None else own
 
+    def need_run(self, name: str) -> RunFolder:
+        """Return the folder of a run. Raises ``ValueError`` if there is none of this name."""
+        if name not in self.run_names():
+            raise ValueError(f"there is no run {name!r}; choose one from the list")
+        return RunFolder(self.folder(name))
+
     def split_of(self, settings: Mapping[str, Any]) -> Split | None:
         """Return the split of a run's settings, or that in the folder of a run that has its own; None without one.
 
@@ -158,13 +164,12 @@ class BatchContext:
 
         Raises ``ValueError`` if a run does not exist, or the runs are of different splits.
         """
-        if not {name, other} <= set(self.run_names()):
-            raise ValueError("there is no such run; choose one from the list")
+        a, b = (self.need_run(run).path for run in (name, other))
         split = self.need_split(name)
         if split is not self.need_split(other):
             raise ValueError(f"{name} and {other} are runs of different splits")
         scoring = self.scoring_of(self.settings_of(name))
-        return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
+        return compare_runs(a, b, split, scoring, encode=encode)
 
     def comparable_runs(self, name: str) -> list[str]:
         """Return the names of the other runs of a run's split, as ``run_names``; all while its split is unknown.

@@ -26,7 +26,6 @@ from stepscope.app.tabs.batch.selection import SelectionPanel, choose_videos
 from stepscope.app.templates import render, render_note
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
-from stepscope.eval.runs.folder import RunFolder
 
 ALL: Final = "all videos of the run"
 SHOWN: Final = "the videos of the table"
@@ -226,9 +225,9 @@ def _plan(context: AppContext, batches: BatchContext, chosen: PublishInputs) -> 
 
 
 def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> Source:
-    if name is None or name not in batches.run_names():
-        raise ValueError(f"there is no run {name!r}; choose one" if name else "choose a run above")
-    run = RunFolder(batches.folder(name))
+    if name is None:
+        raise ValueError("choose a run above")
+    run = batches.need_run(name)
     settings = run.settings() or {}
     return Source(
         name=name,

@@ -95,11 +95,7 @@ def _gather_upload(reviews: ReviewContext, video_id: str, review: Review, prefer
 
 def find_run(batches: BatchContext, query: ReviewQuery) -> RunFolder | None:
     """Return the run of the query; None without a run. Raises ``ValueError`` if it does not exist."""
-    if not query.run:
-        return None
-    if query.run not in batches.run_names():
-        raise ValueError(f"there is no run {query.run!r}; choose one from the list")
-    return RunFolder(batches.folder(query.run))
+    return batches.need_run(query.run) if query.run else None
 
 
 REVIEW_EXPORTS: Final[dict[str, str]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}

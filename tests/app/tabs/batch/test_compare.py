@@ -211,7 +211,7 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     assert (shown["run_name"], shown["other"]["run_name"]) == above, "the run with more failures is above"
     assert shown["open_at"] is not None
     assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("Choose two runs")
-    assert "no such run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said
+    assert "there is no run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said
 
 
 def test_a_page_with_one_run_names_the_way_to_a_second_one(context: AppContext, finished: BatchContext) -> None:

@@ -173,17 +173,6 @@ class PrefixStore(Generic[C]):
                 num_evicted=self._evicted,
             )
 
-    def check(self) -> None:
-        """Raise ``AssertionError`` if an entry does not hold its key, or a budget is exceeded."""
-        with self._lock:
-            for entry in self._entries:
-                assert entry.num_leases in (0, 1), "two leases share one cache"
-                assert entry.committed == count_tokens(entry.key) > 0, "an entry lost count of its tokens"
-                assert entry.cache.length >= entry.committed, "an entry lost committed tokens"
-                assert entry.num_leases or entry.cache.length == entry.committed, "a free entry has a dirty tail"
-            for is_on_host, budget in self._budgets.items():
-                assert self._num_bytes(is_on_host=is_on_host) <= budget, "a budget is exceeded"
-
     def _find_longest(self, prompt: tuple[ContextPiece, ...], owner: str) -> tuple[_Entry[C] | None, int]:
         """Return the owner's entry with the longest common prefix, and its pieces; free entries first among equals."""
         best, longest = None, 0

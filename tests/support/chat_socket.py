@@ -11,6 +11,7 @@ from stepscope.app.security.hosts import HostRules
 from stepscope.app.tabs.chat.socket import chat_routes
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import ChatService
+from tests.support.stores import check_store
 
 ASK: list[dict[str, Any]] = [{"role": "user", "content": "What is next?"}]
 
@@ -61,5 +62,5 @@ def wait_until_free(pool: WorkerPool[Any], *, within_s: float = 3) -> None:
         assert time.monotonic() < until, "the worker is still busy"
         time.sleep(0.01)
     store = pool.workers[0].store
-    store.check()
+    check_store(store)
     assert store.stats.num_locked == 0

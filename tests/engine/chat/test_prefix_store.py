@@ -10,6 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from stepscope.engine.chat.prefix_store import Lease, PrefixStore, count_common
 from stepscope.engine.chat.prompts import ContextPiece, count_tokens
+from tests.support.stores import check_store
 
 BYTES_PER_TOKEN = 10
 PIECES = st.one_of(st.integers(1, 3), st.sampled_from(("3-aa", "3-bb")))
@@ -59,7 +60,7 @@ def serve(store: PrefixStore[RecordingCache], prompt: tuple[ContextPiece, ...]) 
     with store.acquire(prompt) as lease:
         lease.cache.feed(prompt[lease.num_pieces :])
         lease.commit(prompt)
-    store.check()
+    check_store(store)
     return lease
 
 
@@ -95,7 +96,7 @@ def test_a_client_that_leaves_restores_the_entry() -> None:
     serve(store, (1, 2))
     with store.acquire((1, 2, 3, 3)) as lease:
         lease.cache.feed((3, 3, 1, 1))
-    store.check()
+    check_store(store)
     assert store.find((1, 2, 3, 3)) == 2
 
 
@@ -175,7 +176,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def is_sound(self) -> None:
-        self.store.check()
+        check_store(self.store)
         for entry in self.store._entries:
             assert entry.cache.tokens[: entry.committed] == expand(entry.key)
             assert entry.cache.device == ("cpu" if entry.is_on_host else "gpu")

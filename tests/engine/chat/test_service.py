@@ -18,6 +18,7 @@ from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
+from tests.support.stores import check_store
 
 MAX_TOKENS = 6
 Event = QueuePlace | Leased | AnswerEvent
@@ -82,7 +83,7 @@ async def wait_until_free(service: ChatService[ChatWorker]) -> None:
         assert time.monotonic() < until, "a worker is still busy"
         await asyncio.sleep(0.01)
     for worker in pool.workers:
-        worker.store.check()
+        check_store(worker.store)
         assert worker.store.stats.num_locked == 0
 
 
@@ -178,7 +179,7 @@ def test_another_user_cannot_find_out_digit_by_digit_what_was_written(worker: Ch
     assert first == 0, "even the whole text is not found"
     assert guesses == {0}
     assert count_cached(worker, secret) == len(secret.pieces) - 1, "the owner reuses all but the last piece"
-    worker.store.check()
+    check_store(worker.store)
 
 
 def test_the_mirror_of_a_worker_on_a_node_and_the_routing_go_by_owner_too(worker: ChatWorker) -> None:

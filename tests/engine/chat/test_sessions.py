@@ -19,6 +19,7 @@ from stepscope.engine.chat.prefix_store import Lease
 from stepscope.engine.chat.prompts import ContextPiece
 from stepscope.engine.control.requests import ForwardRequest, ForwardResult, Image
 from tests.engine.chat.test_prefix_store import RecordingCache, expand, make_store
+from tests.support.stores import check_store
 from tests.support.streams.fakes import EOS, CharacterCodec
 
 MAX_NEW_TOKENS = 6
@@ -185,7 +186,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert [ticket.position for ticket in tickets if ticket] == list(range(len(tickets)))
         assert all(ticket.worker is None for ticket in tickets if ticket)
         for worker in self.pool.workers:
-            worker.store.check()
+            check_store(worker.store)
             for entry in worker.store._entries:
                 assert entry.cache.tokens[: entry.committed] == expand(entry.key)
         status = self.pool.status

@@ -13,6 +13,7 @@ from stepscope.engine.errors import ContextError, FeatureError
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.replay import Recording
+from tests.support.stores import check_store
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.hub import write_hub
 from tests.support.streams.streams import TASK
@@ -58,7 +59,7 @@ class Talk:
         assert prefilled.cached_tokens + prefilled.prefilled_tokens == prefilled.prompt_tokens
         assert prefilled.prompt_tokens == count_tokens(prompt.pieces)
         assert "".join(event.text for event in warm if isinstance(event, AnswerDelta)) == end.text
-        self.worker.store.check()
+        check_store(self.worker.store)
         return talk.answered(end.text), prefilled.cached_tokens
 
 
@@ -128,7 +129,7 @@ def test_a_client_that_leaves_restores_the_cache(checkpoint: Checkpoint, num_eve
     for _, _ in zip(range(num_events), answer, strict=False):
         pass
     answer.close()
-    talk.worker.store.check()
+    check_store(talk.worker.store)
     assert talk.worker.store.stats.num_locked == 0
     assert talk.worker.store.stats.device_bytes >= before
     _, cached = talk.ask(first.ask("And then?"))
@@ -142,7 +143,7 @@ def test_a_failed_pass_restores_the_cache(checkpoint: Checkpoint) -> None:
     wrong = ChatPrompt(pieces=prompt.pieces, features={**talk.features, "1-new": torch.zeros(1, 3)})
     with pytest.raises(FeatureError, match="features"):
         list(talk.worker.answer(wrong))
-    talk.worker.store.check()
+    check_store(talk.worker.store)
     talk.ask(first.ask("And then?"))
 
 
@@ -157,6 +158,6 @@ def test_a_stop_during_the_prefill_keeps_the_part_that_was_fed(checkpoint: Check
     prompt = talk.prompt(Conversation().ask("What is next? " * 60))
     events = list(talk.worker.answer(prompt, is_stopped=lambda: True))
     assert [type(event) for event in events] == [Prefilling, AnswerEnd]
-    talk.worker.store.check()
+    check_store(talk.worker.store)
     assert talk.worker.store.find(prompt.pieces) > 200
     talk.ask(Conversation().ask("What is next? " * 60))

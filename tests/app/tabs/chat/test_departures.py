@@ -18,6 +18,7 @@ from stepscope.engine.config import StreamConfig
 from tests.app.tabs.chat.conftest import make_live
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import PageClient
+from tests.support.stores import check_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Gradio's, whose queue runs in this process here
 PASS_S = 0.1
@@ -50,7 +51,7 @@ class Served:
             assert time.monotonic() < until, "the worker is still busy"
             time.sleep(0.01)
         for worker in pool.workers:
-            worker.store.check()
+            check_store(worker.store)
             assert worker.store.stats.num_locked == 0
 
 

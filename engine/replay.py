@@ -185,8 +185,16 @@ def run_recordings(
     probability that is not a number ends a recording with an error.
     """
     running = dict[str, Recording]()
-    requests = _make_requests(recordings, running, reports_text=on_text is not None, checks_probs=checks_probs)
-    for event in streamer.run_many(requests, max_batch_size=max_batch_size):
+
+    def make_requests() -> Iterator[StreamRequest | None]:
+        for number, recording in enumerate(recordings):
+            if recording is None:
+                yield None
+            else:
+                running[str(number)] = recording
+                yield recording._request(str(number), reports_text=on_text is not None, checks_probs=checks_probs)
+
+    for event in streamer.run_many(make_requests(), max_batch_size=max_batch_size):
         recording = running[event.video_id]
         recording._handle(event)
         if event.text_progress is not None and on_text is not None:
@@ -194,15 +202,3 @@ def run_recordings(
         if event.output is None and event.text_progress is None:
             del running[event.video_id]
         yield recording, event
-
-
-def _make_requests(
-    recordings: Iterable[Recording | None], running: dict[str, Recording], *, reports_text: bool, checks_probs: bool
-) -> Iterator[StreamRequest | None]:
-    """Yield the request of each recording, and keep the recording in ``running``."""
-    for number, recording in enumerate(recordings):
-        if recording is None:
-            yield None
-        else:
-            running[str(number)] = recording
-            yield recording._request(str(number), reports_text=reports_text, checks_probs=checks_probs)

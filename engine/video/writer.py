@@ -29,7 +29,7 @@ from stepscope.engine.io.files import atomic_write
 from stepscope.engine.video.reader import check_start, decode_pictures, ends_before_error
 from stepscope.engine.video.sound import RATE, read_sound
 from stepscope.engine.video.stills import fit_image, video_size
-from stepscope.engine.video.track import EPSILON_S, Track, find_track
+from stepscope.engine.video.track import EPSILON_S, find_track
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
@@ -170,7 +170,9 @@ def convert_for_browser(
     """
     track = replace(find_track(Path(source)), begin_s=start_s)
     check_start(track, start_s)
-    height, width = _output_size(track)
+    if not (track.width and track.height):  # the header has no size, and no picture can be read
+        raise VideoError(f"{track.path}: no picture can be read; copy or download it again")
+    height, width = video_size(track.height, track.width * track.pixel_aspect)
     fps = Fraction(track.fps or 25).limit_denominator(1001)
     written_s = -1.0
 
@@ -192,9 +194,3 @@ def convert_for_browser(
             written_s = max(0.0, picture.time_s)
         if written_s < 0:
             raise ends_before_error(track, start_s)
-
-
-def _output_size(track: Track) -> tuple[int, int]:
-    if not (track.width and track.height):  # the header has no size, and no picture can be read
-        raise VideoError(f"{track.path}: no picture can be read; copy or download it again")
-    return video_size(track.height, track.width * track.pixel_aspect)

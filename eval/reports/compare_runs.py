@@ -152,10 +152,15 @@ def _analyze_both(
 
 def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis, *, roles: Set[str]) -> ComparedVideo:
     num_frames = min(a.counts.system.num_frames, b.counts.system.num_frames)
+    references = [
+        number
+        for number, turn in enumerate(sample.turns)
+        if turn.role in roles and frame_at(turn.time_s, sample.fps) < num_frames
+    ]
     return ComparedVideo(
         video_id=sample.video_id,
         scores=(score_counts(a.counts), score_counts(b.counts)),
-        turns=tuple(compare_turns(a.judged, b.judged, references=_find_references(sample, num_frames, roles))),
+        turns=tuple(compare_turns(a.judged, b.judged, references=references)),
     )
 
 
@@ -189,11 +194,3 @@ def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[s
 
 def _drop_difference(found: Difference) -> Difference:
     return replace(found, difference=math.nan, interval=NO_INTERVAL, p_value=math.nan, distance_p_value=None)
-
-
-def _find_references(sample: Sample, num_frames: int, roles: Set[str]) -> Sequence[int]:
-    return [
-        number
-        for number, turn in enumerate(sample.turns)
-        if turn.role in roles and frame_at(turn.time_s, sample.fps) < num_frames
-    ]

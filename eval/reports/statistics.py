@@ -126,7 +126,8 @@ def compare_scores(
     differences = [_subtract(*pair) for pair in permuted]
 
     def test_distances(name: str) -> float:
-        known, *others = (_subtract_distances(name, *pair) for pair in ((first, second), *permuted))
+        losses = ((compute_loss(name, a[name]), compute_loss(name, b[name])) for a, b in ((first, second), *permuted))
+        known, *others = (of_b - of_a for of_a, of_b in losses)
         return _compute_p_value(known, others, is_exact=is_exact)
 
     return {
@@ -161,10 +162,6 @@ def compare_turns(a: JudgedVideo, b: JudgedVideo, *, references: Sequence[int]) 
 
 def _subtract(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {name: b[name] - a[name] for name in a}
-
-
-def _subtract_distances(name: str, a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    return compute_loss(name, b[name]) - compute_loss(name, a[name])
 
 
 def _compute_p_value(observed: float, permuted: Sequence[float], *, is_exact: bool) -> float:

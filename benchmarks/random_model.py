@@ -105,8 +105,9 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     if "VL" in shape.split("-"):
         hub, hub_prompt = _make_hub(SHAPES[shape], tokenizer, prompt.image_id, device, dtype)
         hub_prompt.suppress_tokens += (hub_prompt.eos_id,)
+        graphs = bundled.graphs and create_graph_pool(hub)
         return replace(
-            bundled, name=name, model=hub, prompt=hub_prompt, trained_policy="answer", silent_id=None, graphs=None
+            bundled, name=name, model=hub, prompt=hub_prompt, trained_policy="answer", silent_id=None, graphs=graphs
         )
     if shape.endswith("-10"):
         prompt = silent = _SilentTokenPrompt(tokenizer)

@@ -1,6 +1,7 @@
 """Tests and times the engine on a GPU by one command: ``python -m benchmarks.gpu``.
 
-It runs from a checkout, without installation: the engine, torch, transformers, numpy and safetensors are enough.
+It runs from a checkout, without installation: the engine, torch, transformers, numpy, safetensors and
+pydantic are enough.
 """
 
 import sys

@@ -41,11 +41,11 @@ PARTS: Final = (
     Part(name="SmolVLM2-2.2B", weight=16, run=partial(speed.run, shape="SmolVLM2-2.2B", num_videos=32)),
     Part(name="profile of SmolVLM2-2.2B", weight=3, run=speed.profile_pass),
     Part(name="training of SmolVLM2-500M", weight=3, run=speed.time_training),
-    Part(name="Llama-3-8B-10", weight=7, run=partial(speed.run, shape="Llama-3-8B-10", num_videos=1)),
-    Part(name="Qwen2.5-VL-3B", weight=5, run=partial(speed.run, shape="Qwen2.5-VL-3B", num_videos=1)),
+    Part(name="Llama-3-8B-10", weight=7, run=partial(speed.run, shape="Llama-3-8B-10", num_frames=200)),
+    Part(name="Qwen2.5-VL-3B", weight=5, run=partial(speed.run, shape="Qwen2.5-VL-3B", num_frames=200)),
     Part(name="questions of Qwen2.5-VL-3B", weight=2, run=questions.run),
-    Part(name="SmolVLM2-256M", weight=4, run=partial(speed.run, shape="SmolVLM2-256M", num_videos=1)),
-    Part(name="SmolVLM2-500M", weight=4, run=partial(speed.run, shape="SmolVLM2-500M", num_videos=1)),
+    Part(name="SmolVLM2-256M", weight=4, run=partial(speed.run, shape="SmolVLM2-256M")),
+    Part(name="SmolVLM2-500M", weight=4, run=partial(speed.run, shape="SmolVLM2-500M")),
     Part(name="NVDEC", weight=3, run=checks.compare_decoding),
 )
 

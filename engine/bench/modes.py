@@ -155,13 +155,15 @@ def measure(
     modes: Sequence[Mode],
     *,
     repeats: int = 1,
+    warms_up: bool = True,
     reference: Results | None = None,
 ) -> Iterator[BenchRow]:
     """Stream the videos in each mode ``repeats`` times, and yield a row per mode with its best time.
 
-    Results are compared with ``reference``, or by default with those of the first mode.
+    ``warms_up`` streams the first video once before, as the first pass of each shape is slow. Results are compared with
+    ``reference``, or by default with those of the first mode.
     """
-    for mode in modes:  # warm-up: the first pass of each shape is slow
+    for mode in modes if warms_up else ():
         _stream(checkpoint, videos[:1], mode)
     rounds = [[_stream(checkpoint, videos, mode) for mode in modes] for _ in range(repeats)]
     reference, first_rate = reference or rounds[0][0].results, 0.0

@@ -1,8 +1,8 @@
 """Forward passes captured as CUDA graphs, one per bucket shape. A graph changes the time of a pass, not its result.
 
 A checkpoint on a CUDA device has a ``CudaGraphPool``. Each run of streams acquires a ``CudaGraphRunner`` from it: a KV
-cache pool and the steps captured over it, which later runs reuse. A pass waits for the device once, when its results
-come to the host. Sampling, long passes and unsupported text models run eagerly on the same caches.
+cache pool and the steps captured over it, which later runs reuse. A replay waits for the device once, when its results
+come to the host. Sampling, long passes, questions, and frames of any shape run eagerly on the same caches.
 
 The first replays of each shape are compared with the eager step (``run_checked``). After a failed
 capture everything of the model runs eagerly, with one warning; after a replay that differs, everything of the process.
@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import isnan
 from typing import ClassVar, Final, get_args
 
@@ -23,8 +24,18 @@ from stepscope.engine.config import GraphSetting, StreamConfig
 from stepscope.engine.control.requests import Decision, ForwardRequest, ForwardResult
 from stepscope.engine.errors import first_line
 from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
+from stepscope.engine.inference.merged import MergedLayers
 from stepscope.engine.inference.readout import ReadoutSpec
-from stepscope.engine.inference.static import BucketShape, Inputs, StaticStep, is_supported, pick_bucket
+from stepscope.engine.inference.static import (
+    BucketShape,
+    Inputs,
+    Layers,
+    StaticStep,
+    is_supported,
+    pick_bucket,
+    reads_decisions,
+)
+from stepscope.engine.model.attention import forward_layers
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -49,7 +60,7 @@ def run_checked(
     old = torch.cat([torch.arange(*bounds) for bounds in ranges])
     rows, new = torch.cat([old, new]).to(device), new.to(device)
     buffers = (*pool.keys, *pool.values)
-    expected = step().clone()
+    expected, logits = step().clone(), step.logits
     kept = [buffer.index_select(0, rows) for buffer in buffers]
     difference = "the replay failed"
     try:
@@ -57,7 +68,7 @@ def run_checked(
             buffer.index_fill_(0, new, torch.nan)
         replayed = replay().clone()
         tolerance, num_tokens = TOLERANCES[step.model.dtype], sum(lengths)
-        found = _compare_results(replayed[:, :num_tokens], expected[:, :num_tokens], tolerance)
+        found = _compare_results(replayed[:, :num_tokens], expected[:, :num_tokens], logits, tolerance)
         now = (buffer.index_select(0, rows) for buffer in buffers)
         cached = max(float(_difference(a, b)) for a, b in zip(now, kept, strict=True))
         found += [f"cached keys and values by {cached:.1e}"] if cached > tolerance else []
@@ -69,15 +80,27 @@ def run_checked(
     return expected, difference and f"{_describe(step.shape)} differs from the eager pass: {difference}"
 
 
-def _compare_results(replayed: Tensor, expected: Tensor, tolerance: float) -> list[str]:
-    """Return the differences of results ``[2 to 4, N]``; see ``StaticStep``."""
+def _compare_results(replayed: Tensor, expected: Tensor, logits: Sequence[Tensor], tolerance: float) -> list[str]:
+    """Return the differences of results ``[2 to 4, N]`` (see ``StaticStep``); ``logits`` are those of the expected."""
     probs = float((replayed[:2].nan_to_num(2.0) - expected[:2].nan_to_num(2.0)).abs().max())
-    # no tolerance for tokens: both ways run the same kernels, so that even ties are the same
-    num_tokens = int((replayed[2:] != expected[2:]).sum())
+    pairs = zip(replayed[2:], expected[2:], logits, strict=True)
+    num_tokens = sum(count_other_tokens(*pair, tolerance) for pair in pairs)
     return [
         *([f"probabilities by {probs:.1e}"] if probs > tolerance else []),
         *([f"{num_tokens} of {expected[2:].numel()} tokens"] if num_tokens else []),
     ]
+
+
+def count_other_tokens(replayed: Tensor, expected: Tensor, logits: Tensor, tolerance: float) -> int:
+    """Return how many replayed tokens ``[N]`` are neither those expected nor as likely, by their logits ``[N, V]``.
+
+    The replay may add up in another order, so that the first of two tokens as likely changes.
+    """
+    is_token = (replayed >= 0) & (replayed < logits.shape[1])
+    both = torch.stack([expected, torch.where(is_token, replayed, expected)], dim=1).long()
+    wanted, found = logits[: len(both)].gather(1, both).unbind(1)
+    is_close = is_token & (wanted - found <= tolerance * wanted.abs().clamp(min=1.0))
+    return int(((replayed != expected) & ~is_close).sum())
 
 
 def _difference(values: Tensor, wanted: Tensor) -> Tensor:
@@ -173,7 +196,13 @@ class CudaGraphRunner:
         if len(slots) < len(caches) or not self._graph_pool.is_enabled:
             return None
         lengths = [sum(1 if isinstance(piece, int) else len(piece) for piece in pieces) for pieces in inputs]
+        model = self._graph_pool.model
         needs_tokens = any(request.sample_positions for request in requests)
+        needs_decisions = any(request.decision_positions for request in requests)
+        if needs_decisions and not reads_decisions(model, readout_spec):
+            return None
+        if not model.has_fixed_frames and any(isinstance(piece, Tensor) for pieces in inputs for piece in pieces):
+            return None
         min_context = self._graph_pool.min_context
         shape = pick_bucket(lengths, slots, needs_tokens=needs_tokens, min_context=min_context, max_tokens=_MAX_TOKENS)
         if shape is None:
@@ -201,7 +230,8 @@ class CudaGraphRunner:
     ) -> list[list[float]]:
         entry = self._steps.get((shape, readout_spec))
         if entry is None:
-            step = StaticStep(self._graph_pool.model, self.cache_pool, shape=shape, readout_spec=readout_spec)
+            pool = self._graph_pool
+            step = StaticStep(pool.model, self.cache_pool, shape=shape, readout_spec=readout_spec, layers=pool.layers)
             entry = self._steps[shape, readout_spec] = _StepEntry(step=step, run=step)
         entry.num_uses += 1
         entry.step.fill(inputs, caches)
@@ -248,6 +278,8 @@ class CudaGraphPool:
         self, model: VisionLanguageModel, *, backend: Callable[[], Capture] = CudaGraphCapture, min_context: int = 256
     ) -> None:
         self.model, self.backend, self.min_context = model, backend, min_context
+        text = model.text_model
+        self.layers: Layers = MergedLayers(text) if MergedLayers.suits(text) else partial(forward_layers, text)
         self.failure = ""
         """Why a capture failed; graphs are then off for the model."""
         self.num_checked = 0
@@ -333,4 +365,4 @@ def _explain_unavailable(model: VisionLanguageModel) -> str:
     """Return why a model cannot use graphs; an empty text if it can."""
     if model.device.type != "cuda":
         return f"they need a CUDA device, and the model is on {model.device}"
-    return "" if is_supported(model) else "they need a Llama text model with a fixed rotary embedding"
+    return "" if is_supported(model) else "they need a fixed rotary embedding"

@@ -22,6 +22,8 @@ class KVCachePool:
     def __init__(self, model: VisionLanguageModel, *, num_slots: int, capacity: int) -> None:
         text = model.text_model
         self.num_slots, self.capacity = num_slots, capacity
+        self.has_own_positions = model.place((0,), 0) is not None
+        """Whether positions are not the places in the cache."""
         self._free = list(range(num_slots))
 
         def buffers() -> list[Tensor]:
@@ -89,6 +91,8 @@ class SlotKVCache(KVCache):
 
     def advance(self, count: int) -> None:
         """Count ``count`` tokens that a static step has written into the slot."""
+        if self.pool.has_own_positions:
+            self.ends += range(self.next_position + 1, self.next_position + count + 1)
         for layer in self.layers:
             layer.length += count
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import (
+    Branch,
     EvictRequest,
     ForwardRequest,
     ForwardResult,
@@ -29,7 +30,7 @@ from stepscope.engine.inference.readout import ReadoutSpec, Sampler, find_reads,
 from stepscope.engine.inference.static import Inputs
 from stepscope.engine.model.attention import attend, forward_layers, shift_keys
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
-from stepscope.engine.model.kv_cache import KVBranch, KVCache
+from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel, fits_shape, format_shape
 
 
@@ -197,57 +198,63 @@ def embed_inputs(model: VisionLanguageModel, inputs: Inputs) -> Tensor:
     return torch.cat([next(rows) if isinstance(piece, int) else next(embedded) for piece in inputs])
 
 
+_MAX_BRANCH_TOKENS: Final = 256
+"""Tokens of branches that attend together. More take fewer kernels, and hide more of one another's keys."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Stream:
-    """One sequence of a pass."""
+class PackedStream:
+    """Tokens of one stream in a pass: those that its cache keeps, or some branches, which it forgets."""
 
     inputs: Tensor
     """Embeddings ``[L, D]``."""
-    cache: KVCache | KVBranch
-    reads: list[int]
-    """Positions whose hidden states are read, ascending."""
-    place: tuple[Tensor, list[int]] | None
-    """Their positions; see ``VisionLanguageModel.place``."""
+    cache: KVCache
+    reads: Sequence[int]
+    """Positions whose hidden states are read, ascending; they count from 0 in ``inputs``."""
+    positions: Tensor | None = None
+    """Rotary positions ``[axes, L]`` of a model that has its own."""
+    branches: Sequence[tuple[int, int]] = ()
+    """For each branch the tokens of the context that it sees, and its own."""
+
+    @property
+    def start(self) -> int:
+        """Tokens of the context before the pass, or those that branches see."""
+        return max((seen for seen, _ in self.branches), default=self.cache.length)
 
 
 def _forward_eager(
     runners: Sequence[Runner], pieces: Sequence[Inputs], requests: Sequence[ForwardRequest]
 ) -> list[ForwardResult]:
-    """Run passes of any length. Branches are streams of their own, behind the one that they belong to."""
+    """Run passes of any length."""
     model, spec = runners[0].model, runners[0].readout_spec
-    streams = list[_Stream]()
-    first_of = list[int]()
-    for runner, one, request in zip(runners, pieces, requests, strict=True):
-        cache, place = runner.cache, model.place(one, runner.cache.next_position)
-        reads = sorted({*request.decision_positions, *request.sample_positions})
+    streams, first_of, ends = list[PackedStream](), list[int](), list[list[int]]()
+    for runner, own, request in zip(runners, pieces, requests, strict=True):
+        place = model.place(own, runner.cache.next_position)
         first_of.append(len(streams))
-        streams.append(_Stream(inputs=embed_inputs(model, one), cache=cache, reads=reads, place=place))
-        for branch in request.branches:
-            seen = cache.length + branch.position + 1
-            ids, at = find_reads(branch, spec)
-            behind = model.place(ids, place[1][branch.position] if place else seen)
-            view = KVBranch(cache, length=seen)
-            streams.append(_Stream(inputs=embed_inputs(model, ids), cache=view, reads=at, place=behind))
-    read_positions = [stream.reads for stream in streams]
+        ends.append(place[1] if place else [])
+        streams.append(
+            PackedStream(
+                inputs=embed_inputs(model, own),
+                cache=runner.cache,
+                reads=sorted({*request.decision_positions, *request.sample_positions}),
+                positions=place and place[0],
+            )
+        )
+        streams += _group_branches(model, runner.cache, request.branches, spec, ends[-1])
     if len(streams) == 1:
         only = streams[0]
-        assert isinstance(only.cache, KVCache)
-        hidden = model(only.inputs[None], only.cache, only.place and only.place[0])[0, only.reads]
+        hidden = model(only.inputs[None], only.cache, only.positions)[0, only.reads]
     else:
-        own = [stream.place[0] for stream in streams if stream.place is not None]
-        inputs, caches = [stream.inputs for stream in streams], [stream.cache for stream in streams]
-        hidden = forward_packed(model, inputs, caches, read_positions, own or None)
-    for stream in streams:
-        if isinstance(stream.cache, KVCache) and stream.place is not None:
-            stream.cache.ends += stream.place[1]
+        hidden = forward_packed(model, streams)
+    for runner, after in zip(runners, ends, strict=True):
+        runner.cache.ends += after
+    read_positions = [stream.reads for stream in streams]
     keys = ((stream, at) for stream, positions in enumerate(read_positions) for at in positions)
     row_of = {key: row for row, key in enumerate(keys)}  # (stream, position) -> row of ``hidden``
     by_stream = list(zip(first_of, requests, strict=True))
     decision_rows = [row_of[stream, at] for stream, request in by_stream for at in request.decision_positions]
     sample_rows = [row_of[stream, at] for stream, request in by_stream for at in request.sample_positions]
-    answer_rows = [
-        row_of[n, at] for n, stream in enumerate(streams) if isinstance(stream.cache, KVBranch) for at in stream.reads
-    ]
+    answer_rows = [row_of[n, at] for n, stream in enumerate(streams) if stream.branches for at in stream.reads]
     decisions = iter(read_decisions(model, hidden[decision_rows], spec) if decision_rows else ())
     branches = [branch for request in requests for branch in request.branches]
     answers = iter(read_branches(model, hidden[answer_rows], branches, spec) if branches else ())
@@ -277,70 +284,114 @@ def _sample(runners: Sequence[Runner], requests: Sequence[ForwardRequest], logit
     return [token for runner, part, request in sampled for token in runner.sampler.sample(part, request.sample_steps)]
 
 
-def forward_packed(
+def _group_branches(
     model: VisionLanguageModel,
-    inputs: Sequence[Tensor],
-    caches: Sequence[KVCache | KVBranch],
-    read_positions: Sequence[Sequence[int]],
-    own_positions: Sequence[Tensor] | None = None,
-) -> Tensor:
-    """Append each stream's embeddings ``[L_i, D]`` to its cache; return hidden states ``[R, D]``.
+    cache: KVCache,
+    branches: Sequence[Branch],
+    spec: ReadoutSpec,
+    ends: Sequence[int],
+) -> Iterator[PackedStream]:
+    """Yield the branches of a request, a group at a time; ``ends`` are the positions after its tokens, if any."""
+    group, num_tokens = list[Branch](), 0
+    for branch in branches:
+        if group and num_tokens + len(branch.ids) > _MAX_BRANCH_TOKENS:
+            yield _join_branches(model, cache, group, spec, ends)
+            group, num_tokens = [], 0
+        group.append(branch)
+        num_tokens += len(branch.ids)
+    if group:
+        yield _join_branches(model, cache, group, spec, ends)
 
-    ``own_positions [axes, L_i]`` are the rotary positions of each stream; by default those after its cache.
 
-    Row ``r`` is the ``r``-th of all ``read_positions``, stream after stream; positions count from 0 in each input.
+def _join_branches(
+    model: VisionLanguageModel, cache: KVCache, group: Sequence[Branch], spec: ReadoutSpec, ends: Sequence[int]
+) -> PackedStream:
+    ids, reads, positions, lengths = list[int](), list[int](), list[Tensor](), list[tuple[int, int]]()
+    for branch in group:
+        seen = cache.length + branch.position + 1
+        own, at = find_reads(branch, spec)
+        place = model.place(own, ends[branch.position] if ends else seen)
+        positions += [place[0]] if place else []
+        reads += [len(ids) + position for position in at]
+        lengths.append((seen, len(own)))
+        ids += own
+    return PackedStream(
+        inputs=embed_inputs(model, ids),
+        cache=cache,
+        reads=reads,
+        positions=torch.cat(positions, dim=1) if positions else None,
+        branches=lengths,
+    )
 
-    Worked example: two streams feed 2 and 3 tokens after caches of 5 and 0. ``N`` is 5, and ``offsets`` is
-    ``[0, 2, 5]``. The rotary positions are ``[5, 6, 0, 1, 2]``. The reads ``[(1,), (0, 2)]`` select the packed rows
-    ``[1, 2, 4]``.
+
+def forward_packed(model: VisionLanguageModel, streams: Sequence[PackedStream]) -> Tensor:
+    """Append each stream's tokens to its cache; return the hidden states ``[R, D]`` of all reads, stream after stream.
+
+    Branches come after the stream that they belong to.
+
+    Worked example: two streams feed 2 and 3 tokens after caches of 5 and 0. The packed sequence has 5 tokens with the
+    rotary positions ``[5, 6, 0, 1, 2]``. The reads ``[1]`` and ``[0, 2]`` select its rows ``[1, 2, 4]``.
     """
-    lengths = [len(embeddings) for embeddings in inputs]
-    starts = [cache.length for cache in caches]
-    hidden = torch.cat(list(inputs))
-    own_positions = own_positions or [
-        torch.arange(start, start + length, device=hidden.device) for start, length in zip(starts, lengths, strict=True)
-    ]
-    positions = torch.cat(list(own_positions), dim=-1)
-    text = model.text_model
+    text, hidden = model.text_model, torch.cat([stream.inputs for stream in streams])
     groups = text.config.num_attention_heads // text.config.num_key_value_heads
-    masks = (_causal_mask(start, length, hidden) for start, length in zip(starts, lengths, strict=True))
-    biases = [mask.repeat(groups, 1)[None, None] for mask in masks]
-    attention = _PackedAttention(caches=caches, lengths=lengths, biases=biases)
-    offsets = torch.tensor([0, *lengths]).cumsum(0).tolist()
+    layouts = [_lay_out(stream, hidden) for stream in streams]
+    own = [
+        positions if stream.positions is None else stream.positions
+        for stream, (positions, _) in zip(streams, layouts, strict=True)
+    ]
+    attention = _PackedAttention(streams=streams, biases=[mask.repeat(groups, 1)[None, None] for _, mask in layouts])
+    offsets = torch.tensor([0, *(len(stream.inputs) for stream in streams)]).cumsum(0).tolist()
     read_rows = torch.tensor(
-        [offset + at for offset, reads in zip(offsets, read_positions, strict=False) for at in reads],
+        [offset + at for offset, stream in zip(offsets, streams, strict=False) for at in stream.reads],
         device=hidden.device,
         dtype=torch.long,  # a pass that only feeds reads no row
     )
-    return forward_layers(text, hidden, positions, attention, read_rows=read_rows)
+    return forward_layers(text, hidden, torch.cat(own, dim=-1), attention, read_rows=read_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PackedAttention:
     """Attention of each stream over its own cache, as a ``LayerAttention``."""
 
-    caches: Sequence[KVCache | KVBranch]
-    lengths: list[int]
-    """New tokens of each stream."""
+    streams: Sequence[PackedStream]
     biases: Sequence[Tensor]
-    """The causal mask ``[1, 1, groups * L_i, C_i]`` of each stream, as ``attend`` takes it."""
+    """The mask ``[1, 1, groups * L_i, C_i]`` of each stream, as ``attend`` takes it."""
 
     def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float) -> Tensor:
-        parts = (states.split(self.lengths, dim=1) for states in (queries, keys, values))
+        lengths = [len(stream.inputs) for stream in self.streams]
+        parts = (states[None].split(lengths, dim=2) for states in (queries, keys, values))
         attended = []
-        for cache, bias, query, key, value in zip(self.caches, self.biases, *parts, strict=True):
-            cached = cache.layers[layer].update(key[None], value[None])
-            attended.append(attend(query[None], *cached, bias=bias, scale=scale)[0])
+        for stream, bias, query, key, value in zip(self.streams, self.biases, *parts, strict=True):
+            layer_cache = stream.cache.layers[layer]
+            if stream.branches:
+                seen = layer_cache.read(stream.start)
+                cached = [torch.cat(both, dim=2) for both in zip(seen, (key, value), strict=True)]
+            else:
+                cached = layer_cache.update(key, value)
+            attended.append(attend(query, *cached, bias=bias, scale=scale)[0])
         return torch.cat(attended)
 
 
-def _causal_mask(start: int, length: int, like: Tensor) -> Tensor:
-    """Return the mask ``[length, start + length]`` of tokens after ``start`` cached ones: 0 visible, ``-inf`` hidden.
+def _lay_out(stream: PackedStream, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the positions ``[L]`` of a stream's tokens, and their mask ``[L, C]``: 0 visible, ``-inf`` hidden.
 
-    For ``start`` = 2 and ``length`` = 3, with ``-`` for ``-inf``::
+    For a context of 3 tokens and branches of 2 and 1 behind 2 and 3 of them, with ``-`` for ``-inf``::
 
-        0 0 0 - -
-        0 0 0 0 -
-        0 0 0 0 0
+        0 0 - 0 - -
+        0 0 - 0 0 -
+        0 0 0 - - 0
+
+    The positions are 2, 3 and 3.
     """
-    return like.new_full((length, start + length), -torch.inf).triu(start + 1)
+    start, length = stream.start, len(stream.inputs)
+    rows = list[tuple[int, int, int]]()  # tokens of the context that are seen, the first of its own, its place
+    positions = list[int]()
+    for seen, count in stream.branches or ((start, length),):
+        first = start + len(rows)
+        rows += [(seen, first, first + number) for number in range(count)]
+        positions += range(seen, seen + count)
+    seen_of, first_of, place_of = torch.tensor(rows, device=like.device).T[:, :, None]
+    columns = torch.arange(start + len(rows), device=like.device)
+    is_visible = (columns < seen_of) | ((columns >= first_of) & (columns <= place_of))
+    mask = torch.zeros(is_visible.shape, dtype=like.dtype, device=like.device).masked_fill_(~is_visible, -torch.inf)
+    return torch.tensor(positions, device=like.device), mask

@@ -107,7 +107,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, *, bias: Tensor, scale
     batch, heads, length, head_dim = queries.shape
     folded = queries.reshape(batch, keys.shape[1], -1, head_dim)
     attended = scaled_dot_product_attention(folded, keys, values, bias, scale=scale)
-    return attended.view(batch, heads, length, head_dim).transpose(1, 2).reshape(batch, length, -1)
+    return attended.reshape(batch, heads, length, head_dim).transpose(1, 2).reshape(batch, length, -1)
 
 
 def _attention_function(

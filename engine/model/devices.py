@@ -11,7 +11,11 @@ from stepscope.engine.errors import first_line
 
 
 def resolve_device(device: str = "auto") -> torch.device:
-    """Resolve ``auto`` to the first available of cuda, mps and cpu. Raises ``ValueError`` for an absent device."""
+    """Resolve ``auto`` to the first available of cuda, mps and cpu. Raises ``ValueError`` for an absent device.
+
+    On cuda, cuDNN's attention is switched off for the process: it plans each length of a context anew, which takes up
+    to a second. Captured passes, whose lengths are fixed, use it.
+    """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -19,6 +23,8 @@ def resolve_device(device: str = "auto") -> torch.device:
         torch.empty(0, device=target)
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device {device!r} is not available: {first_line(error)}") from error
+    if target.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return target
 
 

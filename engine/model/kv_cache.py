@@ -7,7 +7,6 @@ copies only the new tokens; cropping only changes the length; an eviction moves 
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
@@ -50,7 +49,7 @@ class KVCacheLayer(DynamicLayer):
         """Append the first ``length`` tokens, or all, to ``other``, which shares no memory with this layer."""
         length = self.length if length is None else length
         if self._buffers is not None and length:
-            keys, values = (buffer[..., :length, :].to(device) for buffer in self._buffers)
+            keys, values = (part.to(device) for part in self.read(length))
             other.update(keys, values)
 
     def evict(self, *, head: int, tail: int, shift_keys: Callable[[Tensor], Tensor] | None) -> None:
@@ -141,27 +140,3 @@ class KVCache(Cache):
         other.ends += self.ends[:length]
         for layer, target in zip(self.layers, other.layers, strict=True):
             layer.copy_to(target, length=length, device=device)
-
-
-class BranchLayer:
-    """One layer of a ``KVBranch``."""
-
-    def __init__(self, layer: KVCacheLayer, length: int) -> None:
-        self._layer, self._length = layer, length
-
-    def update(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of the context and the new ones, which are not kept."""
-        seen = self._layer.read(self._length)
-        joined = [torch.cat(parts, dim=-2) for parts in zip(seen, (keys, values), strict=True)]
-        return joined[0], joined[1]
-
-
-class KVBranch:
-    """The first ``length`` tokens of a cache, with tokens behind them that are not kept.
-
-    They may be fed in the same pass as the last of these tokens, if those come first in each layer.
-    """
-
-    def __init__(self, cache: KVCache, *, length: int) -> None:
-        self.length = length
-        self.layers = [BranchLayer(layer, length) for layer in cache.layers]

@@ -43,8 +43,8 @@ class VisionLanguageModel(nn.Module, ABC):
     has_heads: bool = True
     """Whether ``decision_logits`` reads trained heads; without heads the tokens decide."""
 
-    supports_graphs: bool = True
-    """Whether its passes may be captured as CUDA graphs."""
+    has_fixed_frames: bool = True
+    """Whether all frames have the same shape, so that passes with frames may be captured as CUDA graphs."""
 
     @property
     @abstractmethod

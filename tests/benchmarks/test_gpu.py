@@ -57,7 +57,7 @@ def test_it_runs_on_a_cpu_from_a_bare_checkout(tmp_path: Path) -> None:
         "live, 95 % of the passes within",
         "frame to first token",
         "decision to first token",
-        "4 videos at once",
+        "4 videos of 12 frames at once",
     ]
     assert len(figures["exactness"]) == 4 * 2 * 5  # families, dtypes, modes
     assert figures["questions of Qwen2.5-VL-3B"][0] == "frame with 4 questions of 8 tokens over a frame without"
@@ -136,6 +136,6 @@ def test_a_shape_is_timed_with_graphs_and_without(settings: Settings, monkeypatc
     figures = list(speed.run(settings, shape="SmolVLM2-2.2B", num_videos=2))
     names = [figure.name for figure in figures]
     alone = [name for name in names if name.startswith("12 frames alone")]
-    assert alone == ["12 frames alone", "12 frames alone, without graphs"]
-    assert [name for name in names if "at once" in name] == ["2 videos at once", "2 videos at once, without graphs"]
+    assert alone == ["12 frames alone", "12 frames alone with graphs", "12 frames alone without graphs"]
+    assert [name for name in names if "at once" in name] == ["2 videos of 12 frames at once"]
     assert (figures[-1].name, figures[-1].value) == ("graphs", "checked")

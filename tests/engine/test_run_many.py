@@ -1,6 +1,7 @@
 """Many videos in one forward pass: the outputs of each are those that it gives alone."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
-from stepscope.engine.inference.runner import forward_packed
+from stepscope.engine.inference.runner import PackedStream, forward_packed
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
@@ -39,11 +40,16 @@ def test_packed_streams_of_all_lengths_attend_only_to_their_own_cache(checkpoint
         caches = [KVCache(model.num_layers) for _ in range(4)]
         for before, cache in zip(befores, caches, strict=False):
             model(before[None], cache)  # the fourth begins here
-        packed = forward_packed(model, inputs, caches, [range(len(row)) for row in inputs])
+        streams = [
+            PackedStream(inputs=row, cache=cache, reads=range(len(row)))
+            for row, cache in zip(inputs, caches, strict=True)
+        ]
+        packed = forward_packed(model, streams)
         alone = [model(torch.cat([*befores[n : n + 1], x])[None])[0, -len(x) :] for n, x in enumerate(inputs)]
         for cache, length in zip(caches, (9, 1, 30, 0), strict=True):
             cache.crop_to(length)
-        some = forward_packed(model, inputs, caches, [(0,), (2, 6), (3,), (0, 4)])
+        few = zip(streams, ((0,), (2, 6), (3,), (0, 4)), strict=True)
+        some = forward_packed(model, [replace(stream, reads=reads) for stream, reads in few])
     assert torch.allclose(packed, torch.cat(alone), atol=1e-5)
     assert torch.allclose(some, packed[[0, 3, 7, 11, 12, 16]], atol=1e-5)
     assert [cache.length for cache in caches] == [10, 8, 34, 5]

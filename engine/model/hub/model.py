@@ -28,7 +28,7 @@ class HubModel(VisionLanguageModel):
     """
 
     has_heads = False
-    supports_graphs = False
+    has_fixed_frames = False
 
     def __init__(
         self, model: Any, *, frame_format: FrameFormat, opening: Sequence[int], closing: Sequence[int]

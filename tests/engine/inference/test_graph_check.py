@@ -7,10 +7,17 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+import torch
 from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.inference.cuda_graphs import Capture, CudaGraphPool, Step, describe_graphs
+from stepscope.engine.inference.cuda_graphs import (
+    Capture,
+    CudaGraphPool,
+    Step,
+    count_other_tokens,
+    describe_graphs,
+)
 from stepscope.engine.inference.static import StaticStep
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -145,3 +152,13 @@ def test_the_state_of_graphs_is_that_of_the_streams(checkpoint: Checkpoint) -> N
     list(Streamer(graphed, replace(config, lookahead=1)).run(frames(checkpoint), TASK))
     assert describe_graphs(graphed, config) == "checked"
     assert describe_graphs(graphed, replace(config, do_sample=True)) == "off: sampling"
+
+
+@pytest.mark.parametrize(
+    ("replayed", "tolerance", "num_other"),
+    [(1, 1e-4, 0), (2, 1e-4, 1), (2, 5e-2, 0), (0, 5e-2, 1), (9, 5e-2, 1), (-1, 5e-2, 1), (float("nan"), 5e-2, 1)],
+)
+def test_a_token_that_is_as_likely_is_no_difference(replayed: float, tolerance: float, num_other: int) -> None:
+    logits = torch.tensor([[3.0, 8.0, 7.8, -torch.inf]])
+    tokens = torch.tensor([replayed], dtype=torch.double)
+    assert count_other_tokens(tokens, torch.tensor([1.0]), logits, tolerance) == num_other

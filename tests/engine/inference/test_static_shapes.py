@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.inference.kv_pool import KVCachePool
+from stepscope.engine.inference.merged import MergedLayers
 from stepscope.engine.inference.readout import ReadoutSpec
 from stepscope.engine.inference.static import BucketShape, StaticStep
+from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.smolvlm import StreamingModel
@@ -21,6 +23,7 @@ from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
 from tests.support.streams.fakes import random_frames, tiny_checkpoint, tiny_model
 from tests.support.streams.graphs import CountingBackend, with_graphs
+from tests.support.streams.hub import write_hub
 from tests.support.streams.streams import SHORT, TASK, assert_equal, decided, probs
 
 
@@ -63,6 +66,17 @@ def test_a_moved_threshold_takes_its_cache_into_a_slot(checkpoint: Checkpoint) -
     assert_equal(list(moved.run()), list(wanted))
 
 
+def test_attention_in_groups_gives_the_same(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.engine.inference.static.takes_groups", lambda states: True)
+    videos = [video(checkpoint, number, 30) for number in range(2)]
+    config = StreamConfig(**pick_thresholds(checkpoint, videos, 0.1, **SHORT))
+    for rows in (1, 2):
+        grouped = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=rows)
+        for one in videos:
+            alone = Streamer(checkpoint, config.frame_by_frame()).run(one.features, one.task)
+            assert_equal(grouped[one.video_id], list(alone))
+
+
 @pytest.mark.parametrize("policy", ["silent-token", "not-talk"])
 def test_a_silent_token_decides_as_without_graphs(checkpoint: Checkpoint, policy: Any) -> None:
     plain = replace(checkpoint, silent_id=7)
@@ -91,6 +105,19 @@ def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monk
         assert torch.allclose(probs(live[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", ["qwen2_5_vl", "qwen3_vl", "llava"])
+def test_passes_of_text_alone_are_captured_where_frames_have_any_shape(tmp_path: Path, kind: str) -> None:
+    hub = load_model(write_hub(tmp_path, kind), device="cpu")
+    backend = CountingBackend()
+    config = hub.fit_config(StreamConfig(decision_policy="answer", speak_threshold=0, update_threshold=1, **SHORT))
+    frames = list(random_frames(hub, 8))
+    wanted = list(Streamer(hub, config.frame_by_frame()).run(frames, TASK))
+    assert_equal(list(Streamer(with_graphs(hub, backend), config.frame_by_frame()).run(frames, TASK)), wanted)
+    assert all(output.response is not None for output in wanted)
+    assert backend.captured
+    assert backend.runs > len(frames)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, where it loads its compiler
 def test_a_compiled_step_gives_the_same(tmp_path: Path) -> None:
@@ -111,7 +138,8 @@ def test_a_step_never_reads_a_value_on_the_host(silent_id: int | None) -> None:
     model = tiny_model().to("meta")
     pool = KVCachePool(model, num_slots=2, capacity=64)
     shape = BucketShape(num_tokens=4, num_slots=2, query_len=4, context_len=32, needs_tokens=True)
-    step = StaticStep(model, pool, shape=shape, readout_spec=ReadoutSpec(silent_id=silent_id, suppress_tokens=(1,)))
+    spec = ReadoutSpec(silent_id=silent_id, suppress_tokens=(1,))
+    step = StaticStep(model, pool, shape=shape, readout_spec=spec, layers=MergedLayers(model.text_model))
     with torch.inference_mode():
         assert step().shape == (3, 4)
 

@@ -17,7 +17,7 @@ from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
-from tests.support.streams.graphs import with_graphs
+from tests.support.streams.graphs import CountingBackend, with_graphs
 from tests.support.streams.hub import write_hub
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import ASKED, NUM_FRAMES, TASK, settings
@@ -105,10 +105,10 @@ def test_batches_and_static_steps_give_the_outputs_of_each_video_alone(
         for number, length in enumerate((25, 7, 18))
     ]
     packed = stream_many(Streamer(checkpoint, config), videos, max_batch_size=2)
-    can_be_static = checkpoint.model.supports_graphs
-    static = (
-        stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=3) if can_be_static else packed
-    )
+    backend = CountingBackend()
+    num_rows = 3 if checkpoint.model.has_fixed_frames else 1  # else passes without frames are captured
+    static = stream_many(Streamer(with_graphs(checkpoint, backend), config), videos, max_batch_size=num_rows)
+    assert backend.captured or not checkpoint.model.has_fixed_frames
     for video in videos:
         alone = list(Streamer(checkpoint, config.frame_by_frame()).run(video.features, video.task))
         assert_equal(packed[video.video_id], alone)

@@ -46,18 +46,7 @@ def test_every_tab_meets_wcag_aa(page: Page, tiny_page: str, theme: str, options
         assert violations(page, options) == []
 
 
-def test_status_lines_are_live_regions_that_are_not_disabled(page: Page, tiny_page: str) -> None:
-    open_page(page, tiny_page)
-    for name in ("Batch", "Reviews"):
-        page.get_by_role("tab", name=name, exact=True).click()
-        page.wait_for_function("document.querySelectorAll('.status-line').length > 1")
-    lines = page.locator("#status, #batch_status, #desk_status").get_by_role("status", include_hidden=True)
-    assert lines.count() == 3
-    assert {lines.nth(number).get_attribute("aria-live") for number in range(3)} == {"polite"}
-    assert page.locator(".status-line:is(textarea, input)").count() == 0
-
-
-def test_keyboard_focus_has_a_ring(page: Page, tiny_page: str) -> None:
+def test_keyboard_focus_has_a_ring_and_status_lines_are_live_regions(page: Page, tiny_page: str) -> None:
     open_page(page, tiny_page)
     page.keyboard.press("Tab")  # from now on focus is the keyboard's
     for part in ("#speak_threshold input[type=range]", "#chosen input", "#run", "#goal textarea"):
@@ -69,6 +58,13 @@ def test_keyboard_focus_has_a_ring(page: Page, tiny_page: str) -> None:
             }""",
             arg=page.locator(part).element_handle(),
         )
+    for name in ("Batch", "Reviews"):
+        page.get_by_role("tab", name=name, exact=True).click()
+        page.wait_for_function("document.querySelectorAll('.status-line').length > 1")
+    lines = page.locator("#status, #batch_status, #desk_status").get_by_role("status", include_hidden=True)
+    assert lines.count() == 3
+    assert {lines.nth(number).get_attribute("aria-live") for number in range(3)} == {"polite"}
+    assert page.locator(".status-line:is(textarea, input)").count() == 0
 
 
 def test_video_details_and_lanes_or_verdicts_are_seen_together(page: Page, tiny_page: str) -> None:

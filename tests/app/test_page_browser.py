@@ -1,3 +1,5 @@
+"""The page with a tiny checkpoint: runs, uploads, hostile texts, tasks, addresses."""
+
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,15 +15,14 @@ from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
     enter_task,
     forget,
+    inspect,
     open_page,
     rows,
     run,
     upload,
     wait_for_status,
 )
-from tests.support.paths import REAL_VIDEOS
 
-HEVC = REAL_VIDEOS / "h265_video.mp4"
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 pytestmark = NEEDS_CHROMIUM
 
@@ -40,7 +41,7 @@ def page(window: Page, tiny_page: str) -> Iterator[Page]:
     assert "Method not implemented." not in written
 
 
-def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> None:
+def test_a_bundled_video_runs_beside_its_reference_says_where_it_comes_from_and_is_exported(page: Page) -> None:
     assert page.input_value("#goal textarea") == "build the toy truck"
     assert run(page).startswith("Done: 12 frames in ")
     shown = rows(page)
@@ -58,11 +59,6 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     assert "≠ ref. ◐ S3 load the block" in states
     assert page.is_enabled("#run")
     assert page.is_disabled("#stop")
-
-
-@pytest.mark.slow
-def test_the_run_shown_says_where_it_comes_from_and_is_exported(page: Page) -> None:
-    run(page)
     said = page.locator(".ss-origin summary").inner_text()
     assert re.fullmatch(
         r"run [0-9a-f]{12} · model [0-9a-f]{12} · cpu · speak 0.5 · update 0.5 · text encoder all-MiniLM-L6-v2", said
@@ -121,13 +117,6 @@ def test_a_window_waits_for_the_run_of_the_first_and_not_for_one_that_was_only_o
     second.close()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not HEVC.exists(), reason="no HEVC video beside the repository")
-def test_a_video_that_browsers_do_not_play_is_converted(page: Page, tmp_path: Path) -> None:
-    upload(page, Path(shutil.copy(HEVC, tmp_path)), "Shown as a converted copy")
-    page.wait_for_function("document.querySelector('#video video')?.duration > 0.5")
-
-
 def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -> None:
     name = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}.mp4"
     upload(page, Path(shutil.copy(uploads.foreign, tmp_path / name)), "press Run")
@@ -141,7 +130,7 @@ def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_task_that_changes_in_any_way_is_said_until_it_is_the_runs_again(page: Page) -> None:
+def test_a_changed_task_is_said_until_it_is_the_runs_again_and_tabs_share_the_reviewer(page: Page) -> None:
     def expect(*, is_changed: bool) -> None:
         script = (
             "(is) => document.querySelector('.ss-counts').textContent.includes('have changed since this run') === is"
@@ -165,6 +154,9 @@ def test_a_task_that_changes_in_any_way_is_said_until_it_is_the_runs_again(page:
         expect(is_changed=True)
         page.fill(f"#{box} textarea", text)
         expect(is_changed=False)
+    page.evaluate("localStorage['stepscope:reviewer'] = 'Ada'")
+    page.get_by_role("tab", name="Reviews").click()
+    page.wait_for_function("document.querySelector('#reviewer input, #reviewer textarea')?.value === 'Ada'")
 
 
 def test_a_conversation_without_a_video_is_held_and_branched_by_keyboard(page: Page) -> None:
@@ -193,8 +185,77 @@ def test_a_conversation_without_a_video_is_held_and_branched_by_keyboard(page: P
     assert page.locator("#chat_turns .user-row").all_inner_texts() == ["What is next?"]
 
 
+def wait_for_address(page: Page, pattern: str) -> None:
+    page.wait_for_function("(pattern) => RegExp(pattern).test(location.search)", arg=pattern)
+
+
 @pytest.mark.slow
-def test_the_reviewer_of_the_player_is_the_one_of_the_reviews_tab(page: Page) -> None:
-    page.evaluate("localStorage['stepscope:reviewer'] = 'Ada'")
+def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, tiny_page: str, uploads: Uploads) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(page, tiny_page)
+    wait_for_address(page, "^.video=truck-1$")
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("truck-2")).click()
+    wait_for_address(page, "video=truck-2")
+    run(page)
+    page.evaluate("document.querySelector('#video video').currentTime = 2.5")
+    page.click("[data-tab=curves]")
+    wait_for_address(page, "video=truck-2&run=[0-9a-f]{12}&speak=0.5&update=0.5&context=refresh&t=2.5&beside=curves")
+    page.reload()
+    wait_for_status(page, "^Done")
+    page.wait_for_function("Math.abs(document.querySelector('.ss').inspect().time - 2.5) < 0.05")
+    assert (inspect(page)["video"], inspect(page)["tab"]) == ("truck-2", "curves")
+    upload(page, uploads.foreign, "press Run")
+    wait_for_address(page, "upload=foreign")
+    enter_task(page)
+    page.fill("#goal textarea", "mine")
+    run(page)
+    wait_for_address(page, "upload=foreign.mp4.*&run=")
     page.get_by_role("tab", name="Reviews").click()
-    page.wait_for_function("document.querySelector('#reviewer input, #reviewer textarea')?.value === 'Ada'")
+    wait_for_address(page, "tab=reviews")
+    page.set_viewport_size({"width": 390, "height": 844})  # the tab is in a menu at first
+    page.reload()
+    page.wait_for_selector("#reviewed_split", state="visible")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("tab", name="Player").click()
+    wait_for_status(page, "^foreign.mp4, 0:02, the earlier run")
+    assert page.input_value("#goal textarea") == "mine"
+    wait_for_address(page, "^(?!.*tab=).*upload=foreign")
+    page.go_back()
+    page.wait_for_selector("#reviewed_split", state="visible")
+    page.go_back()
+    page.wait_for_selector("#video", state="visible")
+    is_drawn = "document.querySelector('#video video').dispatchEvent(new Event('seeked'))"  # which writes the address
+    page.evaluate(f"addEventListener('popstate', () => {is_drawn})")
+    page.go_back()
+    wait_for_status(page, "^Done")
+    assert inspect(page)["video"] == "truck-2"
+    page.go_forward()
+    wait_for_status(page, "^foreign.mp4, 0:02")
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_reload_keeps_thresholds_and_task_of_a_video_without_a_run(browser: Browser, tiny_page: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(page, tiny_page)
+    page.fill("#speak_threshold input[type=number]", "0.42")
+    page.keyboard.press("Enter")
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("truck-2")).click()
+    wait_for_address(page, "^.video=truck-2&speak=0.42$")
+    page.fill("#update_threshold input[type=number]", "0.6")
+    page.keyboard.press("Enter")
+    wait_for_address(page, "^.video=truck-2&speak=0.42&update=0.6$")
+    page.fill("#update_threshold input[type=number]", "0.5")
+    page.keyboard.press("Enter")
+    wait_for_address(page, "^.video=truck-2&speak=0.42&update=0.5$")
+    page.locator("#goal textarea").press_sequentially(" again")
+    page.reload()
+    wait_for_status(page, "^truck-2, .*Press Run")
+    page.wait_for_function("document.querySelector('#speak_threshold input[type=number]').value === '0.42'")
+    page.wait_for_function("document.querySelector('#goal textarea').value.endsWith(' again')")
+    assert page.input_value("#update_threshold input[type=number]") == "0.5"
+    run(page)
+    assert inspect(page)["runThresholds"] == {"speak": 0.42, "update": 0.5}
+    page.close()

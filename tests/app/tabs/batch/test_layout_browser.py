@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
-from tests.app.core.test_places_browser import wait_for_address
 from tests.app.tabs.batch.runs.test_scoring import repeat
 from tests.app.tabs.batch.test_batch_browser import STATUS, choose, show_batch
+from tests.app.test_page_browser import wait_for_address
 from tests.app.web.static.test_stops_browser import painted_texts
 from tests.support.data.batches import copies, make_worker_config, write_scores, write_split
 from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, serve, wait_for_status
@@ -67,19 +67,6 @@ def compare(page: Page) -> None:
     wait_for_status(page, "^A is prompt, B is late; 3 videos", status="#compared [role=status]")
 
 
-def test_the_form_is_a_new_runs_until_the_settings_of_the_run_shown_are_asked_for(page: Page) -> None:
-    page.locator("#batch_speak input[type=number]").fill("0.6")
-    page.locator("#batch_speak input[type=number]").press("Tab")
-    choose(page, "batch_runs", "late")
-    page.wait_for_function(
-        "/run late · split other.json .* speak 0.75 /.test(document.querySelector('#origin').textContent)"
-    )
-    assert entries(page) == ("test", "0.6", "auto"), "what was typed stays"
-    page.click("#use_settings")
-    wait_for_status(page, "^⚠ The form has the settings of late, but ", status=STATUS)  # made with short answers
-    assert entries(page) == ("other", "0.75", "cpu:2")
-
-
 def test_a_reload_keeps_the_split_of_the_form_and_a_link_brings_its_own(page: Page, browser: Browser) -> None:
     assert entries(page)[0] == "test"
     choose(page, "split", "other")
@@ -97,15 +84,7 @@ def test_a_reload_keeps_the_split_of_the_form_and_a_link_brings_its_own(page: Pa
     linked.close()
 
 
-def test_the_columns_of_the_leaderboard_end_at_its_border(page: Page) -> None:
-    page.set_viewport_size({"width": 1920, "height": 1000})
-    page.get_by_role("tab", name="Leaderboard").click()
-    page.wait_for_selector("#board th", state="attached")
-    edge = "(selector) => Math.round(document.querySelector(selector).getBoundingClientRect().right)"
-    page.wait_for_function(f"Math.abs(({edge})('#board') - ({edge})('#board th:last-child')) <= 2")
-
-
-def test_a_refusal_below_start_is_gone_with_the_form_that_was_refused(page: Page) -> None:
+def test_a_refusal_goes_with_its_form_which_takes_the_settings_of_a_run_once_asked(page: Page) -> None:
     problem = page.locator("#start_problem .status-line")
     assert not problem.is_visible(), "there is no empty box"
     page.fill("#run_name textarea, #run_name input", "no/name")
@@ -113,6 +92,14 @@ def test_a_refusal_below_start_is_gone_with_the_form_that_was_refused(page: Page
     wait_for_status(page, "a run's name may have letters", status="#start_problem [role=status]")
     page.fill("#batch_speak input[type=number]", "0.6")
     problem.wait_for(state="hidden")
+    choose(page, "batch_runs", "late")
+    page.wait_for_function(
+        "/run late · split other.json .* speak 0.75 /.test(document.querySelector('#origin').textContent)"
+    )
+    assert entries(page) == ("test", "0.6", "auto"), "what was typed stays"
+    page.click("#use_settings")
+    wait_for_status(page, "^⚠ The form has the settings of late, but ", status=STATUS)  # made with short answers
+    assert entries(page) == ("other", "0.75", "cpu:2")
 
 
 def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison(page: Page) -> None:
@@ -217,6 +204,10 @@ def test_nothing_is_cut_off(page: Page, width: int) -> None:
     page.get_by_role("tab", name="Thresholds").click()
     page.locator("#heat .main-svg[role=img]").wait_for()
     assert page.evaluate(cut, "#metric input") == []
+    page.get_by_role("tab", name="Leaderboard").click()
+    page.wait_for_selector("#board th", state="attached")
+    end = "(selector) => Math.round(document.querySelector(selector).getBoundingClientRect().right)"
+    page.wait_for_function(f"Math.abs(({end})('#board') - ({end})('#board th:last-child')) <= 2")
     page.get_by_role("tab", name="Protocols").click()
     wait_for_status(page, "^3 videos, 95 % intervals", status="#protocols_said [role=status]")
     page.locator("#protocol_cards section").first.wait_for()
@@ -240,7 +231,7 @@ def click_point(page: Page, chart: str, number: int = 0) -> None:
     click_chart(page, chart, box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
-def test_points_of_charts_filter_videos_open_them_and_set_thresholds(page: Page) -> None:
+def test_points_of_charts_filter_and_open_videos_and_the_best_point_of_a_sweep_is_run(page: Page) -> None:
     choose(page, "batch_runs", "late")
     page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
     page.get_by_role("tab", name="Charts").click()
@@ -262,13 +253,6 @@ def test_points_of_charts_filter_videos_open_them_and_set_thresholds(page: Page)
     page.get_by_role("tab", name="Charts").click()
     click_point(page, "#chart_videos")
     wait_for_status(page, "in the run late")
-
-
-def test_the_best_point_of_a_sweep_runs_what_the_player_shows(page: Page) -> None:
-    choose(page, "batch_runs", "late")
-    page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
-    page.locator("#videos [data-testid^=cell]", has_text="v1").first.click()
-    wait_for_status(page, "^v1 in the run late")
     page.get_by_role("tab", name="Batch").click()
     page.get_by_role("tab", name="Thresholds").click()
     page.wait_for_selector("#apply:not([disabled])")

@@ -384,14 +384,11 @@ def _lay_out(stream: PackedStream, like: Tensor) -> tuple[Tensor, Tensor]:
     The positions are 2, 3 and 3.
     """
     start, length = stream.start, len(stream.inputs)
-    rows = list[tuple[int, int, int]]()  # tokens of the context that are seen, the first of its own, its place
-    positions = list[int]()
-    for seen, count in stream.branches or ((start, length),):
-        first = start + len(rows)
-        rows += [(seen, first, first + number) for number in range(count)]
-        positions += range(seen, seen + count)
-    seen_of, first_of, place_of = torch.tensor(rows, device=like.device).T[:, :, None]
-    columns = torch.arange(start + len(rows), device=like.device)
-    is_visible = (columns < seen_of) | ((columns >= first_of) & (columns <= place_of))
-    mask = torch.zeros(is_visible.shape, dtype=like.dtype, device=like.device).masked_fill_(~is_visible, -torch.inf)
+    mask = like.new_full((length, start + length), -torch.inf).triu(start + 1)
+    positions = list(range(start, start + length))
+    first = 0
+    for seen, count in stream.branches:
+        mask[first : first + count, seen : start + first] = -torch.inf
+        positions[first : first + count] = range(seen, seen + count)
+        first += count
     return torch.tensor(positions, device=like.device), mask

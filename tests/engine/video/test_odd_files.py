@@ -20,7 +20,6 @@ from stepscope.engine.video.reader import Frame, find_cut, find_damage, probe, r
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track
 from stepscope.engine.video.writer import convert_for_browser, write_h264
-from tests.support.data.shared_data import shared
 from tests.support.servers.network import serve_files
 from tests.support.streams.odd import (
     MATRICES,
@@ -333,12 +332,6 @@ def test_a_name_that_is_not_utf8_is_read_by_pyav_alone(tmp_path: Path, decode: D
     assert len(list(read_frames(path, fps=1))) == 2
     with pytest.raises(VideoError, match=f"{decoder}: opens no file whose name is not UTF-8"):
         read(path, decode)  # OpenCV ended the process
-
-
-def test_the_display_copy_has_square_pixels(tmp_path: Path) -> None:
-    convert_for_browser(shared("cases/sar.mpg"), tmp_path / "copy.mp4")
-    copy = probe(tmp_path / "copy.mp4")
-    assert (copy.width, copy.height) == (1024, 576)  # 720 pixels of 64:45, as MPEG-2's 16:9 means
 
 
 @pytest.mark.parametrize(

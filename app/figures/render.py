@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import Any, Final, Literal
+from unicodedata import east_asian_width
 
 import numpy as np
 import plotly.graph_objects as go
@@ -83,16 +84,21 @@ def _add_notes(figure: go.Figure) -> None:
     parts = [part for part in (note, (layout.meta or {}).get("basis", "")) if part]
     if not parts or not layout.width:
         return
-    # from edge to edge, as labels may widen the margin; 0.65 em is above the mean width of a character in such fonts
-    num_chars = int((layout.width - 2 * _PAD_PX) / (0.65 * size))
-    wrapper = TextWrapper(num_chars, max_lines=_MAX_NOTE_LINES, placeholder="…", break_on_hyphens=False)
-    lines = [line for part in parts for line in wrapper.wrap(part)]
+    # from edge to edge, as labels may widen the margin
+    lines = [line for part in parts for line in _wrap(part, (layout.width - 2 * _PAD_PX) / size)]
     more = LINE * size * (len(lines) - 1)
     figure.update_layout(
         title={"xref": "container", "x": 0, "pad_l": _PAD_PX, "subtitle_text": "<br>".join(map(to_markup, lines))},
         height=layout.height + more,
         margin_t=(layout.margin.t or 0) + more,
     )
+
+
+def _wrap(text: str, width_em: float) -> list[str]:
+    """Break a text into lines by the mean width of its characters: at most 0.65 em in such fonts, 1 em of wide ones."""
+    wide = sum(east_asian_width(char) in "WF" for char in text) / len(text)
+    num_chars = int(width_em / (0.65 + 0.35 * wide))
+    return TextWrapper(num_chars, max_lines=_MAX_NOTE_LINES, placeholder="…", break_on_hyphens=False).wrap(text)
 
 
 def trace_rows(figure: go.Figure) -> Iterator[dict[str, Cell]]:

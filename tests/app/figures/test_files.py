@@ -90,6 +90,8 @@ def test_the_basis_of_scores_fits_between_the_edges_of_a_narrow_file() -> None:
     assert (drawn.xref, drawn.x) == ("container", 0)  # labels may widen the margin of the plot
     size = template("light").layout.font.size
     assert all(drawn.pad.l + 0.6 * size * len(line) <= 320 for line in lines)  # of letters in a wide font
+    wide = for_file(add_basis(make_drawing().figure, "視頻助手何時說話" * 6)).layout.title.subtitle.text.split("<br>")
+    assert all(drawn.pad.l + size * len(line) <= 320 for line in wide)
     long = for_file(add_basis(make_drawing().figure, "word " * 50)).layout.title.subtitle.text
     assert (long.count("<br>"), long.endswith("word…")) == (3, True)
 

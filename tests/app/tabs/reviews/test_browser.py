@@ -65,7 +65,7 @@ def test_who_signed_in_sees_progress_and_agreement_and_hostile_names_stay_text(p
     page.wait_for_function("document.querySelector('#reviewed_videos').textContent.includes('unclear 1')")
     assert HOSTILE in (page.text_content("#desk_progress") or "")
     assert HOSTILE in (page.text_content("#reviewed_videos") or "")
-    page.get_by_role("tab", name="Agreement").click()
+    page.get_by_role("tab", name="Agreement").first.click()
     row = page.locator("#agreement tr", has_text="all verdicts")
     assert row.inner_text().split("\t")[:4] == ["all verdicts", "4", "0.750", "0.556"]
     assert page.evaluate("window.hacked") is None
@@ -161,7 +161,7 @@ def test_videos_are_assigned_and_done_by_a_key_and_a_disagreement_is_settled(pag
         page.keyboard.press("Enter")
     page.click("#assign")
     wait_for_status(page, "3 videos of 3 assigned, 1 to several reviewers", status="#assign_said [role=status]")
-    page.get_by_role("tab", name="Queue").click()
+    page.get_by_role("tab", name="Queue").first.click()
     page.click("#queue_next")
     page.wait_for_selector(".ss-queue .ss-finish")
     first = inspect(page)["video"]
@@ -169,7 +169,7 @@ def test_videos_are_assigned_and_done_by_a_key_and_a_disagreement_is_settled(pag
     page.wait_for_function("(first) => document.querySelector('.ss').inspect().video !== first", arg=first)
     enter(page, "Queue")
     wait_for_status(page, "^ann: 1 of 2 videos done, 1 left", status="#queue_said [role=status]")
-    page.get_by_role("tab", name="Agreement").click()
+    page.get_by_role("tab", name="Agreement").first.click()
     page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
     hit = page.locator(".ss-hit")
     expect(hit).to_contain_text("3 of 3 to settle")

@@ -124,7 +124,7 @@ def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
 
 
 def test_tables_are_handed_out_and_neither_the_store_nor_what_a_link_leads_to(client: PageClient, world: Path) -> None:
-    entered = client.find_event("Batch", "select")
+    entered = client.find_event("Batch", "select", into="batch_runs")
     client.run(entered["id"], client.inputs(entered))
     for table in ("videos_csv", "metrics_json"):
         event = client.find_event(f"get_{table}", "click")

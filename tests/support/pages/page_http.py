@@ -40,11 +40,16 @@ class PageClient:
         """Return the event descriptions of the page, with triggers and inputs."""
         return list(self.config()["dependencies"])
 
-    def find_event(self, name: str, trigger: str) -> dict[str, Any]:
-        """Return the event of a component that a handler answers, by its element id or its label."""
+    def find_event(self, name: str, trigger: str, *, into: str = "") -> dict[str, Any]:
+        """Return the event of a component that a handler answers, by its element id or its label.
+
+        ``into`` is the element id of one of its outputs, where a component has several such events.
+        """
         config = self.config()
         props = {component["id"]: component.get("props", {}) for component in config["components"]}
         for event in config["dependencies"]:
+            if into and into not in (props.get(output, {}).get("elem_id") for output in event["outputs"]):
+                continue
             for target, what in event["targets"]:
                 found = props.get(target, {})
                 if event["backend_fn"] and what == trigger and name in (found.get("elem_id"), found.get("label")):

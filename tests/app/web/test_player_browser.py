@@ -331,6 +331,7 @@ def test_the_server_prints_the_pdf_and_draws_the_charts_and_a_preview_is_in_no_f
         """() => document.dispatchEvent(new CustomEvent("stepscope:threshold", { detail: { speak: 0.01 } }))"""
     )
     assert page.evaluate('() => document.querySelector(".ss").inspect().thresholds.speak') == 0.01
+    page.select_option(".ss-figureChart", "timeline")
     with page.expect_download() as saving:
         page.click("[data-figure=svg]")
     svg = saving.value.path().read_text("utf-8")

@@ -13,8 +13,8 @@ from stepscope.engine.errors import first_line
 def resolve_device(device: str = "auto") -> torch.device:
     """Resolve ``auto`` to the first available of cuda, mps and cpu. Raises ``ValueError`` for an absent device.
 
-    On cuda, cuDNN's attention is switched off for the process: it plans each length of a context anew, which takes up
-    to a second. Captured passes, whose lengths are fixed, use it.
+    On cuda, cuDNN's attention is disabled for the process: it makes a plan for each new context length, which takes
+    longer than the pass. Captured passes, whose lengths are fixed, use it.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -17,7 +16,6 @@ from stepscope.app.cli.stepscope import main
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.engine.cli.program import load_object
 from stepscope.eval.data.writers import write_samples
-from stepscope.eval.reports.table_files import Results
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from stepscope.eval.sweeps.folder import write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores
@@ -70,35 +68,17 @@ def test_a_range_of_a_video_is_drawn_at_a_width_on_paper(
     assert svg.get("width") == "85mm"
     height = float(svg.get("height").removesuffix("mm"))
     assert capsys.readouterr().out == f"{tmp_path / 'fig.svg'}, 85mm x {height:.4g}mm\n"
-    assert draw(*look, "--format", "pdf", out="fig.dat") == 0
-    (box,) = re.findall(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", (tmp_path / "fig.dat").read_bytes())
-    assert [float(side) / 72 * 25.4 for side in box] == pytest.approx([85, height], abs=0.5)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"video": "b", "out": "a.svg"}, "has no video 'b'; choose one such as a"),
-        ({"video": ""}, "give one of --video and --chart"),
-        ({"video": "", "options": ("--chart", "pie")}, "there is no chart 'pie'; choose one of precision_recall, roc"),
         ({"options": ("--chart", "roc")}, "give one of --video and --chart"),
-        ({"options": ("--from", "12", "--to", "20"), "out": "a.svg"}, "the range from 12 to 10 s is empty"),
-        ({"options": ("--from=-1",), "out": "a.svg"}, "the range must be times from 0 s; got -1 to 10 s"),
-        ({"options": ("--from", "nan"), "out": "a.svg"}, "the range must be times from 0 s"),
         (
             {"options": ("--from", "6", "--to", "5"), "out": "a.svg"},
             "the range from 6 to 5 s is empty; the video lasts 10 s",
         ),
-        ({"options": ("--width", "10mm")}, "a figure is 240 to 6000 pixels (96 in an inch) wide; got 38"),
-        ({"out": "fig.bmp"}, "fig.bmp ends in no format of a figure"),
-        ({"video": "", "options": ("--chart", "roc", "--from", "1")}, "--from and --to are for --video"),
-        ({"video": "", "options": ("--chart", "roc", "--against", "b")}, "--against RUN names the second run"),
-        ({"video": "", "options": ("--chart", "score_distributions")}, "--against RUN names the second run"),
-        ({"video": "", "options": ("--chart", "videos", "--metric", "F1")}, "--metric: videos takes 2; got F1"),
-        ({"video": "", "options": ("--chart", "roc", "--metric", "F1")}, "--metric: roc has no choice of scores"),
-        ({"video": "", "options": ("--chart", "curves", "--metric", "F1")}, "a preview has no score F1"),
-        ({"options": ("--metric", "F1"), "out": "fig.svg"}, "--metric is for --chart"),
-        ({}, "a video is no figure of Plotly; choose one of svg, png, pdf, csv"),
     ],
 )
 def test_a_wrong_wish_is_refused_in_one_sentence_and_nothing_is_written(
@@ -111,24 +91,6 @@ def test_a_wrong_wish_is_refused_in_one_sentence_and_nothing_is_written(
     assert message in error
     assert error.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_a_folder_that_is_no_run_and_a_video_without_outputs_are_refused(
-    draw: Draw, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["figure", str(tmp_path), "--video", "a", "--out", str(tmp_path / "a.svg")]) == 2
-    assert "is not the run folder of a split" in capsys.readouterr().err
-    RunFolder(folder).delete_video("a")
-    assert draw(out="a.svg") == 2
-    assert "a has no outputs: has not been run" in capsys.readouterr().err
-
-
-def test_a_chart_of_the_run_is_drawn(
-    folder: Path, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: Draw
-) -> None:
-    monkeypatch.setattr(figure, "read_results", lambda path: results if path == folder else Results())
-    assert draw("--chart", "precision_recall", video="") == 0
-    assert read_json(tmp_path / "fig.json")["layout"]["title"]["text"] == "Precision and recall"
 
 
 def test_the_charts_of_a_sweep_folder_and_the_preview_of_a_run_are_drawn(
@@ -155,24 +117,6 @@ def test_the_charts_of_a_sweep_folder_and_the_preview_of_a_run_are_drawn(
     assert draw("--chart", "heat_map", video="", out="run.csv") == 0
     traces = [row["trace"] for row in read_csv(tmp_path / "run.csv")]
     assert traces.count("Decisions F1 ±1 s") == 81
-
-
-@pytest.mark.browser
-@NEEDS_BROWSER
-def test_a_second_run_of_a_video_is_below_the_first(folder: Path, tmp_path: Path, draw: Draw) -> None:
-    other = copytree(folder, tmp_path / "other")
-    assert draw("--against", str(other), out="both.csv") == 0
-    runs = [row["run"] for row in read_csv(tmp_path / "both.csv") if row["lane"] == "assistant"]
-    assert runs == ["run"] * (len(runs) // 2) + ["other"] * (len(runs) // 2)
-
-
-def test_without_a_browser_a_video_is_refused_in_one_sentence(
-    draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "chromium"))
-    assert draw(out="fig.csv") == 2
-    assert capsys.readouterr().err == f"error: BROWSER_PATH names no file: {tmp_path / 'chromium'}; correct it\n"
-    assert not (tmp_path / "fig.csv").exists()
 
 
 def test_the_scores_of_two_runs_are_drawn(

@@ -1,6 +1,5 @@
 """Charts of decisions: their numbers are those of the scores."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,31 +49,12 @@ def test_the_precision_recall_chart_has_a_point_for_each_threshold(results: Resu
     assert by_text["speak at threshold 0"] == [1.0, 0.5]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", CHARTS)
-def test_each_chart_has_a_title_a_summary_and_no_tiny_text(results: Results, name: str, theme: Theme) -> None:
-    figure = CHARTS[name].draw(results, theme)
-    assert figure.layout.title.text == CHARTS[name].title
-    assert figure.layout.meta["summary"]
-    sizes = [figure.layout.xaxis.tickfont.size, figure.layout.yaxis.tickfont.size, figure.layout.legend.font.size]
-    assert min(sizes) >= 11
-    assert figure.data
-
-
 def test_a_run_without_probabilities_has_a_note_in_place_of_curves(without_probabilities: Results) -> None:
     figure = CHARTS["roc"].draw(without_probabilities, "light")
     assert [trace.name for trace in figure.data if trace.name] == ["update, AUROC 1.000", "update of this run"]
     nothing = CHARTS["precision_recall"].draw(Results(), "light")
     assert not nothing.data
     assert "No data" in nothing.layout.annotations[0].text
-
-
-def test_charts_of_an_older_version_are_drawn_as_far_as_they_have_data(results: Results) -> None:
-    old = {name: part for name, part in results.charts.items() if name not in ("roc", "operating_points")}
-    figure = CHARTS["precision_recall"].draw(replace(results, charts=old), "light")
-    assert [trace.mode for trace in figure.data] == ["lines", "lines"]
-    roc = CHARTS["roc"].draw(replace(results, charts={**old, "roc": {}, "operating_points": {}}), "light")
-    assert "score the run again" in roc.layout.annotations[0].text
 
 
 @pytest.fixture(scope="module")
@@ -110,24 +90,7 @@ def test_the_roc_chart_has_a_curve_for_each_signal_and_only_a_point_for_a_sum(si
     assert falls.text[1].startswith("not talk at threshold 0<br>false positive rate 0.000<br>recall 1.000")
 
 
-def test_thresholds_of_the_precision_recall_curve_are_those_of_the_signal(signal_results: Results) -> None:
-    falls = traces(signal_results, "precision_recall")["not talk, average precision 1.000"]
-    at = {
-        text.split("<br>")[0]: (recall, precision)
-        for text, recall, precision in zip(falls.text, falls.x, falls.y, strict=True)
-    }
-    assert at["not talk at threshold 0.66"] == (0.5, 1.0), "the falls are 0.6 and 0.7"
-    assert at["not talk at threshold 0.5"] == (1.0, 1.0)
-
-
 def test_only_probabilities_have_a_reliability(signal_results: Results) -> None:
     (curve,) = [trace for trace in traces(signal_results, "reliability").values() if trace.mode == "lines+markers"]
     assert curve.name.startswith("says &lt;yes&gt;, calibration error ")
     assert max(curve.y) == 1
-
-
-def test_signals_differ_in_more_than_their_colour_and_are_part_of_the_summary(signal_results: Results) -> None:
-    drawn = traces(signal_results, "roc", "dark")
-    assert drawn["says &lt;yes&gt;, AUROC 1.000"].line.dash != drawn["not talk, AUROC 1.000"].line.dash
-    summary = CHARTS["roc"].draw(signal_results, "dark").layout.meta["summary"]
-    assert "not talk: AUROC 1.000; this run precision 1.000, recall 1.000" in summary

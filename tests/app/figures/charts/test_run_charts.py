@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from stepscope.app.figures.charts import answers
-from stepscope.app.figures.charts.layout import MAX_NAME_CHARS, log_axis
+from stepscope.app.figures.charts.layout import MAX_NAME_CHARS
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.figures.charts.sweep_curves import SweepData, curves
 from stepscope.app.figures.charts.sweeps import heat_map
-from stepscope.app.figures.charts.videos import VIDEO_SCORES, scatter, score_distributions
+from stepscope.app.figures.charts.videos import score_distributions
 from stepscope.engine.chat.timings import AnswerTiming, FirstToken, ReusePoint
 from stepscope.engine.decisions.policies import POLICIES
 from stepscope.eval.metrics.definitions import METRICS
@@ -48,12 +48,6 @@ def test_leads_are_counted_by_half_seconds(results: Results) -> None:
     assert speak.marker.pattern.shape != update.marker.pattern.shape
 
 
-def test_a_bar_of_failures_carries_its_kind(results: Results) -> None:
-    counted = replace(results, charts={**results.charts, "failures": {"missed": 3, "wrong state": 1}})
-    (bars,) = CHARTS["failures"].draw(counted, "light").data
-    assert (bars.customdata, bars.x, bars.text) == (("missed", "wrong state"), (3, 1), ("3", "1"))
-
-
 def test_step_states_are_shares_of_frames(results: Results) -> None:
     shares = [{"right": 0.5, "behind": 0.25, "ahead": 0.25}, {"right": math.nan, "behind": math.nan, "ahead": math.nan}]
     behind, ahead = CHARTS["states"].draw(replace(results, charts={**results.charts, "states": shares}), "light").data
@@ -88,11 +82,6 @@ def test_markup_in_names_has_no_effect_and_long_names_are_cut() -> None:
     assert cut.customdata == ("x" * 500,)
 
 
-@pytest.mark.parametrize("name", VIDEO_SCORES)
-def test_every_score_of_videos_can_be_an_axis(results: Results, name: str) -> None:
-    assert scatter(results, "dark", x=name, y="F1").layout.meta["summary"]
-
-
 def test_the_runs_of_a_comparison_differ_in_colour_and_symbol_and_each_video_has_a_line() -> None:
     scores = [("a", 0.5, 1.0), ("b", 0.25, 0.25), ("c", math.nan, 1.0)]
     figure = score_distributions(scores, "F1", "light", names=("one", "<i>two</i>"))
@@ -103,21 +92,6 @@ def test_the_runs_of_a_comparison_differ_in_colour_and_symbol_and_each_video_has
     assert (a.name, b.name) == ("A: one", "B: &lt;i&gt;two&lt;/i&gt;")
     assert "1 with undefined scores" in figure.layout.title.subtitle.text
     assert not score_distributions([("a", math.nan, 1.0)], "F1", "light", names=("one", "two")).data
-
-
-def test_the_ticks_of_a_logarithmic_axis_are_whole_numbers() -> None:
-    axis = log_axis([7.0, 0.0, 130.0])
-    assert (
-        axis["ticktext"]
-        == ["1", "2", "5", "10", "20", "50", "100", "200", "500", "1,000", "2,000", "5,000"][: len(axis["ticktext"])]
-    )
-    assert axis["tickvals"][3:7] == [10, 20, 50, 100]
-    assert axis["tickvals"][-1] >= 130
-
-
-def test_a_logarithmic_axis_of_many_powers_has_ticks_at_these_alone() -> None:
-    assert log_axis([0.001, 100.0])["ticktext"][:4] == ["0.001", "0.01", "0.1", "1"]
-    assert log_axis([])["tickvals"][0] == 1
 
 
 TIMINGS = (
@@ -150,31 +124,15 @@ def test_the_reused_share_is_that_of_each_answer_and_of_all_tokens() -> None:
     assert figure.layout.title.subtitle.text == "45% of all prompt tokens"  # (10 + 90) / (100 + 120)
 
 
-def test_the_times_of_an_answer_are_stacked() -> None:
-    figure = answers.times(TIMINGS, "light")
-    assert {trace.name: list(trace.y) for trace in figure.data} == {
-        "in the queue": [0.5, 0.0],
-        "to the first token": [0.2, 0.02],
-        "after it": [0.3, 0.1],
-    }
-    assert figure.layout.barmode == "stack"
-
-
-@pytest.mark.parametrize("draw", [answers.cached_share, answers.times, lambda t, h: answers.first_token(t, (), h)])
-def test_without_answers_a_chart_names_the_reason(draw: object) -> None:
-    assert callable(draw)
-    assert draw((), "light").layout.annotations[0].text == answers.NO_ANSWERS
-
-
 GRID = Grid(speak=(0.25, 0.75), update=(0.1, 0.5, 0.9))
 VALUES = (0.2, 0.4, 0.6, 0.8, math.nan, 0.5)
 """By update threshold, then by speak threshold; the best is at speak 0.75, update 0.5."""
 OWN = PresentPoint(thresholds=(0.5, 0.4), scores={"F1": 0.7})
 
 
-def make_scores(metric: str, values: tuple[float, ...] = VALUES, *, is_exact: bool = False) -> GridScores:
+def make_scores(metric: str, values: tuple[float, ...] = VALUES) -> GridScores:
     points = tuple({metric: value} for value in values)
-    return GridScores(split="val.json", is_exact=is_exact, grid=GRID, points=points, num_videos=1, errors={})
+    return GridScores(split="val.json", is_exact=False, grid=GRID, points=points, num_videos=1, errors={})
 
 
 def test_a_cell_has_its_score_and_its_thresholds() -> None:
@@ -206,16 +164,6 @@ def test_the_axis_of_a_rule_with_theta_is_theta() -> None:
     assert line.layout.xaxis.title.text == "Theta"
 
 
-def test_points_that_were_run_are_marked_on_a_preview() -> None:
-    data = SweepData(scores=make_scores("F1"), exact_points={(0.5, 0.5): {"F1": 0.7}})
-    figure = heat_map(data, "F1", "dark")
-    assert figure.data[1].text == ("exact: speak 0.5, update 0.5<br>Response F1 0.700",)
-    assert figure.data[1].marker.color == (0.7,)
-    assert figure.layout.title.subtitle.text.startswith("Preview; squares: exact points")
-    alone = heat_map(SweepData(scores=make_scores("F1", is_exact=True)), "F1", "dark")
-    assert alone.layout.title.subtitle.text.startswith("Exact")
-
-
 @pytest.mark.parametrize(
     ("metric", "is_reversed", "shades"),
     [("F1", False, [0.2, 0.4]), ("missing_rate", True, [0.2, 0.4]), ("speaking_talk_ratio", True, [0.8, 0.6])],
@@ -235,13 +183,3 @@ def test_curves_pass_through_the_best_point_and_leave_out_undefined_scores() -> 
     speak, update = curves(SweepData(scores=low), "missing_rate", "light").data
     assert (update.x, update.y) == ((0.1, 0.5), (0.4, 0.1))
     assert speak.line.dash != update.line.dash
-
-
-def test_a_run_that_no_point_improves_on_is_the_best_mark_also_off_the_grid() -> None:
-    data = SweepData(scores=make_scores("F1"), present=replace(OWN, scores={"F1": 0.8}))
-    figure = heat_map(data, "F1", "light")
-    *_, best = figure.data
-    assert (best.name, best.x, best.y, best.marker.symbol) == ("best, this run", (0.5,), (0.4,), "star")
-    assert "Best: speak 0.5, update 0.4, Response F1 0.800." in figure.layout.meta["summary"]
-    speak, update = curves(data, "F1", "light").data
-    assert (speak.name, speak.y, update.name) == ("speak, at update 0.5", (0.6, 0.8), "update, at speak 0.25")

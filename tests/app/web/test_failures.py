@@ -40,18 +40,6 @@ def test_an_update_without_a_reference_has_the_cause_of_a_turn_within_one_second
     assert pack_failure(failure, judged, replace(sample, turns=(*turns, hard)), run.task, lost={})["cause"] == cause
 
 
-@pytest.mark.parametrize(("score", "written"), [(0.304, "0.30"), (0.4996, "0.4996"), (0.0, "0.00")])
-def test_a_wrong_text_has_its_similarity_and_the_limit(tmp_path: Path, score: float, written: str) -> None:
-    run = make_run(tmp_path)
-    assert run.clip.sample is not None
-    turn = JudgedTurn(
-        role="assistant", frame_index=4, text="No.", outcome="mismatched", reference=0, semantic_score=score, cost=1.0
-    )
-    failure = Failure(kind="wrong text", frame_index=4, end_frame=5, turn=0, reference=0)
-    packed = pack_failure(failure, JudgedVideo(turns=(turn,), failures=(failure,)), run.clip.sample, run.task, lost={})
-    assert packed["words"] == f"similarity {written}; a match needs more than 0.50"
-
-
 def test_a_pair_that_zero_cost_drop_loses_is_the_reason_of_both_failures(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     assert run.clip.sample is not None

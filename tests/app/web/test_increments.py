@@ -4,7 +4,6 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -42,29 +41,6 @@ def test_an_update_does_not_grow_with_the_run(run: Run) -> None:
     first, last = sizes[1:41], sizes[-40:]
     assert max(last) < 1.5 * max(first)
     assert sum(last) < 1.2 * sum(first)
-
-
-def test_only_new_outputs_are_read_for_an_update(run: Run) -> None:
-    class Counted(list[Any]):
-        read = 0
-
-        def __getitem__(self, at: Any) -> Any:
-            found = super().__getitem__(at)
-            Counted.read += len(found) if isinstance(at, slice) else 1
-            return found
-
-        def __iter__(self) -> Iterator[Any]:
-            raise AssertionError("all outputs are read")
-
-    increments = StreamIncrements(begin(run))
-    increments.outputs = Counted()
-    reads = []
-    for first, output in enumerate(run.outputs[:1000]):
-        increments.add(output)
-        before = Counted.read
-        increments.since(first)
-        reads.append(Counted.read - before)
-    assert max(reads) <= 4
 
 
 def test_increments_together_hold_what_the_whole_pack_holds(run: Run) -> None:

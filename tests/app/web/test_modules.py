@@ -57,12 +57,6 @@ def write_modules(folder: Path, two: int) -> Modules:
     return Modules.read(folder)
 
 
-def test_a_change_of_one_module_changes_the_address_of_all(tmp_path: Path) -> None:
-    first = write_modules(tmp_path, 2)
-    assert write_modules(tmp_path, 2).address == first.address
-    assert write_modules(tmp_path, 3).address != first.address
-
-
 def test_a_server_has_the_modules_and_nothing_else(tmp_path: Path) -> None:
     modules = write_modules(tmp_path, 2)
     client = TestClient(Starlette(routes=[modules.make_route()]))
@@ -79,11 +73,3 @@ def test_a_server_has_the_modules_and_nothing_else(tmp_path: Path) -> None:
     assert modules.make_preloads().splitlines() == [
         f'<link rel="modulepreload" href="{modules.address}/{path}">' for path in ("b.js", "one/a.js")
     ]
-
-
-def test_a_script_mounts_its_module_with_settings(tmp_path: Path) -> None:
-    modules = write_modules(tmp_path, 2)
-    script = modules.make_script("one/a.js", events=["shown"], settings={"hint": 'a "b"', "can_run": False})
-    assert f'"{modules.address}/one/a.js"' in script
-    assert '"shown"' in script
-    assert 'settings: {"hint": "a \\"b\\"", "can_run": false} })' in script

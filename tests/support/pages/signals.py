@@ -48,15 +48,3 @@ def marker(page: Page, decision: str, time_s: float) -> tuple[float, float]:
         [decision.split(" "), time_s],
     )
     return x, y
-
-
-def colour_at(page: Page, place: tuple[float, float]) -> str | None:
-    """Return the colour of the mark that is painted at a place of the screen, as ``#rrggbb``; None without one."""
-    red, green, blue, alpha = page.evaluate(
-        """([x, y]) => {
-            const canvas = document.querySelector('.ss-marks'), { left, top } = canvas.getBoundingClientRect();
-            return [...canvas.getContext('2d').getImageData(Math.round(x - left), Math.round(y - top), 1, 1).data];
-        }""",
-        place,
-    )
-    return f"#{red:02x}{green:02x}{blue:02x}" if alpha == 255 else None

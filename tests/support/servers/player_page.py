@@ -44,7 +44,6 @@ def main(folder: Path, port: int) -> None:
             button.click(show, None, target, show_progress="hidden")
         player.thresholds(_write_down, [let_go], [let_go], show_progress="hidden")
         player.against(_write_against, [let_go], [let_go], show_progress="hidden")
-        player.export_figure(_write_figure, [let_go], [let_go], show_progress="hidden")
         typing.change(None, None, None, js="() => {}")
     launch(page, folder, port)
 
@@ -63,13 +62,6 @@ def _review(reviews: ReviewContext, asked: dict[str, Any], request: Any) -> dict
 
 def _write_down(before: str, event: gr.EventData) -> str:
     return f"{before or ''}{event.speak} {event.update};"
-
-
-def _write_figure(before: str, event: gr.EventData) -> str:
-    title = event.svg.partition("<title>")[2].partition("<")[0]
-    return (
-        f"{before or ''}{event.chart} {event.format} {event.width} {event.theme} {title} corrected {event.corrected};"
-    )
 
 
 def _write_against(before: str, event: gr.EventData) -> str:

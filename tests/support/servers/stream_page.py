@@ -1,7 +1,7 @@
 """A page whose player shows a streaming run, advanced by clicks.
 
 ``python -m tests.support.servers.stream_page FOLDER PORT`` serves it. The folder has ``a.mp4``. ``step`` adds frames,
-``burst`` adds many, ``whole`` sends the complete run so far, ``begin`` restarts.
+``whole`` sends the complete run so far, ``begin`` restarts.
 """
 
 import sys
@@ -16,7 +16,7 @@ from stepscope.app.web.payload import pack_run
 from tests.support.pages.long_run import make_long_run, with_signals
 from tests.support.servers.small_page import launch
 
-NUM_FRAMES, NUM_TURNS, STEP = 2000, 900, 7
+NUM_FRAMES, NUM_TURNS, STEP = 200, 90, 7
 
 
 class Scripted:
@@ -38,10 +38,6 @@ class Scripted:
         for output in self.run.outputs[reached : reached + STEP]:
             self.increments.add(output)
 
-    def burst(self) -> None:
-        for _ in range(100):
-            self.step()
-
     def whole(self) -> str:
         return pack_run(replace(self.run, outputs=tuple(self.increments.outputs[:]), is_finished=False))
 
@@ -51,7 +47,7 @@ def main(folder: Path, port: int) -> None:
     scripted = Scripted(folder)
     with gr.Blocks(analytics_enabled=False, fill_width=True) as page:
         with gr.Row():
-            names = ("begin", "step", "burst", "whole")
+            names = ("begin", "step", "whole")
             buttons = {name: gr.Button(name, elem_id=name) for name in names}
         with gr.Column(elem_id="stage"):
             gr.Video(str(folder / "a.mp4"), show_label=False, interactive=False, buttons=[], elem_id="video")

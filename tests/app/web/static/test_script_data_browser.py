@@ -1,7 +1,6 @@
 """The player's data module, imported as ES modules in the browser without a server or the page."""
 
 import json
-import math
 import random
 from base64 import b64encode
 from collections.abc import Iterator
@@ -61,32 +60,6 @@ def packed_run(num_frames: int, **parts: Any) -> dict[str, Any]:
     } | parts
 
 
-def test_the_last_frame_has_its_time_at_or_behind_the_end_of_the_video(page: Page) -> None:
-    body = (
-        f"const {{ seek }} = await import('{address('playhead')}');"
-        + """
-    const video = new VideoPlayer("none", () => {});
-    const element = document.createElement("video"), seen = [];
-    for (const duration of arg) {
-        let at = 0;
-        const time = { get: () => at, set: (to) => { at = Math.min(to, duration); } };
-        Object.defineProperties(element, {
-            currentTime: { ...time, configurable: true },
-            duration: { value: duration, configurable: true },
-            readyState: { value: 4, configurable: true },
-            isConnected: { value: true, configurable: true },
-        });
-        video.video = element;
-        seek({ video, data: { duration_s: 8.008, times: [0, 4, 8] } }, 9);
-        seen.push(video.time);
-        seek({ video, data: { duration_s: 8.008, times: [0, 4, 8] } }, 4);
-        seen.push(video.time);
-    }
-    return seen;"""
-    )
-    assert run(page, "video", "VideoPlayer", body, [8.008, 7.95]) == [8.0006, 4, 8.0006, 4]
-
-
 def test_a_run_is_unpacked_with_its_times_and_differences(page: Page) -> None:
     body = "const d = unpack(arg); return [[...d.times], d.reached, d.differences, d.failures[0].time];"
     failure = {"frame": 3, "kind": "wrong state", "turn": None, "reference": None}
@@ -101,26 +74,6 @@ def test_a_reference_without_a_run_has_no_frames(page: Page) -> None:
     packed = packed_run(0, events=[event], references=[turn], bands={"model": [[]], "reference": [[[-1, 0]]]})
     body = "const d = unpack(arg); return [d.isReferenceAlone, d.reached, d.rows.map((row) => [row.time, row.key])];"
     assert run(page, "data", "unpack", body, packed) == [True, 0, [[1.0, "k"]]]
-
-
-def test_the_thresholds_of_a_curve_are_the_known_values_of_a_sparse_signal(page: Page) -> None:
-    values = [frame / 200 if frame % 20 == 7 else math.nan for frame in range(200)]
-    body = "const d = unpack(arg); return new Curve(d, 'speak', false).counts.map(({ threshold }) => threshold);"
-    packed = packed_run(200, speak=floats(*values))
-    assert run(page, "data", "unpack, Curve", body, packed) == [
-        0,
-        *(value for value in values if not math.isnan(value)),
-    ]
-    every = packed_run(3000, speak=floats(*(frame / 4000 if frame % 20 == 7 else math.nan for frame in range(3000))))
-    assert len(run(page, "data", "unpack, Curve", body, every)) == 1 + 150
-
-
-def test_the_thresholds_of_a_growing_curve_are_those_of_the_range_of_its_signal(page: Page) -> None:
-    body = "const d = unpack(arg); return new Curve(d, 'signal-0', true).counts.map(({ threshold }) => threshold);"
-    policy = POLICIES["above"].pack()
-    signal = {"title": "score", "low": -2, "high": 8, "threshold": 3, "decides": "speak", "policy": policy}
-    packed = packed_run(2, named=[{**signal, "values": floats(1.0, 2.0)}])
-    assert run(page, "data", "unpack, Curve", body, packed) == pytest.approx([-2 + number / 5 for number in range(51)])
 
 
 def test_as_many_decisions_are_paired_as_in_the_scores(page: Page) -> None:
@@ -186,12 +139,6 @@ def test_a_threshold_decides_again_from_the_trace(page: Page) -> None:
     assert none == [[], [2], []]
 
 
-def test_not_talk_decides_at_its_threshold(page: Page) -> None:
-    body = "const [, counts] = [0, new EventCounts(unpack(arg), 'speak', 0.2, true).extend()]; return counts.hits;"
-    packed = packed_run(6, policy=POLICIES["not-talk"].pack(), expected=None)
-    assert run(page, "data", "unpack, EventCounts", body, packed) == [2, 3, 4, 5]
-
-
 def test_the_script_triggers_at_the_frames_of_the_table(page: Page) -> None:
     cases = json.loads((ROOT / "tests" / "data" / "policies.json").read_text(encoding="utf-8"))
     for case in cases:
@@ -203,41 +150,6 @@ def test_the_script_triggers_at_the_frames_of_the_table(page: Page) -> None:
         }));"""
     found = run(page, "policy", "countTriggers", body, cases)
     assert found == [[case["speak"], case["update"]] for case in cases]
-
-
-def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
-    body = "return [conditionText(arg, '0.50'), signOf(arg, exceeds(arg, 'speak', 0.5, 0.5))];"
-    for name, frames, texts in (
-        ("heads", 1, ["> 0.50", "≤"]),
-        ("not-talk", 1, ["≥ 0.50", "≥"]),
-        ("heads", 3, ["> 0.50, 3 in a row", "≤"]),
-        ("running-sum", 1, ["sum > 0.50", "≤"]),
-        ("surge", 1, ["rise in 1 s > 0.50", "≤"]),
-        ("hysteresis", 1, ["> 0.50, 5 s apart", "≤"]),
-    ):
-        policy = replace(POLICIES[name], frames_in_a_row=frames).pack()
-        assert run(page, "policy", "conditionText, exceeds, signOf", body, policy) == texts
-
-
-def test_a_signal_is_drawn_by_the_numbers_that_its_rule_compares(page: Page) -> None:
-    values = [0.0, 0.5, 0.25, 1.0, 0.0, 1.0]
-    signal = {"title": "score", "low": 0, "high": 1, "decides": "speak", "values": floats(*values)}
-    rules = (("surge", 0.25), ("hysteresis", 0.5), ("hysteresis", None))
-    named = [{**signal, "policy": POLICIES[name].pack(), "threshold": threshold} for name, threshold in rules]
-    body = """const { setLevels } = await import(new URL("state/signals.js", location.href)), data = unpack(arg);
-        const levelsOf = (series) => [...data[series]].map((level) => (Number.isNaN(level) ? null : level));
-        const decided = data.named.map(({ name }) => {
-            const { hits, alarms } = new EventCounts(data, name, data.thresholds[name] ?? 0.5, false).extend();
-            return [...hits, ...alarms];
-        });
-        const rows = data.named.map(({ series, low, high, canMove }) => [levelsOf(series), low, high, canMove]);
-        setLevels(data, "signal-0", 0.75);
-        return [decided, rows, levelsOf("signal-0 level")];"""
-    decided, rows, again = run(page, "data", "unpack, EventCounts", body, packed_run(6, expected=None, named=named))
-    assert decided == [[3], [3], [3]], "0.5 is not above 0.5, and at the last frame 5 s have not passed"
-    rises = [None, None, 0.25, 0.5, -0.25, 0]  # over two frames
-    assert rows == [[rises, -1, 1, True], [values, 0, 1, True], [values, 0, 1, True]]
-    assert again == rises, "triggers do not change them"
 
 
 def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
@@ -258,27 +170,6 @@ def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
         limits = {"thresholds": {"speak": 0.35, "update": 0.35}} if policy is two else {}
         packed = packed_run(6, policy=policy.pack(), **{**equal, **limits})
         assert run(page, "data", "unpack", body, packed) == expected
-
-
-def test_an_illegal_update_may_match_the_reference(page: Page) -> None:
-    body = """const { legalityTag } = await import(new URL("panels/transcript.js", location.href));
-        const tag = legalityTag({ legality: arg });
-        return [tag.textContent, tag.title.includes("it may still match the reference")];"""
-    assert run(page, "data", "unpack", body, "illegal") == ["illegal in the model's states", True]
-    assert run(page, "data", "unpack", body, "malformed") == ["malformed", False]
-
-
-def test_a_preview_counts_frames_in_a_row_while_the_run_grows(page: Page) -> None:
-    policy = replace(POLICIES["heads"], frames_in_a_row=2).pack()
-    body = """const data = unpack(arg), grown = new EventCounts(data, "speak", 0.05, true), times = data.times;
-        data.times = times.slice(0, 2); // probabilities 0, 0.1, then 0.2 to 0.5
-        const probs = data.speak;
-        data.speak = probs.slice(0, 2);
-        const first = [...grown.extend().hits];
-        [data.times, data.speak] = [times, probs];
-        return [first, grown.extend().hits];"""
-    found = run(page, "data", "unpack, EventCounts", body, packed_run(6, policy=policy, expected=None))
-    assert found == [[], [2, 4]]
 
 
 def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
@@ -321,14 +212,6 @@ def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
     places, grown, unpacked = run(page, "increments", "GrowingRun", body, [empty, cuts, whole, address("data")])
     assert places == [0]
     assert [json.loads(value) for value in grown] == [json.loads(value) for value in unpacked]
-
-
-def test_the_words_in_which_two_texts_differ_are_marked(page: Page) -> None:
-    body = "return arg.map(([a, b]) => differences(a.split(' '), b.split(' ')).map((found) => [...found]));"
-    pairs = [["take the red hull now", "take the pole"], ["set it down", "hang up"], ["a b a", "a a b a"]]
-    # "take the" is common; the second pair has nothing in common and gets no marks; in the third one a word was added
-    expected = [[[2, 3, 4], [2]], [[], []], [[], [1]]]
-    assert run(page, "now_panel", "differences", body, pairs) == expected
 
 
 def test_marks_that_turn_a_text_are_escapes_in_the_names_of_elements_too(page: Page) -> None:

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import math
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -125,55 +123,6 @@ def test_the_lanes_of_a_second_run_are_below_without_its_reference(page: Page, r
     assert not [row for row in below if "reference" in (row["lane"], row["series"])]
 
 
-def test_a_run_without_a_reference_has_its_own_lanes_and_decisions(page: Page, run: Run) -> None:
-    alone = replace(run, clip=replace(run.clip, sample=None))
-    words = texts(draw(page, pack(alone)))
-    assert {"assistant", "decisions", "3 decisions"} <= set(words)
-    assert {"reference", "model differs", "missed", "matched"}.isdisjoint(words)
-
-
-def test_a_run_without_probabilities_and_cache_has_marks_alone(page: Page, run: Run) -> None:
-    unknown: dict[str, Any] = {"speak_prob": math.nan, "update_prob": math.nan, "latency_ms": math.nan}
-    bare = replace(run, outputs=tuple(replace(one, refreshed=False, cache_tokens=0, **unknown) for one in run.outputs))
-    words = texts(draw(page, pack(bare)))
-    assert {"decision in time", "no decision", "decisions only"} <= set(words)
-    assert {"cache", "model time", "threshold"}.isdisjoint(words)
-    assert {"cache", "latency"}.isdisjoint(row["lane"] for row in rows(page, pack(bare)))
-
-
-@pytest.mark.parametrize(
-    ("width", "points", "theme"),
-    [("240px", 8, "light"), ("85mm", 8, "dark"), ("180mm", 8.25, "light"), ("1000px", 9, "dark")],
-)
-def test_texts_are_large_enough_and_keep_to_the_figure(
-    page: Page, run: Run, width: str, points: float, theme: str
-) -> None:
-    svg = draw(page, pack(run), width=width, theme=theme)
-    _, _, wide, _ = map(float, svg.get("viewBox").split())
-    number = re.match(r"[\d.]+", width)
-    assert number is not None
-    pixels = float(number[0]) * (96 / 25.4 if "mm" in width else 1)
-    assert 12 * pixels / wide * 72 / 96 == pytest.approx(points, rel=0.02), "size in print"
-    smallest = min(float(text.get("font-size", 12)) for text in svg.iter(f"{SVG}text"))
-    assert smallest * pixels / wide * 72 / 96 >= 7
-    background, ink = {"light": ("#ffffff", "#27272a"), "dark": ("#18181b", "#f4f4f5")}[theme]
-    assert svg.find(f"{SVG}rect").get("fill") == background
-    assert ink in {text.get("fill") for text in svg.iter(f"{SVG}text")}
-    assert getattr(COLOURS["speak"], theme) in {text.get("fill") for text in svg.iter(f"{SVG}text")}
-    outside = """(svg) => {
-        const box = document.body.appendChild(document.createElement("div"));
-        box.innerHTML = svg;
-        const whole = box.firstChild.getBoundingClientRect();
-        const found = [...box.querySelectorAll("text")].filter((text) => {
-            const { left, right, top, bottom } = text.getBoundingClientRect();
-            return left < whole.left || right > whole.right || top < whole.top - 2 || bottom > whole.bottom;
-        }).map((text) => text.textContent);
-        box.remove();
-        return found;
-    }"""
-    assert page.evaluate(outside, etree.tostring(svg).decode()) == []
-
-
 def test_hostile_texts_are_text_and_nothing_else(page: Page, tmp_path: Path) -> None:
     run = replace(make_run(tmp_path, text=f"\x00\ud800 {HOSTILE}"), letter="A", name=HOSTILE)
     named = json.loads(pack(run, replace(run, letter="B")))
@@ -189,72 +138,3 @@ def test_hostile_texts_are_text_and_nothing_else(page: Page, tmp_path: Path) -> 
         table = rows(page, json.dumps(named | {"run_name": formula}))
         assert {row["run"] for row in table if row["lane"] == "reference"} == {f"'{formula}"}
     assert not page.evaluate("() => window.hacked")
-
-
-def test_a_page_with_a_base_address_is_not_in_the_figure(page: Page, run: Run) -> None:
-    page.evaluate("() => { document.head.appendChild(document.createElement('base')).href = 'http://base.test/'; }")
-    text = etree.tostring(draw(page, pack(run))).decode()
-    assert "base.test" not in text
-    page.evaluate("() => document.querySelector('base').remove()")
-
-
-def test_a_drawing_is_that_of_a_canvas(page: Page) -> None:
-    body = """
-        const shapes = await import(arg), width = 200, height = 120;
-        function scene(pen) {
-            pen.font = "12px sans-serif"; pen.textBaseline = "middle";
-            pen.fillStyle = "rgba(125, 132, 142, 0.25)"; pen.fillRect(5, 5, 60, 30);
-            pen.globalAlpha = 0.5; pen.fillStyle = "#0b785c"; pen.fillRect(20, 20, 60, 30); pen.globalAlpha = 1;
-            pen.strokeStyle = "#c2331f"; pen.lineWidth = 2; pen.setLineDash([4, 2]); pen.strokeRect(90, 5, 40, 30);
-            pen.setLineDash([]);
-            pen.save(); pen.beginPath(); pen.rect(100, 50, 30, 30); pen.clip();
-            pen.fillStyle = "#1c6fab"; pen.fillRect(90, 40, 25, 60);
-            pen.save(); pen.restore(); pen.restore();
-            pen.fillRect(140, 40, 10, 60); // the colour of before, and not clipped
-            shapes.dot(pen, 20, 80); shapes.cross(pen, 40, 80);
-            shapes.diamond(pen, 60, 80); shapes.triangle(pen, 80, 80);
-            shapes.line(pen, 5, 100, 190, 110);
-            pen.fillStyle = shapes.createHatching(pen, "#27272a"); pen.fillRect(160, 10, 36, 24);
-            pen.fillStyle = "#27272a";
-            for (const [align, y] of [["left", 60], ["center", 75], ["right", 90]]) {
-                pen.textAlign = align; pen.fillText("Wg & <b>", 165, y);
-            }
-        }
-        const read = (canvas) => { // the mean opacity of blocks of 4 by 4 pixels
-            const small = Object.assign(document.createElement("canvas"), { width: width / 4, height: height / 4 });
-            const pen = small.getContext("2d");
-            pen.imageSmoothingQuality = "high";
-            pen.drawImage(canvas, 0, 0, small.width, small.height);
-            return pen.getImageData(0, 0, small.width, small.height).data.filter((_, at) => at % 4 === 3);
-        };
-        const [drawn, written] = [0, 1].map(() => Object.assign(document.createElement("canvas"), { width, height }));
-        scene(drawn.getContext("2d"));
-        const pen = new SvgPen(); scene(pen);
-        const head = 'xmlns="http://www.w3.org/2000/svg" width="200" height="120" font-family="sans-serif"';
-        const svg = `<svg ${head}>${pen}</svg>`;
-        const image = new Image(); image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`; await image.decode();
-        written.getContext("2d").drawImage(image, 0, 0);
-        const [a, b] = [read(drawn), read(written)];
-        return [Math.max(...a.map((value, at) => Math.abs(value - b[at]))), a.filter((value) => value > 64).length];
-    """
-    apart, inked = run_in(page, "svg_pen", "SvgPen", body, address("canvas"))
-    assert inked > 300
-    assert apart < 60, "of 255: edges of letters may be half a pixel apart"
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "lines"),
-    [
-        ("in the end", 300, ["in the end"]),
-        ("in the end", 40, ["in the", "end"]),
-        ("one two three four", 30, ["one", "two", "thre…"]),
-        ("incomprehensible words", 40, ["incom…"]),  # a word that is cut ends the text
-        ("", 40, []),
-        ("abc", 1, []),
-    ],
-)
-def test_a_text_is_broken_at_spaces_and_cut(page: Page, text: str, width: int, lines: list[str]) -> None:
-    body = """
-        const pen = { measureText: (text) => ({ width: 6 * text.length }) };
-        return wrapText(pen, arg[0], arg[1], 3);"""
-    assert run_in(page, "canvas", "wrapText", body, [text, width]) == lines

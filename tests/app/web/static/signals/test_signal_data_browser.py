@@ -1,6 +1,5 @@
 """Points and hover texts of the signals, from modules that are imported in the browser without the page."""
 
-import math
 import random
 from typing import Any
 
@@ -45,16 +44,6 @@ def test_a_dense_signal_keeps_minimum_and_maximum_of_each_column(page: Page) -> 
     assert abs(x[y.index(max(values))] - at / 2) <= 1500 / 100, "in the column of its frame"
 
 
-@pytest.mark.parametrize("num_frames", [300, 3000])
-def test_a_dense_signal_with_unknown_frames_keeps_its_known_values(page: Page, num_frames: int) -> None:
-    known = {frame: 0.1 + frame / 4000 for frame in range(7, num_frames, num_frames // 12)}
-    values = [known.get(frame, math.nan) for frame in range(num_frames)]
-    x, y = points(page, values, 0, num_frames / 2)
-    drawn = [value for value in y if not math.isnan(value)]
-    assert drawn == list(known.values()), "each once, so that it has a marker"
-    assert len(x) == len(y) <= 2 * 102
-
-
 def test_only_the_visible_range_is_drawn_and_there_every_frame(page: Page) -> None:
     values = [frame / 3000 for frame in range(3000)]
     x, y = points(page, values, 100, 150)
@@ -65,35 +54,10 @@ def test_only_the_visible_range_is_drawn_and_there_every_frame(page: Page) -> No
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("Now the roof.", "Now the roof."),
         ("<b>&lt;</b>\nx", "&lt;b&gt;&amp;lt;&lt;/b&gt; x"),
         ("word " * 20, "word " * 11 + "word<br>" + "word " * 7 + "word"),
         ("x" * 300, "<br>".join(["x" * 60, "x" * 60, "…"])),
-        ("", ""),
     ],
 )
 def test_a_hover_text_is_escaped_cut_and_wrapped(page: Page, text: str, shown: str) -> None:
     assert run(page, "hover_text", "plainText", "return plainText(arg);", text) == shown
-
-
-@pytest.mark.parametrize(
-    ("values", "view", "most"),
-    [
-        ([5.0, 9.0, 2.0, 3.0], (0, 2), 9),
-        ([5.0, 9.0, 2.0, 3.0], (1, 2), 3),  # the frame at 0.5 s, before the range, does not count
-        ([5.0, math.nan, 9.0, 3.0], (0, 0.75), 5),
-        ([math.nan] * 4, (0, 2), 0),
-        ([], (0, 2), 0),
-    ],
-)
-def test_the_highest_value_is_that_of_the_visible_range(
-    page: Page, values: list[float], view: tuple[float, float], most: float
-) -> None:
-    body = """
-        const { Axis } = await import(arg.axis), { unpack } = await import(arg.data), axis = new Axis();
-        Object.assign(axis, { width: 264, view: { start: arg.view[0], end: arg.view[1] } });
-        return highestInView(axis, unpack(arg.run), "latency");"""
-    times = floats(*(frame / 2 for frame in range(len(values))))
-    series = {"times": times, "latency": floats(*values)} | dict.fromkeys(("speak", "update", "cache"), times)
-    argument = {name: address(name) for name in ("axis", "data")} | {"view": view, "run": packed_run(0, **series)}
-    assert run(page, "envelope", "highestInView", body, argument) == most

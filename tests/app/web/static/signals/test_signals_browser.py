@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from stepscope.app.style.colours import COLOURS
 from stepscope.app.web.payload import pack_run
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
-from tests.support.pages.signals import DRAWN_AT, colour_at, marker, point, wait_for_figure
+from tests.support.pages.signals import DRAWN_AT, marker, point, wait_for_figure
 from tests.support.pages.two_videos import count_requests
 from tests.support.reviews.played import judge, make_run
 from tests.support.reviews.reviewing import make_folder
@@ -82,33 +81,6 @@ def test_a_box_zooms_both_and_a_double_click_or_a_key_shows_the_whole_video(page
     wait_for_view(page, 4, 7)
     page.mouse.dblclick(*point(page, "update", 5))
     wait_for_view(page, 0, 10)
-
-
-@pytest.mark.slow
-def test_what_is_drawn_moves_with_the_view_in_every_frame(page: Page) -> None:
-    """Plotly draws ten times a second at most: between, its drawing is moved. Marks are painted in each frame."""
-    wait_for_figure(page)
-    apart_px = page.evaluate("""new Promise((done) => {
-        const canvas = document.querySelector('.ss-canvas'), box = canvas.getBoundingClientRect(), apart = [];
-        let number = 0;
-        const panel = document.querySelector('.ss-now').firstChild; // it is made again only for another frame
-        const wheel = {deltaY: -8, ctrlKey: true, cancelable: true, clientX: box.left + 300, clientY: box.top + 60};
-        const look = () => {
-            const { start, end } = document.querySelector('.ss').inspect().view, inner = box.width - 164;
-            const placeOf = (time) => 150 + (time - start) / (end - start) * inner;
-            const plot = document.querySelector('.ss-figure'), marks = document.querySelector('.ss-marks');
-            const first = plot.data[0].x[0], { left } = plot.querySelector('.js-line').getBoundingClientRect();
-            apart.push(Math.abs(left - box.left - placeOf(first)));
-            const column = marks.getContext('2d').getImageData(Math.round(placeOf(1)), 0, 1, marks.height).data;
-            if (!column.some((value) => value > 0) || !panel.isConnected) apart.push(Infinity);
-            if ((number += 1) === 60) return void done(apart);
-            canvas.dispatchEvent(new WheelEvent('wheel', wheel));
-            requestAnimationFrame(() => setTimeout(look));
-        };
-        look();
-    })""")
-    assert max(apart_px) < 1.5
-    assert inspect(page)["view"]["end"] < 4
 
 
 def test_a_click_seeks_and_on_a_marker_selects_and_shift_and_drag_sets_the_region(page: Page) -> None:
@@ -183,66 +155,6 @@ def test_a_decision_says_its_probability_text_and_reference_and_hostile_texts_st
     assert page.evaluate("window.hacked === undefined && !document.querySelector('.ss-figure :is(a, img, b)')")
 
 
-@pytest.mark.slow
-def test_the_legend_hides_a_trace_and_colours_follow_the_theme(page: Page) -> None:
-    wait_for_figure(page)
-    entries = page.locator(".ss-figure .legendtext")
-    assert entries.all_text_contents() == ["speak", "update", "decision in time", "unexpected decision", "no decision"]
-    hit, alarm = marker(page, "speak hits", 5.5), marker(page, "speak alarms", 9.0)
-    assert (colour_at(page, hit), colour_at(page, alarm)) == (COLOURS["matched"].light, COLOURS["redundant"].light)
-    page.locator(".ss-canvas").scroll_into_view_if_needed()
-    page.locator(".ss-figure .legendtoggle").nth(2).click()
-    hidden = "document.querySelector('.ss-figure').data.filter(({ visible }) => visible === 'legendonly')"
-    page.wait_for_function(f"{hidden}.length === 2")  # the sign, and the hover texts
-    assert (colour_at(page, hit), colour_at(page, alarm)) == (None, COLOURS["redundant"].light)
-    page.keyboard.press("+")
-    wait_for_view(page, 0, 5)
-    assert page.evaluate("document.querySelectorAll('.ss-figure .overplot .js-line').length") == 2
-    assert page.evaluate(f"{hidden}.length") == 2, "it stays hidden when Plotly draws again"
-    page.locator(".ss-figure .legendtoggle").first.click()
-    page.wait_for_function("document.querySelectorAll('.ss-figure .overplot .js-line').length === 1")
-    page.keyboard.press("0")
-    page.locator(".ss-figure .legendtoggle").nth(2).click()
-    page.wait_for_function(f"{hidden}.length === 1")  # the line of the first signal
-    wait_for_view(page, 0, 10)
-    assert colour_at(page, hit) == COLOURS["matched"].light
-    page.locator(".ss-figure .legendtoggle").first.click()
-    page.wait_for_function(f"{hidden}.length === 0")
-    stroke = "getComputedStyle(document.querySelector('.ss-figure .js-line')).stroke"
-    assert page.evaluate(stroke) == rgb(COLOURS["speak"].light)
-    page.evaluate("document.body.classList.add('dark')")
-    page.wait_for_function(f"{stroke} === '{rgb(COLOURS['speak'].dark)}'")
-    fill = "getComputedStyle(document.querySelector('.ss-figure .legendtext')).fill"
-    ink = "getComputedStyle(document.querySelector('.ss-figure .xtick text, .ss-figure .ytick text')).fill"
-    assert page.evaluate(fill) == page.evaluate(ink) != "rgb(0, 0, 0)"
-    sizes = page.evaluate(
-        "[...document.querySelectorAll('.ss-figure text')].map((text) => parseFloat(getComputedStyle(text).fontSize))"
-    )
-    assert min(sizes) >= 11
-
-
-def rgb(colour: str) -> str:
-    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
-
-
-@pytest.mark.slow
-def test_without_plotly_a_message_says_so_and_the_rest_works(browser: Browser, address: str) -> None:
-    page = browser.new_page(viewport={"width": 1440, "height": 1200})
-    page.route("**/plotly-*", lambda route: route.abort())
-    page.goto(address)
-    expect(page.locator(".ss-note-signals")).to_contain_text("plotly.js did not load")
-    page.mouse.click(*point(page, "speak", 4))
-    page.wait_for_function("Math.abs(document.querySelector('.ss').inspect().time - 4) < 0.03")
-    page.mouse.move(*point(page, "update", 3, prob=0.5))
-    page.mouse.down()
-    page.mouse.move(*point(page, "update", 3, prob=0.8), steps=5)
-    page.mouse.up()
-    assert inspect(page)["thresholds"]["update"] == pytest.approx(0.8, abs=0.02)
-    page.click("[data-tab=curves]")
-    expect(page.locator(".ss-curves")).to_contain_text("plotly.js did not load")
-    page.close()
-
-
 def test_a_handle_moves_its_threshold_by_pointer_and_by_keys(page: Page) -> None:
     wait_for_figure(page)
     handle = page.get_by_role("slider", name="speak threshold")
@@ -272,23 +184,6 @@ def test_a_handle_moves_its_threshold_by_pointer_and_by_keys(page: Page) -> None
     assert inspect(page)["thresholds"]["speak"] == 1
     page.wait_for_function("document.querySelector('#let_go textarea').value.endsWith('1 0.5;')")
     assert inspect(page)["time"] == 0, "the keys are the handle's"
-
-
-def test_one_place_says_what_is_still_of_the_run(page: Page) -> None:
-    wait_for_figure(page)
-    page.keyboard.press("n")
-    page.wait_for_selector(".ss-now .ss-failure")
-    page.mouse.move(*point(page, "speak", 3, prob=0.5))
-    page.mouse.down()
-    page.mouse.move(*point(page, "speak", 3, prob=0), steps=5)
-    expect(page.locator(".ss-counts")).to_contain_text(
-        "stay those of the run at speak 0.50. Release to run it exactly."
-    )
-    expect(page.get_by_text("run at speak 0.50")).to_have_count(1)
-    expect(page.locator(".ss-decision", has_text="speak").locator("b")).to_have_text("would speak")
-    page.mouse.move(*point(page, "speak", 3, prob=0.5), steps=5)
-    expect(page.locator(".ss-counts")).to_be_empty()
-    page.mouse.up()
 
 
 @pytest.mark.slow

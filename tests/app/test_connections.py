@@ -5,7 +5,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -129,33 +129,11 @@ def test_connections_beyond_the_limit_are_closed_until_others_end(port: int, mon
     [
         ("Content-Length: 10\n\n{{}}", b"408"),
         ("Content-Length: 101\n\n" + "x" * 101, b"429"),
-        ("Content-Length: 101\n\n", b"408"),  # counts as what came of it
-        ("Transfer-Encoding: chunked\n\n2\n{{}}\n0\n\n", b"200"),
         ("Content-Length: 2\n\n{{}}", b"200"),
     ],
 )
 def test_bodies_that_stop_or_are_too_long_together_are_refused(port: int, body: str, status: bytes) -> None:
     assert send(port, POST + body)[9:12] == status
-
-
-def test_a_body_that_drips_has_an_end(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
-        client.sendall((POST + "Content-Length: 100\n\n").format(port=port).replace("\n", "\r\n").encode())
-        client.settimeout(0.02)
-        for _ in range(1000):
-            client.sendall(b"x")
-            with suppress(TimeoutError):
-                assert client.recv(100).startswith(b"HTTP/1.1 408")
-                break
-        else:
-            pytest.fail("the body was read for 20 s")
-
-
-def test_a_body_that_is_no_http_leaves_no_traceback(port: int, caplog: pytest.LogCaptureFixture) -> None:
-    body = POST.replace("json", "wrong") + "Transfer-Encoding: chunked\n\n-5\nx"
-    assert b"400 Bad Request" in send(port, body)
-    assert send(port, POST + "Content-Length: 2\n\n{{}}").endswith(b"read")
-    assert [record for record in caplog.records if record.exc_info] == []
 
 
 def test_one_client_cannot_fill_the_log(
@@ -179,13 +157,12 @@ def test_messages_are_not_compressed_and_passed_on_as_bytes(port: int) -> None:
         assert client.recv(timeout=20) == "ü".encode()
 
 
-@pytest.mark.parametrize("frame", [b"\x89\x80\0\0\0\0", b"\x00\x80\0\0\0\0"], ids=["ping", "part"])
-def test_a_websocket_with_too_many_frames_is_closed_and_not_one_with_many_messages(port: int, frame: bytes) -> None:
+def test_a_websocket_with_too_many_frames_is_closed_and_not_one_with_many_messages(port: int) -> None:
     with connect(f"ws://127.0.0.1:{port}/", compression=None) as client:
         for _ in range(2):
             client.socket.sendall(b"\x01\x80\0\0\0\0" + b"\x80\x80\0\0\0\0")  # an empty message in two frames
             assert client.recv(timeout=20) == b""
-        client.socket.sendall(b"\x01\x80\0\0\0\0" + frame * MAX_FRAMES)
+        client.socket.sendall(b"\x01\x80\0\0\0\0" + b"\x89\x80\0\0\0\0" * MAX_FRAMES)  # pings
         with pytest.raises(ConnectionClosed):
             client.recv(timeout=20)
 
@@ -193,11 +170,8 @@ def test_a_websocket_with_too_many_frames_is_closed_and_not_one_with_many_messag
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        ("203.0.113.7", "203.0.113.7"),
         ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
         ("::ffff:203.0.113.7", "::ffff:203.0.113.7"),
-        ("1::2::3", "1::2::3"),
         ("testclient", "testclient"),
     ],
 )

@@ -12,8 +12,8 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.player import handlers, questions, reruns
-from tests.support.pages.benches import make_page, run_through, run_views
+from stepscope.app.tabs.player import handlers, reruns
+from tests.support.pages.benches import make_page, run_through
 
 BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
 
@@ -51,23 +51,6 @@ def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
     view = opening.open_page(context, None, "truck-1", link)
     assert (view.buttons.stream != gr.skip()) == has_work
     assert (view.buttons.live is not None) == has_work
-
-
-def test_a_refused_run_does_not_enter_it(context: AppContext) -> None:
-    clip = context.bundled_videos.clips[0]
-    begun = handlers.queue_run(context, None, clip, **BOXES, speak=0.5, update=0.5)
-    again = handlers.queue_run(context, None, clip, **BOXES, speak=0.5, update=0.5)
-    assert len({gr.skip()["__type__"], begun.buttons.stream, again.buttons.stream}) == 3, "each run changes the state"
-    assert handlers.queue_run(context, None, clip, **BOXES, speak=2, update=0.5).buttons.stream == gr.skip()
-
-
-def test_a_question_to_a_run_that_streams_does_not_enter_it(context: AppContext) -> None:
-    live = LiveRun()
-    stream = run_views(context, context.bundled_videos.clips[0], live)
-    next(stream)
-    assert questions.ask_in_run(context, live, "What is next?", "0").player.buttons.stream == gr.skip()
-    list(stream)
-    assert questions.ask_in_run(context, live, "What is next?", "0").player.buttons.stream != gr.skip()
 
 
 @pytest.mark.parametrize(("speak", "has_work"), [(0.5, False), (2, False), (0.2, True)])

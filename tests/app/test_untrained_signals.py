@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import Cancellable, LiveRun
+from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.sweeps.calibration import calibrate
-from stepscope.app.tabs.batch.training import show_training
-from stepscope.app.tabs.player import streaming
 from stepscope.app.tabs.player.proposals import propose_steps, read_proposal
-from stepscope.engine.model.features.frame_encoder import encode
-from stepscope.engine.video.reader import read_frames
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.batch_tab import make_batches
-from tests.support.pages.benches import make_context, run_through, run_views
+from tests.support.pages.benches import make_context, run_views
 from tests.support.streams.hub import write_hub
 
 
@@ -49,31 +45,6 @@ def test_a_run_says_that_its_signals_are_untrained(context: AppContext, tiny_fol
     assert "always silent" not in shown.scores
 
 
-def test_a_recording_is_bounded_by_the_frames_of_its_own_size(
-    context: AppContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clip, model = context.bundled_videos.find("truck-2"), context.checkpoint.model
-    assert clip is not None
-    tokens = model.count_tokens(next(encode(context.checkpoint, read_frames(clip.path, fps=1))).features)
-    assert tokens == model.count_frame_tokens(*clip.size) < model.tokens_per_frame
-    for limit, is_kept in ((0, True), (-1, False)):
-        most = clip.num_frames * tokens * model.feature_dim + limit
-        monkeypatch.setattr(streaming, "MAX_RECORDED_VALUES", most)
-        assert (run_through(context, clip).recording is not None) == is_kept
-
-
-def test_a_split_is_checked_with_the_most_tokens_of_a_frame(
-    context: AppContext, demo_manifest: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches = make_batches(demo_manifest, checkpoint=context.checkpoint.folder, runs=demo_manifest.parent / "none")
-    batches = replace(batches, splits=read_splits([], [demo_manifest]))
-    view = show_training(context, batches, f"split {demo_manifest.stem}")
-    assert "which are at most 66 per frame" in view.said
-    monkeypatch.setattr(context.checkpoint.model, "max_context", 100)
-    view = show_training(context, batches, f"split {demo_manifest.stem}")
-    assert "a context of it has at most" in str(view.clips)
-
-
 def test_thresholds_are_calibrated_on_the_videos_at_hand(
     context: AppContext, folder: Path, demo_manifest: Path, tmp_path: Path
 ) -> None:
@@ -94,19 +65,6 @@ def test_thresholds_are_calibrated_on_the_videos_at_hand(
     assert "no video at hand has a reference" in refused.buttons.progress
 
 
-def test_a_calibration_is_cancelled(context: AppContext, folder: Path, demo_manifest: Path, tmp_path: Path) -> None:
-    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
-    batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
-    live = Cancellable()
-    seen = []
-    for view in calibrate(context, replace(batches, splits=read_splits([], [split])), live, None):
-        seen.append(view)
-        live.is_cancelled = True
-    assert len(seen) == 2
-    assert "Cancelled" in seen[-1].buttons.progress
-    assert live.ended.is_set()
-
-
 def test_steps_are_proposed_by_the_model(context: AppContext) -> None:
     clip = context.bundled_videos.find("truck-2")
     assert "enter its goal" in propose_steps(context, clip, " ").status.value
@@ -117,9 +75,7 @@ def test_steps_are_proposed_by_the_model(context: AppContext) -> None:
 @pytest.mark.parametrize(
     ("text", "steps"),
     [
-        ("1. Wash it\n2) Dry it\n", ["S1: Wash it", "S2: Dry it"]),
         ("- Wash it\n\n* Wash it\nStep 3: Dry it", ["S1: Wash it", "S2: Dry it"]),
-        ("x" * 100, ["S1: " + "x" * 80]),
         ("\x07 1. Wash\x00\x1b[31m it \ud800\r\n\x7f\x9f\n", ["S1: Wash [31m it ?"]),
         (" \n", []),
     ],

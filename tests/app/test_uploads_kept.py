@@ -124,28 +124,6 @@ def test_an_upload_that_fails_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_named_to_the_client() -> None:
-    async def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.disconnect"}
-
-    asyncio.run(RequestGuard(fail, rules=HostRules.from_options("127.0.0.1", []))(SCOPE, receive, send))
-    assert sent[0]["status"] == 507
-    assert b"The disk of this page is full" in sent[1]["body"]
-
-
-def test_a_client_that_leaves_during_its_upload_raises_nothing() -> None:
-    body = {"type": "http.request", "body": bytes(60), "more_body": True}
-    assert upload(body, {"type": "http.disconnect"}) == []
-
-
 def test_unused_uploads_are_removed_at_their_age(tmp_path: Path) -> None:
     files = [tmp_path / (letter * 64) / "a.mp4" for letter in "abc"]
     copy = tmp_path / "shared" / "house.mp4"

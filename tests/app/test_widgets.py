@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from gradio.server_messages import ProcessCompletedMessage
 from gradio.state_holder import SessionState, StateHolder
 
 from stepscope.app.controls.gradio_private import drop_hidden_progress
-from stepscope.app.controls.widgets import by_component, list_components, wire
+from stepscope.app.controls.widgets import by_component, wire
 from stepscope.app.security import gradio_patches
 from stepscope.app.security.gradio_patches import (
     MAX_CHOSEN,
@@ -51,12 +50,6 @@ LAYOUT = View(status="status", sliders=Sliders(speak="speak", update="update"))
 def test_the_updates_of_inner_views_belong_to_their_own_components() -> None:
     view = View(status="Done.", sliders=Sliders(speak=0.4, update=0.6))
     assert by_component(LAYOUT, view) == {"status": "Done.", "speak": 0.4, "update": 0.6}
-
-
-def test_a_component_that_a_page_lacks_is_skipped() -> None:
-    layout = View(status=None, sliders=Sliders(speak="speak", update=None))
-    assert list_components(layout) == ["speak"]
-    assert by_component(layout, View(status="Done.", sliders=Sliders(speak=0.4, update=0.6))) == {"speak": 0.4}
 
 
 def test_a_page_calls_handlers_that_return_or_yield_views_and_those_that_ask_for_the_event() -> None:
@@ -211,27 +204,6 @@ def test_no_user_takes_the_whole_queue_and_answers_that_nobody_reads_are_dropped
     monkeypatch.setattr(gradio_patches, "UNREAD_S", 0)
     assert push("anna", "new")[0]
     assert set(queue.pending_messages_per_session) == {"new"}
-
-
-@pytest.mark.usefixtures("_shared_queue")
-def test_a_user_takes_half_of_the_places_of_events_that_run_some_at_a_time() -> None:
-    with gr.Blocks() as page:
-        for name, limit in [("checks", 4), ("model", 1)]:
-            gr.Button().click(str.upper, gr.Textbox(), gr.Textbox(), concurrency_id=name, concurrency_limit=limit)
-    queue = page.queue()._queue
-    queue.active_jobs = []
-    for user, function in [("anna", 0)] * 3 + [("bob", 0)] * 2 + [("anna", 1), ("bob", 1)]:
-        request: Any = SimpleNamespace(scope={"client": ("192.0.2.1", 5000), "headers": []})
-        body = PredictBodyInternal(fn_index=function, data=["a"], session_hash=user)
-        assert asyncio.run(queue.push(body, request, user))[0]
-    while (begun := queue.get_events()) is not None:
-        queue.active_jobs.append(begun[0])
-        queue.event_queue_per_concurrency_id[begun[2]].current_concurrency += 1
-    running = Counter((event.username, event.concurrency_id) for (event,) in filter(None, queue.active_jobs))
-    assert running == {("anna", "checks"): 2, ("bob", "checks"): 2, ("anna", "model"): 1}
-    queue.active_jobs.remove(next(job for job in queue.active_jobs if job and job[0].username == "bob"))
-    queue.event_queue_per_concurrency_id["checks"].current_concurrency -= 1
-    assert queue.get_events() is None
 
 
 def test_the_threads_of_one_user_leave_those_of_others_free() -> None:

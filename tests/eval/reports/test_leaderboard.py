@@ -3,9 +3,7 @@
 import csv
 import io
 import json
-import shutil
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -13,8 +11,7 @@ from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.recorder import RunRecorder
-from stepscope.eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard, sort_leaderboard
-from stepscope.eval.reports.table_formats import TableFormat
+from stepscope.eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import SCORING, write_split
 from tests.support.data.protocol_runs import WORDS, record_words
@@ -71,39 +68,6 @@ def test_the_tests_of_all_columns_are_corrected_together(folder: Path, metrics: 
     assert found.rows["twin"][0].is_best is is_best
 
 
-def test_a_delay_is_best_by_its_distance_from_0_and_its_test_is_of_the_distance(tmp_path: Path) -> None:
-    """Early by 1 s and late by 1 s differ, but neither is better; exact is better than both."""
-    turn = {"time_s": 4.0, "role": "update", "text": "S1->start"}
-    steps = [{"id": "S1", "name": "saw"}]
-    video = {"fps": 16.0, "num_frames": 112, "goal": "", "steps": steps, "initial_state": {}, "turns": [turn]}
-    videos = [{"video_id": f"v{number}", **video} for number in range(7)]
-    (tmp_path / "split.json").write_text(json.dumps({"videos": videos}))
-    for name, at in (("early", 48), ("late", 81), ("exact", 64)):
-        with RunRecorder(tmp_path / name, model="m", split=tmp_path / "split.json", has_states=True) as run:
-            for number in range(7):
-                with run.video(f"v{number}") as recorder:
-                    recorder.frame(at / 16, updates=["S1->start"])
-                    recorder.frame(111 / 16)
-
-    def find_best(*names: str) -> tuple[str, list[str]]:
-        found = build_leaderboard(
-            {name: tmp_path / name for name in names},
-            read_split(tmp_path / "split.json"),
-            SCORING,
-            metrics=["dst_delay_s"],
-            encode=count_letters,
-            num_resamples=127,
-        )
-        table = format_leaderboard(sort_leaderboard(found, "dst_delay_s"), "markdown")
-        return table, [name for name, cells in found.rows.items() if cells[0].is_best]
-
-    table, best = find_best("late", "early")
-    assert best == []
-    assert table.startswith("| run | dst_delay_s →0 |\n| --- | --- |\n| early | -1.000 ")
-    assert "| late | 1.062 " in table
-    assert find_best("early", "late", "exact")[1] == ["exact"]
-
-
 def test_failures_of_updates_count_only_if_all_runs_can_have_them(tmp_path: Path) -> None:
     steps, said = [{"id": "S1", "name": "saw"}], {"time_s": 1.0, "role": "assistant", "text": WORDS}
     turns = [said, {"time_s": 2.0, "role": "update", "text": "S1->start"}]
@@ -135,15 +99,6 @@ def test_failures_of_updates_count_only_if_all_runs_can_have_them(tmp_path: Path
     values, notes = count("updates", "no updates", "speaks")
     assert values == {"updates": 0, "no updates": 0, "speaks": 1}
     assert notes == "Failures are those of responses, in all rows: speaks has no updates and states."
-
-
-def test_a_run_with_questions_is_marked_in_each_format(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    asked, settings = "2 questions at 0:09.5, 0:31.0", tmp_path / "silent" / "run.json"
-    settings.write_text(json.dumps({**json.loads(settings.read_text()), "asked_in_run": asked}))
-    found = board(tmp_path, "twin", "silent")
-    for table_format in get_args(TableFormat):
-        assert format_leaderboard(found, table_format).count(f"asked in the run: {asked}") == 1
 
 
 def test_each_format_holds_the_scores_and_escapes_names(folder: Path) -> None:

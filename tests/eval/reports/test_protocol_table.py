@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,17 @@ from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.metrics.counts import NO_INTERVAL
-from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.reports.entries import list_baselines, open_entries
-from stepscope.eval.reports.leaderboard import build_leaderboard, format_leaderboard
 from stepscope.eval.reports.protocol_table import (
     ProtocolRow,
     ProtocolTable,
     build_protocol_table,
     describe_order,
-    format_protocols,
     list_differing_turns,
-    tabulate_protocols,
 )
 from stepscope.eval.reports.statistics import Difference
-from tests.support.data.batches import SCORING, write_split
+from tests.support.data.batches import write_split
 from tests.support.data.protocol_runs import WORDS, record_words
 from tests.support.streams.fakes import count_letters
 
@@ -79,30 +74,6 @@ def test_the_rank_of_two_runs_changes_with_the_protocol(folder: Path) -> None:
     assert found["ipibench-single"] == {"late": 0.0, "chatty": 1.0}
 
 
-def test_each_row_names_protocol_parameters_judge_and_encoder(folder: Path) -> None:
-    runs = {"late": folder / "late"}
-    rules = [parse_rule(name) for name in ("spot-pnr:k=1", "qevd-tf", "pauc")]
-    table = build_protocol_table(
-        runs,
-        read_split(folder / "split.json"),
-        rules,
-        encode=count_letters,
-        text_encoder="letters",
-        num_resamples=10,
-    )
-    (row,) = tabulate_protocols(table)
-    assert (row["spot-pnr:k=1 judge"], row["text_encoder"]) == ("cosine bands 0.5/0.8", "letters")
-    assert str(row["spot-pnr:k=1 parameters"]).startswith("k 1, offset_s 0.5")
-    assert row["qevd-tf judge"] == "none"
-    assert row["pauc problem"] == "the split has no references for replies in spans"
-    assert math.isnan(float(row["pauc pauc"]))
-    latex = format_protocols(table, latex=True)
-    assert "spot-pnr:k=1 & t\\_score & precision & recall & f1" in latex
-    assert "\\par\\footnotesize qevd-tf (f1): window: less than max\\_distance\\_s from the start; " in latex
-    assert "pauc is undefined: the split has no references for replies in spans." in latex
-    assert "| spot-pnr: k 1, offset_s 0.5, " in format_protocols(table, latex=False)
-
-
 def test_a_turn_that_counts_under_some_protocols_only_is_listed(folder: Path) -> None:
     rules = [parse_rule(name) for name in SCORES]
     split = read_split(folder / "split.json")
@@ -136,13 +107,6 @@ def test_two_runs_are_compared_under_each_protocol(folder: Path) -> None:
             "A leads under ovo-timing; no difference is shown under streampro-ou. Without significance, the main "
             "score is higher in B under streampro-ou.",
         ),
-        (
-            ((0.1, 0.3), (-0.1, 0.05)),
-            "No difference is shown under streampro-ou, ovo-timing. Without significance, the main score is higher in "
-            "A under ovo-timing and in B under streampro-ou.",
-        ),
-        (((0.1, 0.01), (0.1, 0.3)), "B leads under streampro-ou; no difference is shown under ovo-timing."),
-        (((0.0, 1.0), (math.nan, math.nan)), "No difference is shown under streampro-ou."),
     ],
 )
 def test_a_run_leads_only_where_the_paired_test_separates_the_runs(
@@ -187,32 +151,6 @@ def test_a_random_baseline_speaks_as_often_as_its_run_and_the_same_each_time(fol
     assert drawn == [[one.frame_index for one in speak(sample) if one.response] for sample in entries.samples]
 
 
-def test_a_leaderboard_has_columns_of_protocols_baselines_and_footnotes(folder: Path) -> None:
-    board = build_leaderboard(
-        {name: folder / name for name in ("late", "chatty")},
-        read_split(folder / "split.json"),
-        SCORING,
-        metrics=("F1", "streampro-ou", "spot-pnr:k=1", "pauc"),
-        encode=count_letters,
-        num_resamples=255,
-        baselines=True,
-    )
-    cells = {name: [cell.value for cell in row] for name, row in board.rows.items()}
-    assert cells["chatty"][:3] == pytest.approx([2 / 3] * 3)
-    assert cells["always silent"][:3] == [0.0] * 3
-    assert board.rows["chatty"][1].is_best
-    assert not any(cell.is_best for name in board.rows if name not in ("late", "chatty") for cell in board.rows[name])
-    markdown = format_leaderboard(board, "markdown")
-    assert "| run | F1 ↑ | streampro-ou ↑ | spot-pnr:k=1 ↑ | pauc ↑ |" in markdown
-    assert "contents judged by cosine bands 0.5/0.8, text encoder letters, match window -2.5 to 2.5 s" in markdown
-    assert "Undefined (-): the split has no references for replies in spans." in markdown
-    latex = format_leaderboard(board, "latex")
-    assert "\\par\\footnotesize streampro-ou (f1): window: early\\_s before to late\\_s after the reference, " in latex
-    row = next(csv.DictReader(format_leaderboard(board, "csv").splitlines()))
-    assert row["streampro-ou"] == "0.5"
-    assert "spot-pnr:k=1 (f1)" in row["basis"]
-
-
 @pytest.mark.usefixtures("letters")
 def test_the_commands_show_runs_under_protocols(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -236,22 +174,3 @@ def test_the_commands_show_runs_under_protocols(
     assert json.loads(capfd.readouterr().out)["differences"][0]["protocol"] == "ovo-timing"
     assert main(["leaderboard", *runs, "--metric", "ovo-timing", "--baselines"]) == 0
     assert "| always silent | 0.000 [0.000, 0.000] |" in capfd.readouterr().out
-
-
-@pytest.mark.usefixtures("letters")
-def test_wrong_options_of_the_commands_are_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run = str(folder / "late")
-    for arguments, message in (
-        (["protocols", run, "--protocol", "omni"], "there is no protocol 'omni'"),
-        (["protocols", run, "--protocol", "omnipro", "omnipro:tolerance_s=3"], "a protocol is given twice"),
-        (["protocols", run, run], "a run is given twice"),
-        (["compare", run, str(folder / "chatty"), "--latex"], "--latex needs --protocol"),
-    ):
-        assert main(arguments) == 2
-        assert message in capfd.readouterr().err
-
-
-def test_the_definitions_are_printed_without_a_run(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["protocols"]) == 0
-    shown = capfd.readouterr().out
-    assert [name for name in PROTOCOLS if shown.count(f"`{name}`") != 2] == []

@@ -14,7 +14,7 @@ from stepscope.eval.metrics.decisions import count_decisions, summarize_decision
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video
 from stepscope.eval.metrics.text import undefined_texts
-from stepscope.eval.reports.charts import MAX_ROC_POINTS, roc
+from stepscope.eval.reports.charts import roc
 from stepscope.eval.reports.scoring import compute_video_scores, make_report
 from stepscope.eval.reports.tables import format_scores, write_columns
 from tests.eval.metrics.test_score import SAMPLE, outputs
@@ -53,19 +53,6 @@ def test_a_video_and_the_data_dictionary_have_the_same_columns(rows: list[VideoC
     assert all(column["definition"].endswith(".") and column["range"] and column["source"] for column in columns[:-1])
 
 
-def test_the_terminal_shows_figures_with_intervals_and_names_what_is_undefined(rows: list[VideoCounts]) -> None:
-    report = make_report(rows, score_texts=undefined_texts, num_resamples=200)
-    table = format_scores(report.scores, report.intervals)
-    assert "  recall " in table
-    (recall,) = (line for line in table.splitlines() if line.split()[:1] == ["recall"])
-    assert recall.split() == ["recall", "0.500", "[0.000,", "1.000]", "higher", "is", "better"]
-    (missed,) = (line for line in table.splitlines() if line.split()[:1] == ["num_missed"])
-    assert missed.split() == ["num_missed", "2", "lower", "is", "better"]
-    assert "undefined: Bleu_4, CIDEr, METEOR" in table
-    assert "nan" not in table
-    assert max(map(len, table.splitlines())) <= 100
-
-
 def test_of_no_videos_everything_is_undefined_and_nothing_fails() -> None:
     report = make_report([], score_texts=undefined_texts)
     assert all(
@@ -76,11 +63,10 @@ def test_of_no_videos_everything_is_undefined_and_nothing_fails() -> None:
     assert json.dumps(format_scores(report.scores, report.intervals))
 
 
-@pytest.mark.parametrize("digits", [1, 6])
-def test_the_area_of_the_roc_curve_is_the_score_also_with_ties(digits: int) -> None:
-    rng = np.random.default_rng(digits)
+def test_the_area_of_the_roc_curve_is_the_score_also_with_ties() -> None:
+    rng = np.random.default_rng(1)
     expected = rng.random(200) < 0.3
-    probs = np.clip(rng.random(200) * 0.7 + 0.3 * expected, 0, 1).round(digits)
+    probs = np.clip(rng.random(200) * 0.7 + 0.3 * expected, 0, 1).round(1)
     counts = count_decisions(
         probs.tolist(), (probs > 0.5).tolist(), expected_frames=np.flatnonzero(expected).tolist(), fps=2.0
     )
@@ -93,17 +79,3 @@ def test_the_area_of_the_roc_curve_is_the_score_also_with_ties(digits: int) -> N
         assert point["recall"] == pytest.approx(decided[expected].mean())
         assert point["false_positive_rate"] == pytest.approx(decided[~expected].mean())
     assert math.isnan(points[-1]["threshold"])
-
-
-def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
-    rng = np.random.default_rng(0)
-    probs, frames = rng.random(5000).tolist(), rng.choice(5000, 2000, replace=False).tolist()
-    points = roc(count_decisions(probs, [False] * 5000, expected_frames=frames, fps=2.0))
-    assert len(points) == MAX_ROC_POINTS
-    rates = [(point["false_positive_rate"], point["recall"]) for point in points]
-    assert (rates[0], rates[-1]) == ((0, 0), (1, 1))
-    assert rates == sorted(rates)
-
-
-def test_frames_of_one_class_have_no_curve() -> None:
-    assert roc(count_decisions([0.2, 0.8], [False, True], expected_frames=[], fps=2.0)) == []

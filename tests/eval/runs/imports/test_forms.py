@@ -61,7 +61,7 @@ def test_a_recording_has_modes_times_and_one_message_for_its_chunks(tmp_path: Pa
     assert {spec.name: spec.high for spec in run.signals()}["prefill_ms"] == 30.0
 
 
-@pytest.mark.parametrize(("fps", "states"), [(1.0, "ab"), (2.0, "aabb"), (0.5, "ab"), (3.0, "aaabbb"), (2.5, "aabbb")])
+@pytest.mark.parametrize(("fps", "states"), [(0.5, "ab"), (2.5, "aabbb")])
 def test_a_state_holds_for_the_frames_of_its_second(fps: float, states: str) -> None:
     sample = replace(BOAT, fps=fps, num_frames=len(states))
     seconds = [0.0, 1.0] if fps >= 1 else [0.0, 2.0]
@@ -77,14 +77,6 @@ def test_a_line_that_is_not_json_or_fits_no_video_is_named(tmp_path: Path) -> No
     assert ["cannot be read as JSON" in problems[f"{tmp_path / 'a.jsonl'}, line 2"]] == [True]
     assert "fits 0 videos" in problems[f"{tmp_path / 'a.jsonl'}, line 3"]
     assert "is a second result for kettle" in problems[f"{tmp_path / 'a.jsonl'}, line 4"]
-
-
-def test_an_invalid_reference_is_the_reason_why_a_result_fits_none(tmp_path: Path) -> None:
-    split = json.loads(SPLIT.read_text())
-    del split[0]["duration"]
-    (tmp_path / "split.json").write_text(json.dumps(split))
-    with pytest.raises(ValueError, match=r"is of the video kettle, whose reference is invalid: .*duration is missing"):
-        import_into(tmp_path / "run", [DATA / "mmduet.jsonl"], read_split(tmp_path / "split.json"), {})
 
 
 def test_a_rule_is_chosen_where_the_form_has_none(
@@ -119,16 +111,3 @@ def test_a_rule_is_chosen_where_the_form_has_none(
     scores = json.loads((tmp_path / "run" / "metrics.json").read_text())["signal_scores"]
     assert list(scores) == ["relevance_score"]
     assert scores["relevance_score"]["threshold"] == 0.7
-
-
-@pytest.mark.parametrize(("num_missing", "warning"), [(1, ""), (2, "ends after 18 of 20 frames")])
-def test_results_that_end_a_second_or_more_before_the_video_have_a_warning(
-    tmp_path: Path, num_missing: int, warning: str
-) -> None:
-    content = json.loads((DATA / "mmduet.jsonl").read_text())
-    content["debug_data"] = [{"time": 0.5 * i, "informative_score": 0.5} for i in range(20 - num_missing)]
-    (tmp_path / "a.json").write_text(json.dumps(content))
-    run, _, _ = imported(tmp_path, tmp_path / "a.json")
-    record = run.record("kettle")
-    assert record is not None
-    assert record.warning == warning

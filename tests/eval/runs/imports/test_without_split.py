@@ -3,9 +3,7 @@
 import json
 import re
 import shutil
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +16,7 @@ from stepscope.eval.runs.imports.import_results import import_without_split, rea
 from stepscope.eval.runs.imports.recognition import FORMS
 from stepscope.eval.runs.imports.system_output import ResultForm, SignalRule
 from tests.support.data.batches import no_java
+from tests.support.data.damage import mutate
 from tests.support.paths import ROOT
 
 DATA = ROOT / "tests" / "data" / "imports"
@@ -132,26 +131,8 @@ def test_the_command_imports_without_a_split_and_scores_later(
     assert "--fps is that of --split; leave one out" in capfd.readouterr().err
 
 
-NUMBERS = st.sampled_from([10**400, 2**63, 1e9, "4", "inf", "nan", "1e999"])
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.text(max_size=6), NUMBERS),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
-    max_leaves=6,
-)
-
-
-def change(value: Any, data: st.DataObject) -> Any:
-    """Replace one value at a random place of a JSON value."""
-    if isinstance(value, dict | list) and value and data.draw(st.integers(0, 5)):
-        key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
-        changed = dict(value) if isinstance(value, dict) else list(value)
-        changed[key] = change(value[key], data)
-        return changed
-    return data.draw(JSON)
-
-
 @given(st.data(), st.sampled_from(sorted(EXAMPLES)))
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_damage_is_an_error_that_is_named_or_a_run_that_can_be_read(
     tmp_path: Path, data: st.DataObject, form: str
 ) -> None:
@@ -160,7 +141,7 @@ def test_any_damage_is_an_error_that_is_named_or_a_run_that_can_be_read(
     text = EXAMPLES[form]
     is_lines = form == "MiniCPM-o-Demo stream"
     value = [json.loads(line) for line in text.splitlines()] if is_lines else json.loads(text)
-    path.write_text(json.dumps(change(value, data)))
+    path.write_text(json.dumps(mutate(value, data.draw)))
     problem = ""
     try:
         import_without_split(out, [path], {})
@@ -172,16 +153,3 @@ def test_any_damage_is_an_error_that_is_named_or_a_run_that_can_be_read(
         return
     for sample in read_split(out / "split.json").samples:
         assert len(RunFolder(out).outputs(sample)) == sample.num_frames
-
-
-def test_a_text_of_many_openings_is_read_in_linear_time(tmp_path: Path) -> None:
-    content, text = json.loads(EXAMPLES["VideoLLM-online"]), "(Video Time = " * 40_000
-    for step in content["conversation"]:
-        if step.get("role") == "assistant":
-            step["content"] = text
-    path = tmp_path / "kettle.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    began = time.process_time()
-    with pytest.raises(ValueError, match="a message must be text of at most 50000 characters"):
-        read_result(path, KETTLE)
-    assert time.process_time() - began < 2, "a search for an end from each opening takes 12 s"

@@ -1,15 +1,12 @@
 """Result files as the published programs write them: rounded times, polls after the end, event streams, other names."""
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from stepscope.app.web.routes import to_wav
 from stepscope.engine.records import FrameOutput
@@ -17,7 +14,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into, read_result
-from stepscope.eval.runs.imports.recorded_sound import MAX_BYTES, copy_sounds, find_answer, list_answers
+from stepscope.eval.runs.imports.recorded_sound import find_answer, list_answers
 from tests.support.data.strategies import BOAT
 from tests.support.paths import ROOT
 
@@ -69,20 +66,7 @@ def test_streamo_writes_an_answer_per_round_which_is_its_second(tmp_path: Path, 
     assert len(at_two) == 20
 
 
-@pytest.mark.parametrize("path", ["D:\\videos\\kettle.mp4", "\\\\server\\share\\kettle.mp4", "videos/kettle.mp4"])
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"output": ROUNDS["output"]},
-        {"frame_fps": 1, "conversation": [{"time": 4.0, "cost": 0.1, "role": "assistant", "content": "It boils."}]},
-    ],
-    ids=["Streamo", "VideoLLM-online"],
-)
-def test_a_path_of_another_system_names_the_video(tmp_path: Path, path: str, content: dict[str, Any]) -> None:
-    assert list(messages(read(tmp_path, {**content, "video_path": path}))) == [4]
-
-
-@pytest.mark.parametrize("fps", [1.0, 2.0, 3.0, 6.0, 7.0, 12.0, 15.0, 24.0, 25.0, 29.97, 30.0, 60.0])
+@pytest.mark.parametrize("fps", [1.0, 7.0, 29.97])
 def test_times_that_are_rounded_to_three_digits_are_in_their_frames(tmp_path: Path, fps: float) -> None:
     num_frames, reply = round(10 * fps), round(4 * fps)
     scores = [
@@ -126,21 +110,6 @@ def test_the_stream_of_a_newer_recorder_has_a_second_per_push(tmp_path: Path) ->
         assert outputs[3].signals == {"n_tokens": 4}
 
 
-def test_the_paths_of_the_sound_of_a_session_are_kept_in_the_run(tmp_path: Path) -> None:
-    (tmp_path / "kettle").mkdir()
-    path = tmp_path / "kettle" / "stream.jsonl"
-    spoken = {"kind": "audio", "audio": "@blob/3.wav", "metrics": {"n_tokens": 4}}
-    path.write_text(to_lines(stream_of([[{"kind": "listen"}], [{"kind": "text", "text": "Now."}, spoken]])))
-    import_into(tmp_path / "run", [path], read_split(ROOT / "tests" / "data" / "imports" / "gold.json"), {})
-    assert (RunFolder(tmp_path / "run").settings() or {})["audio"] == {
-        "kettle": [
-            {"time_s": 0.0, "from": "user", "path": "blob/0.wav"},
-            {"time_s": 1.0, "from": "user", "path": "blob/0.wav"},
-            {"time_s": 1.0, "from": "assistant", "path": "blob/3.wav"},
-        ]
-    }
-
-
 WAV = to_wav(bytes(200))
 
 
@@ -149,11 +118,8 @@ WAV = to_wav(bytes(200))
     [
         ("blob/3.wav", WAV, True),
         ("blob/3.wav", b"RIFF....AVI " + bytes(99), False),
-        ("blob/3.wav", WAV + bytes(MAX_BYTES), False),
         ("../secret.wav", WAV, False),
         ("/etc/passwd", None, False),
-        ("blob", None, False),
-        ("blob/\0.wav", None, False),
     ],
 )
 def test_the_sound_of_an_answer_is_copied_from_the_folder_of_the_session(
@@ -185,34 +151,10 @@ def test_the_sound_of_an_answer_is_copied_from_the_folder_of_the_session(
         assert find_answer(run, "kettle", 2) is None, "a file of the run that is no sound of an answer"
 
 
-def test_answers_of_one_file_are_copied_once_and_their_times_are_of_a_video(tmp_path: Path) -> None:
-    (tmp_path / "a.wav").write_bytes(WAV)
-    sounds = [{"time_s": time_s, "from": "assistant", "path": "a.wav"} for time_s in (1, 2)]
-    (tmp_path / "run").mkdir()
-    copied = copy_sounds(sounds, tmp_path, tmp_path / "run", "kettle")
-    assert [path.name for path in (tmp_path / "run" / "audio").iterdir()] == ["kettle.0.wav"]
-    bad = [{**copied[0], "time_s": time_s} for time_s in (10**400, math.nan, math.inf, -1)]
-    assert list_answers({"audio": {"kettle": [*bad, *copied]}}, "kettle") == [(1.0, 4), (2.0, 5)]
-
-
-def test_an_answer_of_the_server_of_joyai_is_refused_for_its_lack_of_times(tmp_path: Path) -> None:
-    answer = {"streamingharness": {"raw_content": "</Silence>", "timing": {"adapter_total_ms": 120.0}}}
-    with pytest.raises(ValueError, match="is an answer of JoyAI-VL's server, which holds no time in a video; give"):
-        read(tmp_path, answer)
-
-
-def test_a_turn_based_recording_and_one_without_answers_are_refused_in_one_sentence(tmp_path: Path) -> None:
-    lines = stream_of([[]])
-    with pytest.raises(ValueError, match="holds no frames; there is nothing to score"):
-        read(tmp_path, to_lines(lines))
-    lines[1]["frame"]["input"] = {"messages": [{"role": "user", "content": "Hello"}]}
-    with pytest.raises(ValueError, match="a turn-based session has no times in a video"):
-        read(tmp_path, to_lines(lines))
-
-
-@pytest.mark.parametrize("of_text", ["sentence", "text", "content"])
-@pytest.mark.parametrize("of_time", ["start", "current_time", "time"])
-@pytest.mark.parametrize("time", [4.0, "4.0", 4])
+@pytest.mark.parametrize(
+    ("of_text", "of_time", "time"),
+    [("sentence", "start", 4.0), ("text", "current_time", "4.0"), ("content", "time", 4)],
+)
 def test_a_segment_has_any_of_the_names_that_the_benchmark_reads(
     tmp_path: Path, of_text: str, of_time: str, time: object
 ) -> None:
@@ -250,17 +192,13 @@ def test_a_byte_order_mark_loses_no_video(tmp_path: Path, encoding: str) -> None
 def named(name: str) -> list[tuple[str, object]]:
     """Return a result of a video in each form whose records name it."""
     reply = [{"role": "assistant", "content": "It boils.", "time": 4}]
-    conversation = [{"time": 0.0, "cost": 0.1}]
     return [
-        ("question_id", {"question_id": name, "model_response_list": reply}),
         ("video", {"question_id": "q7", "video": f"{name}.mp4", "model_response_list": reply}),
         ("video_path", {**ROUNDS, "video_path": f"videos/{name}.mp4"}),
-        ("demo.cli", {"video_path": f"{name}.mp4", "frame_fps": 1, "conversation": conversation}),
-        ("video_uid", {"metadata": {"video_uid": name, "fps": 1}, "predictions": [{"gen": ""}]}),
     ]
 
 
-@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("place", range(2))
 def test_the_only_result_of_a_file_is_refused_if_it_names_another_video(tmp_path: Path, place: int) -> None:
     upload = replace(KETTLE, video_id="8a2f", video_path=Path("kettle.mp4"))
     of_kettle, of_toast = named("kettle")[place][1], named("toast")[place][1]
@@ -272,13 +210,6 @@ def test_the_only_result_of_a_file_is_refused_if_it_names_another_video(tmp_path
         read(tmp_path, of_toast, upload)
 
 
-def test_the_id_of_a_reference_names_the_video_of_a_result_too(tmp_path: Path) -> None:
-    content = {"question_id": 7, "model_response_list": [{"role": "assistant", "content": "It boils.", "time": 4}]}
-    assert messages(read(tmp_path, content, replace(KETTLE, video_id="7"))) == {4: "It boils."}
-    with pytest.raises(ValueError, match=r"is of the video 7, not of kettle\.mp4"):
-        read(tmp_path, content)
-
-
 @pytest.mark.parametrize(("fps", "num_frames"), [(1.0, 10), (2.0, 20), (29.97, 299)])
 def test_a_decision_per_interval_holds_for_its_frames(tmp_path: Path, fps: float, num_frames: int) -> None:
     outputs = read(tmp_path, INTERVALS, replace(KETTLE, fps=fps, num_frames=num_frames))
@@ -287,15 +218,6 @@ def test_a_decision_per_interval_holds_for_its_frames(tmp_path: Path, fps: float
     states = [output.state for output in outputs]
     assert states.index("interrupt") == next(iter(messages(outputs)))
     assert set(states) == {"silent", "interrupt"}
-
-
-def test_lists_of_answers_and_intervals_are_read_up_to_the_shorter_one(tmp_path: Path) -> None:
-    outputs = read(tmp_path, {**INTERVALS, "answers": ["$silent$"]})
-    assert [output.state for output in outputs] == ["silent"] * 4
-    with pytest.raises(
-        ValueError, match=r"answers\[0\].answer must begin with \$interrupt\$ or \$silent\$; got 'Stop'"
-    ):
-        read(tmp_path, {**INTERVALS, "answers": ["Stop"]})
 
 
 def test_the_signal_of_em_garde_is_the_largest_similarity(tmp_path: Path) -> None:
@@ -337,47 +259,18 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
         {"type": "segment", "start": float(at), "end": at + 1.0, "text": " ..." if at else "Go"} for at in range(3)
     ]
     assert messages(read(tmp_path, to_lines(lines), name="kettle.jsonl")) == {0: "Go"}
-    with pytest.raises(ValueError, match="holds no frames"):
-        read(tmp_path, "WEBVTT\n", name="kettle.vtt")
-    with pytest.raises(ValueError, match=r"a cue has a time such as .*; got '4\.5 --> 5'"):
-        read(tmp_path, f"{captions}\n4.5 --> 5\nNow.\n", name="kettle.vtt")
-    with pytest.raises(ValueError, match="is of no known form"):
-        read(tmp_path, "1" + "\n" * 500_000, name="kettle.srt")  # quadratic, it would take a quarter of an hour
-
-
-@pytest.mark.parametrize(
-    "named", [{"id": "kettle"}, {"video_id": "kettle"}, {"id": 7, "video_id": "kettle", "task": "x"}]
-)
-def test_a_result_of_omnipro_needs_no_more_than_its_video_and_predictions(
-    tmp_path: Path, named: dict[str, Any]
-) -> None:
-    said = {"predictions": [{"t_sec": 4.0, "raw": "It boils."}]}
-    assert messages(read(tmp_path, {**named, **said})) == {4: "It boils."}
-    assert messages(read(tmp_path, {**EM_GARDE, **named, **said})) == {4: "It boils."}, "the form of its other fields"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ({"video_id": "kettle", "pred_texts": ["a"], "pred_timestamps": []}, "a time for each of pred_texts"),
-        ({"video_id": "kettle", "pred_texts": [3], "pred_timestamps": [1.0]}, r"pred_texts\[0\].text must be text"),
-        ({**EM_GARDE, "detections": 3}, "detections must be a list of times; got 3"),
         (
             {**EM_GARDE, "similarities": [{"curr_time": 1.0, "similarities": ["a"]}]},
             r"similarities\[0\].similarities\[0\] must be a number",
         ),
-        ({**INTERVALS, "video_intervals": [[3, 1]]}, r"video_intervals\[0\] must end after its start"),
     ],
 )
 def test_a_wrong_value_of_a_form_is_named(tmp_path: Path, content: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read(tmp_path, content)
-
-
-@example("1" * 5000)
-@example('{"output": {"Round 99999999": "</Silence>"}}')
-@given(st.text(max_size=30))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_any_text_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"a\.json"):
-        read(tmp_path, text.encode(errors="replace").decode())

@@ -1,12 +1,7 @@
 """Batches over processes: failed videos are listed, the rest is scored, and a kill at any moment loses nothing."""
 
-import multiprocessing
 import os
-import random
 import signal
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -21,7 +16,6 @@ from tests.support.data.batches import (
     tables,
     write_scores,
 )
-from tests.support.servers.programs import WORKER
 
 NUM_VIDEOS = 6
 
@@ -48,22 +42,6 @@ def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
     assert [event.num_done for event in progress] == sorted(event.num_done for event in progress)
 
 
-ASKS_AND_ENDS = """
-import os, socket
-from multiprocessing import forkserver
-from stepscope.eval.runs.pools import local_pool
-forkserver.ensure_running()
-with socket.socket(socket.AF_UNIX) as client:
-    client.connect(forkserver._forkserver._forkserver_address)
-os.waitpid(forkserver._forkserver._forkserver_pid, 0)
-"""
-
-
-def test_a_program_that_ends_while_it_asks_for_a_process_leaves_no_traceback() -> None:
-    run = subprocess.run([sys.executable, "-c", ASKS_AND_ENDS], capture_output=True, text=True, timeout=60, check=True)
-    assert run.stderr == ""
-
-
 def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
     six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
@@ -76,52 +54,6 @@ def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
     write_scores(six_videos, tmp_path / "run")
     assert len(killed) == 2
     assert tables(tmp_path / "run") == like_tables(undisturbed)
-
-
-@pytest.mark.slow
-def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
-    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
-) -> None:
-    out, killed = tmp_path / "run", set[int]()
-    for event in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2"):
-        for pid in {pid for video_id, pid in running_videos(event).items() if video_id == "v3"} - killed:
-            os.kill(pid, signal.SIGKILL)
-            killed.add(pid)
-    write_scores(six_videos, out)
-    assert len(killed) in (2, 3)  # twice alone; before that once, if its neighbours were still running
-    errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
-    assert (
-        errors.pop("v3") == "the process that ran it died 2 times: signal 9 (Killed; out of memory, or killed by hand)"
-    )
-    assert set(errors.values()) == {""}
-    done = run_to_end(six_videos, live_work, out, resume=True)
-    assert [event.record.video_id for event in done if not event.is_kept] == ["v3"]
-    assert tables(out) == like_tables(undisturbed)
-
-
-def run_in_a_process(six_videos: Path, live_work: WorkerConfig, out: Path) -> None:
-    multiprocessing.set_forkserver_preload([WORKER])
-    for _ in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2", resume=True):
-        pass
-
-
-@pytest.mark.slow
-def test_a_killed_parent_changes_no_table(
-    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    parent = multiprocessing.get_context("forkserver").Process(
-        target=run_in_a_process, args=(six_videos, live_work, out)
-    )
-    parent.start()
-    while not (out / "run.json").exists():
-        time.sleep(0.01)
-    time.sleep(random.Random(0).uniform(0, 2))
-    parent.kill()
-    parent.join()
-    run_to_end(six_videos, live_work, out, resume=True)
-    assert tables(out) == like_tables(undisturbed)
-    assert not list(out.glob(".*.part"))
 
 
 def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(

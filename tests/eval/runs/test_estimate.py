@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.eval.__main__ import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs import estimate
 from stepscope.eval.runs.batch import FinishedVideo
@@ -59,32 +58,3 @@ def test_a_part_is_extrapolated_to_all_frames(
     assert found.frames_per_s == num_frames // 2 / 5
     assert found.wall_s - found.start_s == pytest.approx(10, rel=0.05)  # half of the frames took 5 s
     assert (found.peak_memory_mb, found.run_bytes) == (300.0, 30 * num_frames)
-
-
-def test_the_command_names_the_parts_of_the_time(
-    six_videos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = estimate.Estimate(
-        num_videos=6,
-        num_frames=100,
-        num_finished=0,
-        num_done=50,
-        start_s=2.8,
-        elapsed_s=1.25,
-        num_workers=1,
-        peak_memory_mb=None,
-        bytes_per_frame=None,
-    )
-    monkeypatch.setattr("stepscope.eval.cli.run_command.estimate_run", lambda *_, **__: found)
-    assert main(["run", str(six_videos), "--estimate", "1"]) == 0
-    line = "time     5.3 s: 2.8 s until the first frame, then 2.5 s for all; the scores come after it\n"
-    assert line in capsys.readouterr().out
-
-
-def test_a_split_whose_videos_all_fail_has_no_estimate(
-    six_videos: Path, live_work: WorkerConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record = VideoRecord(video_id="v0", source="s", error="the file is damaged")
-    monkeypatch.setattr(estimate, "run_batch", lambda *_, **__: (yield FinishedVideo(record=record, is_kept=False)))
-    with pytest.raises(ValueError, match=r"^nothing could be measured: the file is damaged$"):
-        estimate_run(read_split(six_videos), live_work, devices="cpu", seconds=5)

@@ -1,6 +1,5 @@
 """Hardware decoding reaches the videos of a run, its folder and its kept features; without it, nothing changes."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,26 +8,20 @@ from typing import Any
 import pytest
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.inference.cuda_graphs import CudaGraphPool
-from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.video import hardware
 from stepscope.engine.video.reader import Frame, read_frames
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import Sample, Split
-from stepscope.eval.runs import batch
+from stepscope.eval.data.samples import Split
 from stepscope.eval.runs.batch import build_run_settings, parse_devices, run_batch
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.output_folder import FolderRefusedError
-from stepscope.eval.runs.pools.worker import Worker
-from stepscope.eval.runs.provenance import Provenance, read_provenance
+from stepscope.eval.runs.provenance import Provenance
 from stepscope.eval.runs.streaming import sample_features
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
-from stepscope.eval.runs.streaming.video_runs import run_samples
-from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerError, WorkerSpec
+from stepscope.eval.runs.worker_messages import WorkerConfig
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample
-from tests.support.streams.graphs import with_graphs
 
 
 @pytest.fixture
@@ -47,16 +40,13 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("hardware_decoding", "wanted"), [("off", "cpu"), ("cuda", "cuda")])
-@pytest.mark.parametrize("keeps", [False, True])
 def test_the_videos_of_a_run_are_decoded_by_the_device(
     checkpoint: Checkpoint,
     tiny_folder: Path,
     split: Split,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     hardware_decoding: str,
     wanted: str,
-    keeps: bool,
 ) -> None:
     devices: list[str] = []
 
@@ -65,11 +55,10 @@ def test_the_videos_of_a_run_are_decoded_by_the_device(
         return read_frames(path, **options)
 
     monkeypatch.setattr(sample_features, "read_frames", read)
-    features = tmp_path / "features" if keeps else None
-    config = make_worker_config(tiny_folder, hardware_decoding=hardware_decoding, features=features, live=True)
+    config = make_worker_config(tiny_folder, hardware_decoding=hardware_decoding)
     result = run_sample(checkpoint, config, split.samples[0])
     assert result.record.error == ""
-    assert devices == [wanted] * (1 if keeps else 2), "kept features serve the teacher-forced pass, too"
+    assert devices == [wanted]
 
 
 def test_kept_features_are_of_one_way_to_decode(checkpoint: Checkpoint, split: Split, tmp_path: Path) -> None:
@@ -101,35 +90,3 @@ def test_a_batch_without_the_device_is_refused_before_anything_is_written(
     with pytest.raises(VideoError, match=r"^--hardware-decoding cuda needs a build of PyAV"):
         list(run_batch(split, work, out=tmp_path / "run", devices="cpu:1"))
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.usefixtures("no_device")
-def test_a_worker_of_a_cluster_reports_that_its_node_lacks_the_device(work: WorkerConfig) -> None:
-    event = Worker(work, WorkerSpec(device="cpu"), host="node7").load()
-    assert isinstance(event, WorkerError)
-    assert event.is_final
-    assert event.reason.startswith("node7: --hardware-decoding cuda needs a build of PyAV")
-
-
-@pytest.mark.parametrize(
-    ("fault", "wanted"), [("", "checked"), ("a replay differs", "off: a replay differs")], ids=["checked", "off"]
-)
-def test_the_provenance_of_a_run_says_whether_graphs_were_checked(
-    demo_manifest: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, wanted: str
-) -> None:
-    monkeypatch.setattr(CudaGraphPool, "fault", fault)
-    graphed, config = with_graphs(load_model(tiny_folder, device="cpu")), make_worker_config(tiny_folder)
-
-    def run_here(samples: list[Sample], _: object) -> Iterator[VideoResult]:
-        for event in run_samples(graphed, config, samples, device="cpu", batch_size=1):
-            if isinstance(event, VideoResult):
-                yield event
-
-    monkeypatch.setattr(batch, "run_scheduler", run_here)
-    split, out = read_split(write_split(tmp_path, *copies(demo_manifest, tmp_path, 2))), tmp_path / "run"
-    list(run_batch(replace(split, entries=split.entries[:1]), config, out=out, devices="cpu:1"))
-    assert json.loads((out / "run.json").read_text(encoding="utf-8"))["graphs"] == wanted
-    list(run_batch(split, config, out=out, devices="cpu:1", resume=True))
-    provenance = read_provenance(RunFolder(out))
-    assert provenance.graphs == wanted
-    assert ("graphs", wanted) in provenance.rows()

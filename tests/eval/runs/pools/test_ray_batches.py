@@ -12,9 +12,8 @@ import pytest
 
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.batch import run_batch
-from stepscope.eval.runs.pools.ray_pool import is_cluster
 from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
-from tests.support.data.batches import like_tables, make_worker_config, tables, write_scores
+from tests.support.data.batches import like_tables, tables, write_scores
 
 
 class ThreadedActor:
@@ -78,23 +77,3 @@ def test_actors_with_several_videos_in_a_pass_give_the_same_tables(
     assert found["metrics"].pop("devices") == ["cpu", "cpu"]
     del wanted["metrics"]["devices"]
     assert found == wanted
-
-
-def test_ray_and_its_addresses_are_clusters_and_devices_are_none() -> None:
-    assert [is_cluster(devices) for devices in ("ray", "ray://head:10001", "cpu:2", "rays", "auto")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
-
-
-def test_without_ray_the_sentence_says_what_to_install(
-    demo_manifest: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    out = tmp_path / "run"
-    with pytest.raises(ValueError, match=r"^devices ray need Ray, .*: pip install '\.\[ray\]'$"):
-        next(run_batch(read_split(demo_manifest), make_worker_config(tiny_folder), out=out, devices="ray"))
-    assert not out.exists()

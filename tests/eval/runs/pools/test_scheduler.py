@@ -105,31 +105,11 @@ def test_the_longest_video_is_dispatched_first() -> None:
     assert max(status.total_done for status in statuses) == 30 + 20 + 4  # 4 frames of v10, then its result
 
 
-def test_a_status_has_the_last_usage_while_its_worker_runs_a_video() -> None:
-    _, statuses = run(FakeBackend(num_slots=1))
-    assert [status.usage for status in statuses if status.usage] == [USAGE] * (len(statuses) - 2)
-    assert all(status.videos for status in statuses if status.usage)
-
-
 def test_no_more_workers_are_started_than_videos_are_left() -> None:
     backend = FakeBackend(num_slots=8)
     records, _ = run(backend)
     assert backend.started == ["w1", "w2", "w3"]
     assert len(records) == 3
-
-
-def test_without_videos_no_worker_is_started() -> None:
-    backend = FakeBackend(num_slots=2)
-    assert run(backend, []) == ([], [])
-    assert (backend.started, backend.is_shut_down) == ([], True)
-
-
-def test_new_slots_are_used_as_they_appear() -> None:
-    backend = FakeBackend(num_slots=1)
-    for event in run_scheduler(SAMPLES, backend):
-        if isinstance(event, VideoResult) and len(backend.names) == 1:
-            backend.names.append("w2")
-    assert backend.started == ["w1", "w2"]
 
 
 def test_a_video_whose_worker_dies_once_is_retried_before_the_rest_of_the_queue() -> None:
@@ -182,13 +162,3 @@ def test_a_video_that_kills_its_worker_takes_none_of_its_fifteen_neighbours_alon
     assert [video_id for video_id, error in errors.items() if error] == ["v7"]
     assert len(errors) == 16
     assert backend.started == ["w1"] * 4, "v7 kills one worker in company and two alone"
-
-
-def test_after_a_death_the_videos_in_flight_run_alone_and_new_ones_together() -> None:
-    samples = [replace(SAMPLE, video_id=f"v{number}") for number in range(4)]
-    backend = FakeBackend(num_slots=1, deaths={"v1": 1}, num_videos=2)
-    _, statuses = run(backend, samples)
-    together = [{video.video_id for video in status.videos} for status in statuses if len(status.videos) > 1]
-    assert {"v0", "v1"} in together
-    assert {"v2", "v3"} in together
-    assert [video_id for _, video_id in backend.dispatched] == ["v0", "v1", "v0", "v1", "v2", "v3"]

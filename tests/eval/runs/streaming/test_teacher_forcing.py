@@ -1,12 +1,9 @@
 """The teacher-forced pass against feeding every prefix alone, with refreshes and withheld answers."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import Step
@@ -15,7 +12,6 @@ from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.videollm_online import LiveTurn
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
 from tests.support.data.records import make_sample
-from tests.support.streams.hub import write_hub
 
 NUM_FRAMES = 12
 SAMPLE = make_sample(
@@ -112,9 +108,3 @@ def test_a_video_shorter_than_its_reference_has_the_turns_that_it_has(
     assert [len(turn.silent_prob) for turn in turns] == [1, 5]
     assert read_live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, []) == ()
     assert all(isinstance(turn, LiveTurn) for turn in turns)
-
-
-def test_a_model_with_positions_of_its_own_is_refused(tmp_path: Path) -> None:
-    qwen = load_model(write_hub(tmp_path / "qwen", "qwen2_5_vl"), device="cpu")
-    with pytest.raises(ValueError, match="leave out --teacher-forced"):
-        read_live_turns(qwen, StreamConfig(), make_sample(), [])

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,10 +13,8 @@ import pytest
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.matched_video import LiveCounts
-from stepscope.eval.runs import folder as folder_module
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
 from stepscope.eval.runs.live_recording import SESSION_NAME
-from stepscope.eval.runs.output_folder import FolderRefusedError, lock_folder
 from tests.support.data.records import make_output
 
 SETTINGS: dict[str, Any] = {
@@ -104,29 +101,6 @@ def test_a_run_is_continued_only_when_asked_and_with_the_same_settings(finished:
     assert json.loads((finished / "run.json").read_text())["dataset"] == "wtag"
 
 
-def test_a_run_of_another_model_names_the_parts_that_changed(tmp_path: Path) -> None:
-    parts = {"weights": "1", "config": "2", "chat_template": "3"}
-    run_dir = tmp_path / "run"
-    with RunFolder.open(run_dir, {**SETTINGS, "model_parts": parts}) as folder:
-        folder.save_video(RECORD, outputs(3))
-    for changed, reason in (
-        ({"chat_template": "4"}, r"another model \(changed: chat template\); name a new folder$"),
-        ({"config": "4", "weights": "4"}, r"another model \(changed: weights, config\); name a new folder$"),
-    ):
-        settings = {**SETTINGS, "model_digest": "b", "model_parts": {**parts, **changed}}
-        with pytest.raises(ValueError, match=reason), RunFolder.open(run_dir, settings, resume=True):
-            pass
-
-
-def test_a_run_without_a_finished_video_may_change_its_settings(tmp_path: Path) -> None:
-    for threshold in (0.5, 0.7):
-        with RunFolder.open(tmp_path / "run", {**SETTINGS, "config": {"speak_threshold": threshold}}):
-            pass
-    settings = RunFolder(tmp_path / "run").settings()
-    assert settings is not None
-    assert settings["config"] == {"speak_threshold": 0.7}
-
-
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     for resume in (False, True):
@@ -163,13 +137,6 @@ def test_two_programs_cannot_write_one_folder(finished: Path) -> None:
     assert not list(finished.glob(".*"))
 
 
-def test_a_folder_of_a_killed_program_without_a_run_is_used(tmp_path: Path) -> None:
-    (tmp_path / ".lock").touch()
-    with RunFolder.open(tmp_path, SETTINGS):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
-
-
 def test_a_run_of_an_older_version_continues_as_long_as_new_settings_have_their_default(finished: Path) -> None:
     path = finished / "run.json"
     older = json.loads(path.read_text())
@@ -181,12 +148,6 @@ def test_a_run_of_an_older_version_continues_as_long_as_new_settings_have_their_
         )
     with RunFolder.open(finished, SETTINGS, resume=True) as folder:
         assert folder.find_finished(SAMPLE) == RECORD
-
-
-def test_a_setting_of_another_version_that_has_no_default_here_is_not_mixed(finished: Path) -> None:
-    config = {**SETTINGS["config"], "mystery": 3}
-    with pytest.raises(ValueError, match=r"holds a run with another mystery \(None; now 3\); name a new folder$"):
-        RunFolder(finished).check({**SETTINGS, "config": config}, resume=True)
 
 
 def test_what_a_killed_program_left_half_is_removed(finished: Path) -> None:
@@ -222,22 +183,6 @@ def test_no_id_of_a_video_forms_a_name_of_our_own_files(tmp_path: Path) -> None:
             assert not {path.name.casefold() for path in paths} & ours
 
 
-def test_where_case_is_ignored_a_video_does_not_replace_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file_name = folder_module._file_name
-    monkeypatch.setattr(folder_module, "_file_name", lambda video_id: file_name(video_id.lower()))
-    folder = RunFolder(tmp_path)
-    folder.save_video(replace(RECORD, video_id="Boat"), outputs(1, response="kept"))
-    with pytest.raises(FolderRefusedError, match="holds the video Boat, so that boat cannot be saved"):
-        folder.save_video(replace(RECORD, video_id="boat"), outputs(1))
-    with pytest.raises(FolderRefusedError, match="holds the video Boat"):
-        folder.delete_video("boat")
-    assert folder.outputs(replace(SAMPLE, video_id="Boat"))[0].response == "kept"
-    folder.save_video(replace(RECORD, video_id="Boat"), outputs(1, response="again"))
-    assert folder.outputs(replace(SAMPLE, video_id="Boat"))[0].response == "again"
-
-
 def test_a_full_disk_is_an_error_and_leaves_no_half_file(tiny_disk: Path) -> None:
     with RunFolder.open(tiny_disk / "run", SETTINGS) as folder:
         folder.save_video(RECORD, outputs(3))
@@ -254,20 +199,3 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_file(tiny_disk: Path) -> Non
 def test_a_run_of_a_policy_without_updates_has_no_states(policy: str, expected: bool) -> None:
     assert has_states({"config": {"decision_policy": policy}}) is expected
     assert has_states({"config": {"decision_policy": policy}, "has_states": True}), "a recorded run states it"
-
-
-@pytest.mark.parametrize(
-    ("number", "cure"), [(errno.ENOLCK, "name a folder on a local disk"), (errno.EACCES, "check its permissions")]
-)
-def test_a_folder_that_cannot_be_locked_is_named_with_a_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, cure: str
-) -> None:
-    def refuse(*_: object) -> bool:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr("filelock._unix.lock_fd_nonblocking", refuse)
-    with (
-        pytest.raises(FolderRefusedError, match=f"{tmp_path} cannot be locked for writing .*{cure}"),
-        lock_folder(tmp_path),
-    ):
-        pass

@@ -77,11 +77,6 @@ def test_a_row_per_frame_says_what_was_decided_written_and_believed(tmp_path: Pa
     assert not set(first) & {"provenance", *PROVENANCE_COLUMNS} - {"run"}, "the origin is in provenance.json"
 
 
-def test_a_video_without_frames_leaves_the_header(tmp_path: Path) -> None:
-    write_traces(tmp_path / "t.csv", [TracedVideo(video_id="a", outputs=(), run="x")])
-    assert (tmp_path / "t.csv").read_text(encoding="utf-8") == ",".join(TRACE_COLUMNS) + "\n"
-
-
 def test_the_provenance_names_model_device_thresholds_settings_and_encoder() -> None:
     source = Provenance.of_settings("demo", SETTINGS)
     assert source.split == "test.json"
@@ -95,26 +90,6 @@ def test_the_provenance_names_model_device_thresholds_settings_and_encoder() -> 
     assert json.loads(str(source.columns()["settings"]))["zero_cost"] == "keep"
 
 
-@pytest.mark.parametrize(
-    ("settings", "model"),
-    [
-        ({"missing": {"MMDuet": "thresholds"}}, "MMDuet"),
-        ({"recorded": {"model": "org/toy"}}, "org/toy"),
-        ({"checkpoint": "MMDuet file a.json", "model_digest": "feed"}, "MMDuet file a.json"),
-    ],
-)
-def test_a_run_of_another_system_names_it(settings: dict[str, object], model: str) -> None:
-    assert Provenance.of_settings("a", settings).summary == f"run a · model {model}"
-
-
-@pytest.mark.parametrize("settings", [{}, {"config": 3, "device": None, "versions": [], "model_digest": 7}])
-def test_a_run_without_settings_has_a_provenance_all_the_same(settings: dict[str, object]) -> None:
-    source = Provenance.of_settings("old", settings)
-    assert source.summary == "run old · model unknown"
-    assert source.rows() == [("run", "old")]
-    assert source.columns()["speak_threshold"] is None
-
-
 def test_named_signals_and_the_state_of_the_assistant_have_columns(tmp_path: Path) -> None:
     specs = (SignalSpec(name="=cmd, \ud800"), SignalSpec(name="yes"))
     output = replace(OUTPUT, signals={"yes": 0.25, "=cmd, \ud800": math.nan}, state="standby")
@@ -124,12 +99,6 @@ def test_named_signals_and_the_state_of_the_assistant_have_columns(tmp_path: Pat
     assert tuple(first) == (*TRACE_COLUMNS, "signal_=cmd, ?", "signal_yes")
     assert (first["state"], first["signal_yes"], first["signal_=cmd, ?"]) == ("standby", "0.25", "")
     assert (second["state"], second["signal_yes"]) == ("", "")
-
-
-def test_states_that_are_not_known_are_empty(tmp_path: Path) -> None:
-    video = TracedVideo(video_id="a", outputs=(OUTPUT,), run="x", has_states=False)
-    write_traces(tmp_path / "t.csv", [video])
-    assert read(tmp_path / "t.csv")[0]["states"] == ""
 
 
 DEMO = ROOT / "assets" / "demo" / "run"
@@ -172,9 +141,6 @@ def test_every_file_of_a_run_fits_the_schema(folder: Path) -> None:
     ("name", "change"),
     [
         ("frame", {"speak_prob": 1.5}),
-        ("frame", {"signals": {"p": "high"}}),
-        ("frame", {"state": 3}),
-        ("frame", {"says": "Go."}),
         ("run", {"signals": [{"label": "without a name"}]}),
         ("record", {"num_frames": -1}),
     ],

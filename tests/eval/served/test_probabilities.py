@@ -55,7 +55,7 @@ def test_the_probability_of_yes_is_its_share_over_all_spellings(tokens: list[dic
 
 @pytest.mark.parametrize(
     "logprobs",
-    [None, {}, {"content": None}, {"content": [{"token": "a"}]}, {"content": [token("a", 0.5) | {"logprob": "x"}]}],
+    [None, {"content": [token("a", 0.5) | {"logprob": "x"}]}],
 )
 def test_logprobs_in_another_form_are_none(logprobs: object) -> None:
     assert read_token_probs({"logprobs": logprobs}) == ()
@@ -99,22 +99,10 @@ def test_a_preset_with_questions_records_the_probabilities_of_their_answers(tmp_
     assert (specs["not_silent_prob"].decides, specs["not_silent_prob"].threshold) == ("speak", 0.5)
 
 
-def test_a_sweep_previews_thresholds_of_recorded_probabilities(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    split = ASSETS / "demo" / "test.json"
-    with serve_chat(ModelServer(answers=["SILENT", "Hang it."] * 43, logprobs=speak)) as server:
-        words = ["run", str(split.with_name("boat.mp4")), "--split", str(split), "--endpoint", server.url]
-        assert main([*words, "--model", "m", "--out", str(tmp_path / "run")]) == 0
-    capsys.readouterr()
-    main(["sweep", str(split), "--preview", str(tmp_path / "run"), "--speak", "0.05,0.5,0.9"])
-    assert "at 1 - P(silence) 0.5. The present thresholds stay" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("kind", ["silent about it", "refusing", "a stream"])
+@pytest.mark.parametrize("kind", ["silent about it", "a stream"])
 def test_without_logprobs_the_signals_have_no_values_and_say_why(tmp_path: Path, kind: str) -> None:
     probe = [] if kind == "a stream" else ["yes"]
-    server = ModelServer(answers=[*probe, "SILENT", "Hang it."], refuses_logprobs=kind == "refusing")
+    server = ModelServer(answers=[*probe, "SILENT", "Hang it."])
     serve = serve_video_chat if kind == "a stream" else serve_chat
     with serve(server):
         run = record(tmp_path / "run", server, "--decision-policy", "answer")

@@ -29,7 +29,6 @@ class ModelServer:
 
     logprobs: Callable[[str], list[dict[str, Any]]] | None = None
     """The tokens of an answer with their logprobs, for requests that ask for them."""
-    refuses_logprobs: bool = False
 
     def next_answer(self) -> str:
         return self.answers.pop(0) if self.answers else "SILENT"
@@ -46,8 +45,6 @@ def serve_chat(server: ModelServer) -> Iterator[ModelServer]:
             server.keys.append(self.headers.get("Authorization"))
             status, headers = server.failures.pop(0) if server.failures else (200, {})
             asked = server.requests[-1]
-            if asked.get("logprobs") and server.refuses_logprobs:
-                status = 400
             content: dict[str, Any] = {"error": "x"}
             if status == 200:
                 answer = server.next_answer()

@@ -1,24 +1,19 @@
 """Exact points equal runs of their own, and a sweep resumes after any interruption."""
 
 import json
-import time
 from contextlib import closing
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.streamer import Streamer
 from stepscope.eval.__main__ import main
 from stepscope.eval.cli import sweep_command as command_line
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import build_task
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
-from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.sweeps.best_point import explain_best, find_best, find_present
 from stepscope.eval.sweeps.exact import score_sweep
@@ -50,34 +45,6 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
     assert [len(video.runs) > len(grid) // 2 for video in files if video] == [True] * NUM_VIDEOS  # the points do differ
 
 
-def test_shared_prefixes_save_passes(
-    split: Path, work: WorkerConfig, grid: Grid, swept: Path, checkpoint: Checkpoint
-) -> None:
-    sample, alone = read_split(split).samples[0], 0
-    frames = tuple(SampleFeatures(checkpoint=checkpoint, folder=work.features).embed(sample))
-    for speak, update in grid.pairs():
-        config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
-        streamer = Streamer(checkpoint, config)
-        list(streamer.run(frames, build_task(sample)))
-        alone += streamer.counts.passes
-    video = SweepFolder(swept).video(sample.video_id, num_points=len(grid))
-    assert video is not None
-    assert 0 < sum(video.passes) < alone
-
-
-def test_progress_counts_runs_videos_and_passes(split: Path, work: WorkerConfig, tmp_path: Path) -> None:
-    moments = sweep(split, work, Grid(speak=(0.4, 0.6), update=(0.5,)), tmp_path / "sweep")
-    first, last = moments[0], moments[-1]
-    assert (first.num_done, first.num_finished, first.remaining_s) == (0, 0, None)
-    assert (last.num_done, last.num_runs, last.num_finished, last.remaining_s) == (4, 4, NUM_VIDEOS, 0)
-    assert [moment.num_done for moment in moments] == sorted(moment.num_done for moment in moments)
-    frames = [moment.frames_done for moment in moments]
-    assert frames == sorted(frames)
-    assert (frames[0], frames[-1], len(set(frames)) > 2) == (0, last.num_frames, True)
-    assert [moment.passes for moment in moments] == sorted(moment.passes for moment in moments)
-    assert {moment.video_id for moment in moments} == {None, "v0", "v1"}
-
-
 def test_a_closed_sweep_keeps_its_finished_videos_and_goes_on(
     split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
 ) -> None:
@@ -98,21 +65,6 @@ def test_a_closed_sweep_keeps_its_finished_videos_and_goes_on(
     assert same(out, swept)
 
 
-def test_a_sweep_that_is_killed_goes_on_and_gives_the_same(
-    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "sweep"
-    process = get_context("forkserver").Process(target=sweep, args=(split, work, grid, out))
-    process.start()
-    while not list(out.glob("*.sweep.json")):
-        time.sleep(0.005)
-    process.kill()
-    process.join()
-    assert sweep(split, work, grid, out, resume=True)[0].num_finished >= 1
-    assert same(out, swept)
-    assert not list(out.glob(".*.part"))
-
-
 def same(out: Path, other: Path) -> bool:
     """Whether two folders hold the same scores."""
     return (out / "sweep.csv").read_text(encoding="utf-8") == (other / "sweep.csv").read_text(encoding="utf-8")
@@ -131,44 +83,12 @@ def test_a_sweep_of_a_silent_token_varies_the_one_threshold_that_it_has(split: P
     assert find_best(scores, "num_failures").place.startswith("theta ")
 
 
-def test_videos_that_share_passes_have_the_scores_of_videos_alone_in_fewer_passes(
-    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
-) -> None:
-    alone = sweep(split, replace(work, batch_size=1), grid, tmp_path / "alone")[-1]
-    together = sweep(split, replace(work, batch_size=2), grid, tmp_path / "together")[-1]
-    assert together.passes < alone.passes
-    assert same(tmp_path / "alone", swept)
-    assert same(tmp_path / "together", swept)
-
-
-def test_a_video_that_fails_takes_no_neighbour_along(
-    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
-) -> None:
-    videos = json.loads(split.read_text(encoding="utf-8"))["videos"]
-    here = [{**video, "video_path": str(split.parent / video["video_path"])} for video in videos]
-    lost = {**videos[0], "video_id": "lost", "video_path": "lost.mp4"}
-    moments = sweep(write_split(tmp_path, here[0], lost, here[1]), work, grid, tmp_path / "sweep")
-    assert [moment.video_id for moment in moments if moment.error] == ["lost"]
-    assert (moments[-1].num_finished, moments[-1].num_done) == (3, moments[-1].num_runs)
-    assert same(tmp_path / "sweep", swept)
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--speak", "0.1:0.9:0"], "thresholds must be given as FIRST:LAST:NUMBER"),
         (["--update", "0.5:1.5:3"], "update thresholds must be within [0, 1]; got 1.5"),
-        (["--update", "nan"], "update thresholds must be within [0, 1]; got nan"),
-        (["--speak", "0.1:0.9"], "such as 0.1:0.9:9"),
         (["--speak", "0:1:200", "--update", "0:1:200"], "the grid has 40000 points"),
-        (
-            ["--metric", "update_event_f1"],
-            "a sweep has no score update_event_f1; choose one such as dst_update_event_f1",
-        ),
         (["--metric", "dst_num_predictions"], "dst_num_predictions has no better or worse values"),
-        (["--metric", "dst_f1", "--preview", "nowhere"], "a preview has no score dst_f1"),
-        (["--preview", "nowhere"], "nowhere holds no run"),
-        ([], "--out is missing"),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -7,7 +7,6 @@ from stepscope.eval.metrics.failures import FailureCounts
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoCounts
 from stepscope.eval.sweeps.best_point import (
-    BestPoint,
     PresentPoint,
     compute_gain,
     explain_best,
@@ -83,12 +82,3 @@ def test_the_interval_of_the_gain_is_paired_by_video() -> None:
         [3, 1], [1, 1], own=(0.4, 0.4)
     )
     assert "Better by 2, too few videos for an interval." in compare([3], [1])
-
-
-def test_a_point_with_more_failures_is_cautioned_of() -> None:
-    scores = make_scores({"F1": 0.97, "num_failures": 5}, {"F1": 0.957, "num_failures": 3})
-    best: BestPoint = find_best(scores, "F1", present=find_present(scores, (0.5, 0.5)))
-    assert explain_best(best).startswith(
-        "Present: speak 0.5, update 0.5; 0.957. Better by 0.013, a preview has no interval. "
-        "Caution: failures rise from 3 to 5."
-    )

@@ -1,11 +1,9 @@
 """The order of the points of a grid, and the best of them."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
-from stepscope.engine.decisions.policies import POLICIES
 from stepscope.eval.sweeps.best_point import find_best
 from stepscope.eval.sweeps.grid import Grid, GridScores, parse_axis
 
@@ -63,26 +61,6 @@ def test_the_registry_says_which_way_is_better() -> None:
         best(matrix, metric="dst_num_predictions")
     with pytest.raises(ValueError, match="undefined at every point"):
         best([[math.nan, math.nan]])
-
-
-def test_a_best_point_says_what_it_is_and_that_others_tie() -> None:
-    point = find_best(make_scores([[0.5, 0.5, 0.5]]), "dst_f1")
-    place = "dst_f1 0.500 at speak 0.2, update 0.1"
-    assert str(point) == f"{place} (3 neighbouring points have this value; this is the one in their middle)"
-    apart = find_best(make_scores([[1.0, 0.0], [0.0, 1.0]]), "dst_f1")
-    assert apart.ties == "2 points have this value, none beside another; this is the first in the grid"
-    largest = find_best(make_scores([[1.0, 0.0, 1.0, 1.0, 1.0]]), "dst_f1")
-    assert largest.ties == "4 points have this value; this is the one in the middle of the largest group, 3 neighbours"
-    assert str(find_best(make_scores([[0.5]]), "dst_f1")) == "dst_f1 0.500 at speak 0.1, update 0.1"
-    assert point.split == "val.json"
-    scores = make_scores([[0.5]])
-    by_token = replace(scores, grid=replace(scores.grid, policy=POLICIES["streaming-eos"]))
-    assert str(find_best(by_token, "dst_f1")) == "dst_f1 0.500 at theta 0.9"
-
-
-def test_a_test_split_is_warned_of() -> None:
-    assert make_scores([[1.0]]).warning == ""
-    assert "looks like a test split" in make_scores([[1.0]], split="demo/test.json").warning
 
 
 def test_thresholds_are_read_as_a_range_or_a_list() -> None:

@@ -1,10 +1,7 @@
 """The preview of a sweep counts as ``eval.metrics.decisions`` does."""
 
 import json
-import math
-import shutil
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
-from stepscope.engine.decisions.signals import Decision
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.decisions import count_decisions
@@ -22,8 +18,6 @@ from stepscope.eval.sweeps.grid import Grid
 from stepscope.eval.sweeps.preview import (
     PREVIEW_METRICS,
     Trace,
-    TracedSignal,
-    Traces,
     count_thresholds,
     preview,
     read_traces,
@@ -34,7 +28,7 @@ from tests.support.streams.fakes import count_letters
 NUM_VIDEOS = 2
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     probs=st.lists(st.integers(0, 10), min_size=1, max_size=40),
     expected=st.sets(st.integers(0, 39), max_size=12),
@@ -54,26 +48,6 @@ def test_the_preview_counts_what_the_decisions_count(
             assert getattr(counts, name) == getattr(wanted, name)
 
 
-def test_the_preview_of_a_policy_without_updates_has_none_at_threshold_0() -> None:
-    trace = Trace(values=np.zeros(4), expected_frames=np.array([1], dtype=np.intp), fps=2.0)
-    signals = tuple(
-        TracedSignal(
-            name=f"{decides}_prob",
-            decides=decides,
-            policy=POLICIES["not-talk"],
-            spec=None,
-            threshold=math.nan,
-            videos={"a": trace},
-        )
-        for decides in get_args(Decision)
-    )
-    traces = Traces(split="s", signals=signals, errors={})
-    scores = preview(traces, Grid(speak=(0,), update=(0,))).points[0]
-    counts = ("num_hits", "num_false_alarms")
-    assert [scores[f"speaking_{name}"] for name in counts] == [1, 3], "at 0 every frame speaks: equality triggers"
-    assert all(math.isnan(scores[f"dst_update_{name}"]) for name in counts)
-
-
 def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path, run: Path) -> None:
     grid = Grid(speak=(0.2, 0.5), update=(0.5, 0.8))
     point = preview(read_traces(run, read_split(split)), grid).points[1]
@@ -90,13 +64,3 @@ def test_the_preview_of_a_run_that_lacks_a_video_names_it(split: Path, run: Path
     traces = read_traces(run, read_split(more))
     assert list(traces.errors) == ["other", "video number 3"]
     assert preview(traces, Grid(speak=(0.5,), update=(0.5,))).num_videos == NUM_VIDEOS
-
-
-def test_a_run_that_decides_by_a_silent_token_is_previewed_over_one_threshold(
-    split: Path, run: Path, tmp_path: Path
-) -> None:
-    by_token = Path(shutil.copytree(run, tmp_path / "run"))
-    RunFolder(by_token).write_settings({"config": {"decision_policy": "streaming-eos"}})
-    ((speak, update),) = read_traces(by_token, read_split(split)).choices()
-    assert speak is not None
-    assert (speak.name, update) == ("speak_prob", None)

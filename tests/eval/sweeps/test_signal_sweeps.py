@@ -1,6 +1,5 @@
 """Sweeps over the thresholds of named signals, with scores worked out by hand."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +8,8 @@ import pytest
 
 from stepscope.app.cli.stepscope import main
 from stepscope.engine.decisions.policies import POLICIES
-from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.sweeps.best_point import find_best
 from stepscope.eval.sweeps.folder import read_sweep, write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores
 from stepscope.eval.sweeps.preview import Trace, Traces, count_thresholds, make_choice_grid, preview, read_traces
@@ -68,16 +65,6 @@ def test_the_thresholds_span_the_values_the_falls_and_the_sums(traces: Traces) -
     }
 
 
-def test_the_thresholds_of_a_surge_span_its_rises(traces: Traces) -> None:
-    signal = traces.find("yes")
-    values = np.array([0.0, 0.0, 0.02, 0.04, math.nan, 0.01])
-    trace = Trace(values=values, expected_frames=np.array([3]), fps=2)
-    surge = replace(signal, policy=POLICIES["surge"], videos={"a": trace})
-    unknown = replace(trace, values=np.array([math.nan, 1.0]))
-    assert replace(surge, videos={"a": unknown}).make_axis(3) == (0.05, 0.5, 0.95)
-    assert surge.make_axis(3) == (0.002, 0.02, 0.038)  # 5 %, 50 % and 95 % of the rise of 0.04 within two frames
-
-
 def test_hysteresis_is_counted_at_each_threshold() -> None:
     # above 0.5: frame 0; 1 is still high; 2 falls to 0.25; 3 is within 5 s; 6 is right, in both videos. Above 0.25 the
     # fall must reach 0.125, which the second video does not: frame 0 alone.
@@ -85,15 +72,6 @@ def test_hysteresis_is_counted_at_each_threshold() -> None:
     second = replace(trace, values=np.array([0.75, 1, 0.25, 1, 1, 0.5, 1]))
     counts = count_thresholds([trace, second], [0.25, 0.5], policy=POLICIES["hysteresis"])
     assert [(count.num_hits, count.num_false_alarms) for count in counts] == [(1, 2), (2, 2)]
-
-
-def test_the_best_point_names_the_signal_and_the_other_decision_has_no_threshold(traces: Traces) -> None:
-    scores = preview(traces, make_choice_grid(traces.choose(["informative"]), lambda signal: signal.make_axis(5)))
-    best = find_best(scores, "speaking_event_f1_0s")
-    assert best.place == "informative 1.1"
-    assert math.isnan(best.update_threshold)
-    assert scores.metrics[0] == "decision_f1_1s"
-    assert not any(name.startswith("dst_update") for name in scores.metrics)
 
 
 def test_a_swept_signal_is_read_back_as_it_was_written(traces: Traces, tmp_path: Path) -> None:
@@ -123,19 +101,3 @@ def test_the_command_previews_the_signals_of_a_recorded_run(
     assert read_sweep(tmp_path / "out").grid.speak == (0.9, 1.1, 1.6)
     assert main(command) == 0
     assert "9 points, preview from the traces of" in capsys.readouterr().out
-    assert main([*command, "--update", "0.5"]) == 2
-    assert "--update has no signal" in capsys.readouterr().err
-    assert main(["sweep", split, "--signal", "yes", "--out", str(tmp_path / "exact")]) == 2
-    assert "--signal is for --preview RUN" in capsys.readouterr().err
-    assert main(["figure", str(run), "--chart", "curves", "--signal", "yes", "--out", str(tmp_path / "c.csv")]) == 0
-    assert main(["figure", str(run), "--chart", "heat_map", "--out", str(tmp_path / "h.svg")]) == 0
-    assert "Decisions by says" in (tmp_path / "h.svg").read_text(encoding="utf-8")
-
-
-def test_a_grid_of_a_signal_takes_any_finite_threshold() -> None:
-    spec = SignalSpec(name="score", low=-5, high=5)
-    assert len(Grid(speak=(-4.0, 3.0), update=(), speak_spec=spec)) == 2
-    with pytest.raises(ValueError, match="speak thresholds must be within"):
-        Grid(speak=(-4.0, 3.0), update=())
-    with pytest.raises(ValueError, match="the grid has no threshold"):
-        Grid(speak=(), update=())

@@ -100,7 +100,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("runs") / "whole")
 
 
-@settings(few, max_examples=25)
+@settings(few, max_examples=12)
 @given(data=st.data())
 def test_any_damage_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) -> None:
     run, folder = copy_of(whole, "damaged"), RunFolder(whole.parent / "damaged")

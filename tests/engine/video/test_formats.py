@@ -35,12 +35,8 @@ ATTACKS: Final[Mapping[str, str]] = {
     "sdp": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 5004 RTP/AVP 96\n",
     "rtsp": "rtsp://127.0.0.1:9/x\n",
     "asf-reference": "[Reference]\nRef1=http://127.0.0.1:9/x\n",
-    "srt": "1\n00:00:01,000 --> 00:00:02,000\nhello\n",
     "vobsub": "# VobSub index file, v7 (do not modify this line!)\nsize: 720x576\nid: en, index: 0\n",
-    "lavfi": "testsrc=size=99999x99999",
     "avisynth": 'Import("/etc/passwd")\n',
-    "imf": '<?xml version="1.0"?><CompositionPlaylist></CompositionPlaylist>',
-    "metadata": ";FFMETADATA1\ntitle=a\n",
     "terminal-art": "hello\n" * 100,
 }
 SUFFIXES: Final = (".mp4", ".m3u8", ".ts", ".mkv", ".idx", ".mpd", ".txt", "-%03d.png")
@@ -95,10 +91,9 @@ def test_no_decoder_opens_a_format_that_names_other_files(said: Mapping[str, str
 
 
 @pytest.mark.parametrize("template", [HLS, "ffconcat version 1.0\nfile '{}'\n", DASH], ids=["hls", "concat", "dash"])
-@pytest.mark.parametrize("suffix", [".m3u8", ".mp4"])
-def test_a_message_does_not_tell_whether_another_file_exists(tmp_path: Path, template: str, suffix: str) -> None:
+def test_a_message_does_not_tell_whether_another_file_exists(tmp_path: Path, template: str) -> None:
     answers = set()
-    path = tmp_path / f"list{suffix}"
+    path = tmp_path / "list.mp4"
     for named in (Path(__file__), Path("/etc"), Path("/proc/self/mem"), tmp_path / "missing"):
         path.write_text(template.format(named))
         with pytest.raises(VideoError) as caught:

@@ -1,7 +1,6 @@
 """Hardware decoding: its frames are those of the software decoder, and a device that is absent is one sentence."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from benchmarks.engine.decode import ENCODINGS, write_video
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video import hardware, selective
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device, to_software_format
-from stepscope.engine.video.packets import DecodeError
 from stepscope.engine.video.reader import Frame, VideoWarning, read_frames, sample_track
 from stepscope.engine.video.selective import decode_sampled
 from stepscope.engine.video.track import Track, find_track, open_container
@@ -70,7 +68,7 @@ def assert_equal(found: list[Frame], exact: list[Frame]) -> None:
 
 @pytest.mark.parametrize(
     ("encoder", "pixel_format", "of_device"),
-    [("libx264", "yuv420p", "nv12"), ("mjpeg", "yuvj420p", "nv12"), ("libx264", "yuv420p10le", "p010le")],
+    [("libx264", "yuv420p", "nv12"), ("libx264", "yuv420p10le", "p010le")],
 )
 def test_equal_samples_of_a_device_give_equal_images(
     tmp_path: Path, use_fake_device: Callable[[str], None], encoder: str, pixel_format: str, of_device: str
@@ -79,14 +77,6 @@ def test_equal_samples_of_a_device_give_equal_images(
     exact = list(read_frames(path, fps=3))
     use_fake_device(of_device)
     assert_equal(list(read_frames(path, fps=3, device="cuda")), exact)
-
-
-def test_a_picture_of_another_size_is_refused_and_a_turned_one_is_not(video: Path) -> None:
-    track, frame = find_track(video), VideoFrame(WIDTH, HEIGHT, "nv12")
-    turned = replace(track, width=HEIGHT, height=WIDTH)
-    assert to_software_format(frame, turned, VideoReformatter()).format.name == "yuv420p"
-    with pytest.raises(DecodeError, match=f"the device gives pictures of {WIDTH} x {HEIGHT} pixels"):
-        to_software_format(frame, replace(track, width=WIDTH - 2), VideoReformatter())
 
 
 def test_a_video_that_a_device_cannot_decode_is_decoded_in_software_with_a_warning(video: Path) -> None:
@@ -100,13 +90,6 @@ def test_a_video_that_a_device_cannot_decode_is_decoded_in_software_with_a_warni
         list(read_frames(video, fps=1, device=ABSENT))
 
 
-def test_a_codec_without_a_decoder_on_the_device_is_decoded_in_software(tmp_path: Path) -> None:
-    path, reasons = write(tmp_path / "v.mkv", "ffv1", "yuv420p"), list[str]()
-    frames = list(read_frames(path, fps=4, device="cuda", on_damage=reasons.append))
-    assert_equal(frames, list(read_frames(path, fps=4)))
-    assert reasons == [f"{path}: decoded in software, not on cuda (cuda does not decode ffv1)"]
-
-
 def test_a_device_that_is_absent_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         VideoError, match=f"^--hardware-decoding cuda: no video can be decoded on {ABSENT} .* omit the option$"
@@ -116,11 +99,6 @@ def test_a_device_that_is_absent_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(VideoError, match=r"^--hardware-decoding cuda needs a build of PyAV with cuda, "):
         check_hardware("cuda", ["cpu"])
     check_hardware("off", ["cpu"])
-
-
-def test_the_picture_of_the_check_can_be_decoded() -> None:
-    decoder = av.CodecContext.create("h264", "r")
-    assert hardware._count_frames(decoder, hardware._encode_picture()) == 1
 
 
 def test_the_gpu_of_the_model_decodes() -> None:

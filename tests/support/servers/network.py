@@ -56,7 +56,7 @@ def serve_files(folder: Path, *, has_ranges: bool = False) -> Iterator[str]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(folder)))
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
@@ -88,7 +88,7 @@ def serve_mjpeg(shades: Sequence[int], *, is_endless: bool = False, status: int 
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Camera)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/camera.mjpg"
     closing.set()
     server.shutdown()
@@ -162,7 +162,7 @@ def serve_rtsp(shades: Sequence[int], *, fps: int = 10) -> Iterator[str]:
 
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Camera)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"rtsp://me:secret@127.0.0.1:{server.server_address[1]}/live?token=t0p"
     server.shutdown()
     server.server_close()

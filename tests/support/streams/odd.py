@@ -79,7 +79,6 @@ def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0, widt
         "front.mp4": {"movflags": "faststart"},
         "fragmented.mp4": {"movflags": "+frag_keyframe+empty_moov+default_base_moof"},
         "cut.mp4": {"movflags": "+frag_keyframe+delay_moov", "avoid_negative_ts": "disabled"},
-        "hybrid.mp4": {"movflags": "+frag_keyframe", "avoid_negative_ts": "disabled"},
         "mkv": {"avoid_negative_ts": "disabled"},
         "webm": {"avoid_negative_ts": "disabled"},
     }.get(kind, {})
@@ -92,34 +91,6 @@ def write_recording(path: Path, *, levels: Iterable[int], start_s: int = 0, widt
         for number, level in enumerate(levels):
             frame = VideoFrame.from_ndarray(np.full((64, width, 3), level, np.uint8), format="rgb24")
             frame.pts, frame.time_base = 10 * start_s + number, Fraction(1, 10)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    return path
-
-
-def delay_fragments(path: Path, *, delay_s: int) -> None:
-    """Add a delay to the times of all fragments of an mp4 (tfdt boxes), as in a part of a longer stream."""
-    content = bytearray(path.read_bytes())
-    clock_at = content.index(b"mdhd") + 16
-    ticks = delay_s * int.from_bytes(content[clock_at : clock_at + 4], "big")
-    at = content.find(b"tfdt")
-    while at >= 0:
-        size = 8 if content[at + 4] else 4  # by the version of the box
-        moved = int.from_bytes(content[at + 8 : at + 8 + size], "big") + ticks
-        content[at + 8 : at + 8 + size] = moved.to_bytes(size, "big")
-        at = content.find(b"tfdt", at + 4)
-    path.write_bytes(content)
-
-
-def write_interlaced(path: Path, *, levels: Sequence[int]) -> Path:
-    """Write grey pictures of two fields each, at 25 a second, as MPEG-2."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg2video", rate=25, options={"flags": "+ildct+ilme", "b": "4000000"})
-        assert isinstance(stream, VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        for number, level in enumerate(levels):
-            frame = VideoFrame.from_ndarray(np.full((64, 96, 3), level, np.uint8), format="rgb24")
-            frame.pts, frame.time_base = number, Fraction(1, 25)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path

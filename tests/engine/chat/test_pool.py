@@ -1,8 +1,6 @@
 """The queue, its leases, and routing, with workers whose stores hold no tensors."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stepscope.engine.chat.pool import WorkerPool, WorkerState, route
 from stepscope.engine.chat.prefix_store import PrefixStore
@@ -37,22 +35,6 @@ def state(*, idle: bool = True, reusable: int = 0, empty: bool = False, used_at:
 )
 def test_routing_has_four_levels(workers: list[WorkerState], wanted: int | None) -> None:
     assert route(workers, prompt_tokens=100) == wanted
-
-
-STATES = st.builds(
-    WorkerState,
-    is_idle=st.booleans(),
-    reusable_tokens=st.integers(0, 100),
-    is_empty=st.booleans(),
-    used_at=st.integers(0, 9),
-)
-
-
-@given(st.lists(STATES, max_size=5))
-def test_routing_chooses_an_idle_worker_exactly_if_there_is_one(workers: list[WorkerState]) -> None:
-    chosen = route(workers, prompt_tokens=100)
-    assert (chosen is None) == (not any(worker.is_idle for worker in workers))
-    assert chosen is None or workers[chosen].is_idle
 
 
 def test_the_questions_of_one_owner_do_not_hold_up_those_of_others() -> None:

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Self
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from stepscope.engine.chat.prefix_store import Lease, PrefixStore, count_common
+from stepscope.engine.chat.prefix_store import Lease, PrefixStore
 from stepscope.engine.chat.prompts import ContextPiece, count_tokens
 from tests.support.stores import check_store
 
@@ -84,36 +83,6 @@ def test_both_branches_of_an_edit_stay_while_there_is_room() -> None:
     assert store.find((1, 2, 3, 3, 3, 1)) == 5
 
 
-def test_an_edit_crops_the_entry_where_the_budget_has_no_room_for_a_copy() -> None:
-    store = make_store(budget_tokens=6)
-    serve(store, (1, 2, 3, 3, 3))
-    assert serve(store, (1, 2, 1, 1, 1)).num_cached == 2
-    assert store.stats.num_entries == 1
-
-
-def test_a_client_that_leaves_restores_the_entry() -> None:
-    store = make_store()
-    serve(store, (1, 2))
-    with store.acquire((1, 2, 3, 3)) as lease:
-        lease.cache.feed((3, 3, 1, 1))
-    check_store(store)
-    assert store.find((1, 2, 3, 3)) == 2
-
-
-def test_a_leased_entry_is_copied_for_a_second_client() -> None:
-    store = make_store()
-    serve(store, (1, 2))
-    with store.acquire((1, 2, 3)) as first, store.acquire((1, 2, 1)) as second:
-        assert first.num_cached == second.num_cached == 2
-        assert first.cache is not second.cache
-
-
-def test_a_commit_of_other_pieces_than_those_fed_is_refused() -> None:
-    store = make_store()
-    with store.acquire((1, 2)) as lease, pytest.raises(ValueError, match="holds 0 tokens"):
-        lease.commit((1, 2))
-
-
 def test_the_least_recently_used_entry_goes_to_the_host_and_returns() -> None:
     store = make_store(budget_tokens=6, host_tokens=6)
     serve(store, (1, 1, 1, 1))
@@ -122,18 +91,6 @@ def test_the_least_recently_used_entry_goes_to_the_host_and_returns() -> None:
     lease = serve(store, (1, 1, 1, 1, 3))
     assert lease.num_cached == 4
     assert lease.cache.device == "gpu"
-
-
-def test_an_entry_larger_than_the_budget_is_dropped() -> None:
-    store = make_store(budget_tokens=3)
-    serve(store, (1, 2, 3, 1))
-    assert store.stats.num_entries == 0
-    assert store.stats.num_evicted == 1
-
-
-def test_the_common_prefix_is_found_at_every_length() -> None:
-    for length in range(8):
-        assert count_common((1,) * length + (2, 2), (1,) * length + (3,)) == length
 
 
 @settings(max_examples=30, stateful_step_count=30)

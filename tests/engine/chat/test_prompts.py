@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -19,15 +19,14 @@ from stepscope.engine.chat.prompts import (
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.control.controller import StreamController
 from stepscope.engine.control.requests import Answer, EvictRequest, ForwardRequest, FrameTimesRequest, Image
-from stepscope.engine.control.task import Task
 from stepscope.engine.inference.readout import make_readout_spec
 from stepscope.engine.inference.runner import Runner, forward_batch
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
-from tests.support.streams.fakes import EOS, RESPONSE, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
+from tests.support.streams.fakes import EOS, RESPONSE, CharacterCodec, random_frames, tiny_checkpoint
 from tests.support.streams.hub import write_hub
-from tests.support.streams.published import write_online, write_proassist
+from tests.support.streams.published import write_proassist
 from tests.support.streams.published_loop import TASK, settings
 
 CODEC = CharacterCodec()
@@ -35,7 +34,6 @@ CODEC = CharacterCodec()
 
 FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
     "smolvlm": lambda folder: tiny_checkpoint(folder, pooling="none", is_terse=True),
-    "videollm-online": lambda folder: load_model(write_online(folder, terse=True), device="cpu"),
     "proassist": lambda folder: load_model(write_proassist(folder, grid=2, terse=True), device="cpu"),
     "qwen2_5_vl": lambda folder: load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"),
 }
@@ -53,8 +51,9 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 CASES = [
-    *(("smolvlm", strategy) for strategy in get_args(ContextStrategy)),
-    *((family, strategy) for family in list(FAMILIES)[1:] for strategy in ("refresh", "summarize-and-drop")),
+    *(("smolvlm", strategy) for strategy in ("refresh", "drop-middle", "sink-window", "summarize-and-drop")),
+    ("proassist", "refresh"),
+    ("qwen2_5_vl", "refresh"),
 ]
 
 
@@ -62,7 +61,7 @@ CASES = [
 def test_the_rendered_context_is_the_one_of_the_stream(checkpoint: Checkpoint, strategy: ContextStrategy) -> None:
     size = checkpoint.model.count_tokens(next(random_frames(checkpoint, 1)).features)
     config = replace(settings(checkpoint), context_strategy=strategy, kept_tokens=25 + size, max_summary_tokens=3)
-    room = {"none": 4000, "summarize-and-drop": 40, "drop-middle": 20}.get(strategy, 0)
+    room = {"summarize-and-drop": 40, "drop-middle": 20}.get(strategy, 0)
     config = replace(config, max_seq_len=config.max_seq_len + room)
     outputs: list[FrameOutput] = []
     for output, context in stream_contexts(checkpoint, config.frame_by_frame(), size):
@@ -71,7 +70,7 @@ def test_the_rendered_context_is_the_one_of_the_stream(checkpoint: Checkpoint, s
         pieces = render_run(checkpoint.prompt, TASK, outputs, config=config, pictures=names)
         rendered = [token for piece in pieces for token in [piece] * count_tokens((piece,))]
         assert rendered == [token for token in context if isinstance(token, int) or context.count(token) == size]
-    assert any(output.refreshed for output in outputs) == (strategy != "none")
+    assert any(output.refreshed for output in outputs)
     assert sum(output.response is not None for output in outputs) > 4
 
 
@@ -107,13 +106,6 @@ def stream_contexts(
             message = loop.send(answer(message))
 
 
-def test_a_video_that_lost_frames_is_refused() -> None:
-    controller = StreamController(Task(), config=StreamConfig(), codec=CODEC, tokens_per_frame=1)
-    outputs = ScriptedRunner({}, num_frames=3).drive(controller.run())
-    with pytest.raises(ValueError, match="only 2 frames"):
-        render_run(CODEC, Task(), outputs, config=StreamConfig(), pictures=["1-a", "1-b"])
-
-
 def test_a_turn_is_question_pictures_answer() -> None:
     talk = Conversation().ask("hm?", pictures=["aa"]).answered("yes").ask("so?")
     assert render_conversation(CODEC, talk, base=(7,)) == (
@@ -134,8 +126,6 @@ def test_an_edit_leaves_the_earlier_conversation_as_a_branch() -> None:
     [
         lambda: Conversation().ask("  "),
         lambda: Conversation().answered("yes"),
-        lambda: Conversation().regenerate(),
-        lambda: Conversation().edit(0, "no"),
         lambda: Conversation().ask("one").ask("two"),
     ],
 )

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 import pytest
-import torch
 
-from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled, Prefilling
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled
 from stepscope.engine.chat.prompts import ContextPiece, Conversation, count_tokens, render_conversation, render_run
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.errors import ContextError, FeatureError
+from stepscope.engine.errors import ContextError
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.replay import Recording
@@ -22,7 +21,7 @@ NUM_FRAMES = 12
 MAX_TOKENS = 12
 
 
-@pytest.fixture(scope="module", params=["mean", pytest.param("none", marks=pytest.mark.slow), "qwen2_5_vl"])
+@pytest.fixture(scope="module", params=["mean", "qwen2_5_vl"])
 def checkpoint(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Checkpoint:
     folder = tmp_path_factory.mktemp("chat")
     if request.param == "qwen2_5_vl":
@@ -120,14 +119,12 @@ def test_two_videos_with_equal_ids_and_other_pixels_never_share(checkpoint: Chec
     assert cached == len(checkpoint.prompt.schema(goal=TASK.goal, steps=TASK.steps, state=state))
 
 
-@pytest.mark.parametrize("num_events", [0, 1, 3])
-def test_a_client_that_leaves_restores_the_cache(checkpoint: Checkpoint, num_events: int) -> None:
+def test_a_client_that_leaves_restores_the_cache(checkpoint: Checkpoint) -> None:
     talk = Talk(checkpoint)
     first, _ = talk.ask(Conversation().ask("What is next?"))
     before = talk.worker.store.stats.device_bytes
     answer = talk.worker.answer(talk.prompt(first.ask("And then?")), max_new_tokens=50)
-    for _, _ in zip(range(num_events), answer, strict=False):
-        pass
+    next(answer)
     answer.close()
     check_store(talk.worker.store)
     assert talk.worker.store.stats.num_locked == 0
@@ -136,28 +133,7 @@ def test_a_client_that_leaves_restores_the_cache(checkpoint: Checkpoint, num_eve
     assert cached > 0
 
 
-def test_a_failed_pass_restores_the_cache(checkpoint: Checkpoint) -> None:
-    talk = Talk(checkpoint)
-    first, _ = talk.ask(Conversation().ask("What is next?"))
-    prompt = talk.prompt(first.ask("And then?", pictures=("1-new",)))
-    wrong = ChatPrompt(pieces=prompt.pieces, features={**talk.features, "1-new": torch.zeros(1, 3)})
-    with pytest.raises(FeatureError, match="features"):
-        list(talk.worker.answer(wrong))
-    check_store(talk.worker.store)
-    talk.ask(first.ask("And then?"))
-
-
 def test_a_conversation_that_does_not_fit_is_refused(checkpoint: Checkpoint) -> None:
     pieces: Sequence[ContextPiece] = [5] * checkpoint.model.max_context
     with pytest.raises(ContextError, match="begin a new one"):
         list(ChatWorker(checkpoint).answer(ChatPrompt(pieces=tuple(pieces), features={})))
-
-
-def test_a_stop_during_the_prefill_keeps_the_part_that_was_fed(checkpoint: Checkpoint) -> None:
-    talk = Talk(checkpoint)
-    prompt = talk.prompt(Conversation().ask("What is next? " * 60))
-    events = list(talk.worker.answer(prompt, is_stopped=lambda: True))
-    assert [type(event) for event in events] == [Prefilling, AnswerEnd]
-    check_store(talk.worker.store)
-    assert talk.worker.store.find(prompt.pieces) > 200
-    talk.ask(Conversation().ask("What is next? " * 60))

@@ -5,21 +5,16 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from stepscope.engine.cli.interrupts import exit_code, handle_interrupts
-from tests.support.pages.browser import free_port
 
 
 @pytest.mark.parametrize(
     ("words", "number", "code"),
     [
         ("stepscope.engine bench", signal.SIGINT, 130),
-        ("stepscope.eval metrics", signal.SIGTERM, 143),
-        ("stepscope.app", signal.SIGINT, 130),
-        ("stepscope metrics", signal.SIGINT, 130),
         ("stepscope metrics", signal.SIGTERM, 143),
     ],
 )
@@ -50,21 +45,3 @@ def test_sigterm_ends_a_block_as_ctrl_c_does_even_when_a_library_takes_the_excep
         assert exit_code(caught.value) == 143
     assert exit_code(KeyboardInterrupt()) == 130
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-@pytest.mark.slow
-def test_the_page_removes_its_temporary_folder_on_sigterm(tiny_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "tmp").mkdir()
-    command = [sys.executable, "-m", "stepscope.app", "--port", str(free_port()), "--checkpoint", str(tiny_folder)]
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
-    environment.pop("GRADIO_TEMP_DIR", None)
-    with subprocess.Popen(
-        [*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        assert any(line.startswith("StepScope: http") for line in process.stdout)
-        assert list((tmp_path / "tmp").glob("stepscope-*"))
-        process.send_signal(signal.SIGTERM)
-        process.communicate()
-    assert process.returncode == 143
-    assert not list((tmp_path / "tmp").glob("stepscope-*"))

@@ -7,9 +7,6 @@ import torch
 
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.loading import load_model
-from stepscope.engine.model.checkpoint import load_checkpoint
-from stepscope.engine.model.saving import save_model
-from stepscope.engine.training import adaptation
 from stepscope.engine.training.adaptation import choose_method, prepare
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.objective import StreamObjective
@@ -55,36 +52,9 @@ def test_an_adapter_without_its_base_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "tuned", device="cpu")
 
 
-def test_an_adapter_is_not_trained_by_another_one(tmp_path: Path) -> None:
-    prepare(tiny_checkpoint(tmp_path / "base"), "lora").save(tmp_path / "tuned")
-    with pytest.raises(CheckpointError, match="is an adapter already"):
-        prepare(load_checkpoint(tmp_path / "tuned", device="cpu"), "lora")
-
-
 def test_heads_alone_leave_the_text_model(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path)
     prepare(checkpoint, "heads")
     trained = {name.split(".")[0] for name, one in checkpoint.smolvlm.named_parameters() if one.requires_grad}
     assert trained == {"speaking_decision_head", "dst_update_head"}
     assert choose_method(checkpoint, "auto") == "full"
-
-
-def test_lora_is_the_default_from_500_million_parameters_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert adaptation.LORA_FROM == 500_000_000
-    checkpoint = tiny_checkpoint(tmp_path)
-    monkeypatch.setattr(adaptation, "LORA_FROM", sum(one.numel() for one in checkpoint.smolvlm.parameters()))
-    assert choose_method(checkpoint, "auto") == "lora"
-    assert choose_method(checkpoint, "heads") == "heads"
-
-
-def test_pooling_and_projector_begin_from_new(tmp_path: Path) -> None:
-    tiny_checkpoint(tmp_path / "base")
-    checkpoint = load_checkpoint(tmp_path / "base", device="cpu", pooling="first", feature_dim=48)
-    assert (checkpoint.smolvlm.pooling, checkpoint.smolvlm.feature_dim) == ("first", 48)
-    heads = load_checkpoint(tmp_path / "base", device="cpu").smolvlm.speaking_decision_head.weight
-    assert torch.equal(checkpoint.smolvlm.speaking_decision_head.weight, heads), "heads are kept"
-    prepare(checkpoint, "full")
-    save_model(tmp_path / "new", checkpoint.smolvlm, checkpoint.smolvlm_prompt.tokenizer, dtype=torch.float32)
-    again = load_model(tmp_path / "new", device="cpu").smolvlm
-    assert (again.pooling, again.feature_dim) == ("first", 48)
-    assert all(map(torch.equal, again.vision_projector.parameters(), checkpoint.smolvlm.vision_projector.parameters()))

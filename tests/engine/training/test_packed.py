@@ -1,8 +1,7 @@
 """Branches are learned as the stream asks them, and states as it writes them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,9 +17,6 @@ from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
-from stepscope.engine.training.config import TrainConfig
-from stepscope.engine.training.dataset import EncodedClip, batches
-from stepscope.engine.training.objective import BranchObjective
 from stepscope.engine.training.packed import draw_branches, sum_branch_losses
 from stepscope.engine.training.sequences import (
     IGNORE_INDEX,
@@ -28,9 +24,7 @@ from stepscope.engine.training.sequences import (
     TrainingClip,
     TrainingTurn,
     build_sequence,
-    find_contexts,
 )
-from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, random_frames
 from tests.support.streams.hub import write_hub
 
@@ -80,7 +74,7 @@ def test_questions_have_the_answers_of_the_reference_and_updates_are_not_written
     assert spoken == ["no", "yes", "no", "no", "no"]
 
 
-@pytest.mark.parametrize("kind", ["smolvlm", "qwen3_vl", "llava"])
+@pytest.mark.parametrize("kind", ["smolvlm", "qwen3_vl"])
 def test_the_loss_of_a_branch_is_that_of_its_context_and_itself_alone(kind: str, tmp_path: Path) -> None:
     checkpoint = make_checkpoint(kind, tmp_path)
     model = checkpoint.model
@@ -143,63 +137,3 @@ def test_a_state_at_each_frame_is_trained_in_the_context_of_the_stream(tmp_path:
     response = [(token, 1) for token in prompt.state("</Response>")]
     reply = [(token, IGNORE_INDEX) for token in (*prompt.words("Good."), prompt.eos_id)]
     assert labels == [*silence, *response, *reply, *silence * 3]
-
-
-@dataclass(frozen=True)
-class Frames:
-    """The features of a clip, in memory."""
-
-    features: torch.Tensor
-
-    def read(self, first: int = 0, stop: int | None = None) -> torch.Tensor:
-        return self.features[first:stop]
-
-
-def test_clips_with_frames_of_different_sizes_are_trained_in_the_contexts_of_their_streams(tmp_path: Path) -> None:
-    checkpoint = make_checkpoint("qwen2_5_vl", tmp_path)
-    model, prompt, states = checkpoint.model, checkpoint.trained_prompt, parse_states("silence=</a>, response=</b>")
-    clips, wanted = list[EncodedClip](), list[list[int]]()
-    refresh_at = build_sequence(CLIP, prompt, tokens_per_frame=8, rules=ContextRules(states=states)).ends[1]
-    rules = ContextRules(refresh_at=refresh_at, decisions="state-token", states=states)
-    for rows, columns in ((2, 3), (4, 2)):
-        features = torch.randn(5, rows, columns, model.feature_dim, generator=torch.Generator().manual_seed(rows))
-        clips.append(EncodedClip(name="clip", clip=CLIP, source=Frames(features)))
-        per_frame = model.count_tokens(features[0])
-        contexts = find_contexts(CLIP, prompt, rules, tokens_per_frame=per_frame)
-        wanted += [context.ids for context in contexts]
-    drawn = batches(clips, checkpoint, rules, batch_size=len(wanted), seed=0, mid_start_rate=0.0)
-    sequences, features = next(drawn)
-    assert sorted(sequence.ids for sequence in sequences) == sorted(wanted)
-    labels = draw_branches(sequences, negative_rate=1.0, random=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        together = sum_branch_losses(model, sequences, labels, features, positive_weight=1.0)
-        alone = [
-            sum_branch_losses(model, sequences[at:][:1], labels.rows(slice(at, at + 1)), [one], positive_weight=1.0)
-            for at, one in enumerate(features)
-        ]
-    assert float(together[0]) == pytest.approx(sum(float(one[0]) for one in alone), rel=1e-4)
-    assert float(together[1]) == pytest.approx(sum(float(one[1]) for one in alone), rel=1e-4)
-
-
-def test_gradient_checkpointing_and_micro_batches_change_no_gradient(tmp_path: Path) -> None:
-    found = {}
-    runs: dict[str, dict[str, Any]] = {
-        "whole": {},
-        "micro": {"micro_batch_size": 1},
-        "less": {"gradient_checkpointing": True},
-    }
-    for name, changes in runs.items():
-        checkpoint = make_checkpoint("qwen3_vl", tmp_path / name)
-        model = checkpoint.model
-        model.text_model.requires_grad_(True)
-        config = replace(TrainConfig(num_steps=3, learning_rate=1e-2, autocast="float32"), **changes)
-        prompt, per_frame = checkpoint.trained_prompt, model.count_tokens(torch.zeros(shape_of(model)))
-        sequences = [
-            build_sequence(CLIP, prompt, tokens_per_frame=per_frame, first_frame=first, rules=ASKED) for first in (0, 2)
-        ]
-        features = [torch.randn((n, *shape_of(model)), generator=torch.Generator().manual_seed(n)) for n in (5, 3)]
-        trainer = Trainer(BranchObjective(model, config))
-        found[name] = [trainer.step((sequences, features)).total for _ in range(3)]
-    assert found["micro"] == pytest.approx(found["whole"], rel=1e-4)
-    assert found["less"] == pytest.approx(found["whole"], rel=1e-4)
-    assert found["whole"][-1] < found["whole"][0]

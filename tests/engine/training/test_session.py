@@ -1,11 +1,7 @@
 """A session that is stopped and continued equals one that was not; a diverged one ends with a sentence."""
 
 import csv
-import errno
 import json
-import math
-import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.files.checkpoint_files import write_tensors
 from stepscope.engine.training.config import Schedule, TrainConfig
-from stepscope.engine.training.curves import WORK_FOLDER, LossCurve
+from stepscope.engine.training.curves import WORK_FOLDER
 from stepscope.engine.training.dataset import EncodedClip, batches
 from stepscope.engine.training.objective import Batch, StreamObjective
 from stepscope.engine.training.processes import Processes
@@ -92,8 +87,8 @@ def run(session: Session[Batch], checkpoint: Checkpoint) -> list[tuple[float, ..
     return losses
 
 
-@pytest.mark.parametrize("stop_after", [4, 6])
-def test_a_stopped_session_that_continues_equals_one_that_was_not(tmp_path: Path, stop_after: int) -> None:
+def test_a_stopped_session_that_continues_equals_one_that_was_not(tmp_path: Path) -> None:
+    stop_after = 4
     whole = tiny_checkpoint(tmp_path / "a")
     prepare_folder(tmp_path / "whole", needed_bytes=0, resume=False)
     session, _ = make_session(whole, tmp_path / "whole")
@@ -150,14 +145,6 @@ def test_a_diverged_session_says_so_and_names_the_checkpoint_that_is_left(tmp_pa
     assert all(torch.isfinite(parameter).all() for parameter in checkpoint.smolvlm.parameters())
 
 
-def test_a_loss_that_rises_far_above_its_start_is_a_divergence(tmp_path: Path) -> None:
-    checkpoint = tiny_checkpoint(tmp_path / "a")
-    config = TrainConfig(num_steps=400, learning_rate=3.0)
-    trainer = Trainer(StreamObjective(checkpoint.smolvlm.requires_grad_(True), config))
-    with pytest.raises(DivergedError, match=r"the loss rose from .* training diverged; lower --learning-rate"):
-        list(map(trainer.step, batches(CLIPS, checkpoint, batch_size=2, seed=0)))
-
-
 def test_losses_that_rise_at_once_are_a_divergence_too(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path / "a")
     trainer = Trainer(StreamObjective(checkpoint.smolvlm.requires_grad_(True), TrainConfig(num_steps=20)))
@@ -195,51 +182,3 @@ def test_a_folder_that_cannot_take_the_result_is_refused_before_training(tmp_pat
         prepare_folder(Path("/proc/x"), needed_bytes=0, resume=False)
     prepare_folder(tmp_path / "new", needed_bytes=0, resume=True)
     assert [path.name for path in (tmp_path / "new").rglob("*")] == [WORK_FOLDER]
-
-
-def test_a_session_that_was_killed_before_its_first_saved_state_begins_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, again = (tiny_checkpoint(tmp_path / name) for name in "ab")
-    out = tmp_path / "out"
-    prepare_folder(out, needed_bytes=0, resume=False)
-    session, _ = make_session(first, out)
-    with monkeypatch.context() as patch:
-        patch.setattr(Session, "_save", lambda _: sys.exit(9))
-        with pytest.raises(SystemExit):
-            run(session, first)
-    assert (out / "model.txt").read_text() == "3", "the first checkpoint is there, its state is not"
-    with pytest.raises(ValueError, match="holds a training run already; continue it with --resume"):
-        prepare_folder(out, needed_bytes=0, resume=False)
-    prepare_folder(out, needed_bytes=0, resume=True)
-    assert len(run(make_session(again, out)[0], again)) == 8
-
-
-def test_a_full_disk_ends_a_session_with_the_folder_and_its_last_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoint, again = (tiny_checkpoint(tmp_path / name) for name in "ab")
-    out = tmp_path / "out"
-    prepare_folder(out, needed_bytes=0, resume=False)
-    session, trainer = make_session(checkpoint, out)
-
-    def write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
-        if trainer.num_steps_done > 3:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write_tensors(path, tensors, metadata)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("stepscope.engine.training.session.write_tensors", write)
-        with pytest.raises(OSError, match="cannot be written: No space left on device; --resume continues its last"):
-            run(session, checkpoint)
-    assert len(run(make_session(again, out)[0], again)) == 5, "it continues after step 3"
-
-
-def test_a_long_session_has_at_most_500_points_each_the_mean_of_its_steps() -> None:
-    curve = LossCurve()
-    for step in range(1, 1203):
-        curve.add({"text": step, "speak": math.nan, "update": step}, step=step, num_steps=1202)
-    assert len(curve.rows) == 401  # a row for three steps, and one for the last two
-    assert [row["step"] for row in curve.rows[-2:]] == [1200, 1202]
-    assert [row["text"] for row in curve.rows[-2:]] == [1199, 1201.5]
-    assert math.isnan(curve.rows[0]["speak"])

@@ -123,23 +123,6 @@ def train(checkpoint: Checkpoint, config: TrainConfig) -> list[tuple[float, ...]
     return [tuple(trainer.step(next(drawn)).parts.values()) for _ in range(config.num_steps)]
 
 
-def test_training_learns_a_clip_by_heart(tmp_path: Path) -> None:
-    checkpoint = tiny_checkpoint(tmp_path)
-    checkpoint.smolvlm.requires_grad_(requires_grad=True)
-    losses = train(checkpoint, TrainConfig(num_steps=80, learning_rate=1e-2))
-    assert all(after < before / 3 for before, after in zip(losses[0], losses[-1], strict=True))
-
-
-def test_what_needs_no_gradient_is_left_alone(tmp_path: Path) -> None:
-    checkpoint = tiny_checkpoint(tmp_path)
-    model = checkpoint.smolvlm
-    model.dst_update_head.requires_grad_(requires_grad=True)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    train(checkpoint, TrainConfig(num_steps=3))
-    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
-    assert changed == {"dst_update_head.weight", "dst_update_head.bias"}
-
-
 def test_few_negatives_leave_the_positives(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path)
     model = checkpoint.smolvlm.requires_grad_(requires_grad=True)
@@ -177,17 +160,9 @@ def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoi
     [
         ({"turns": [{"frame_index": 9, "role": "update", "text": "S1->start"}]}, "outside the 6 frames"),
         ({"turns": [{"frame_index": 1, "role": "boss", "text": "go"}]}, "unknown role"),
-        ({"turns": [{"frame_index": 1.5, "role": "user", "text": "go"}]}, "line 1: frame_index must be a whole"),
-        ({"turns": [{"frame_index": True, "role": "user", "text": "go"}]}, "line 1: frame_index must be a whole"),
-        ({"turns": [{"frame_index": 1, "role": "user", "text": 7}]}, "line 1: the text of a turn must be text; got 7"),
         ({"turns": [{"frame_index": 1, "role": "update", "text": "S9->start"}]}, "line 1: the update .* one of S1"),
-        ({"turns": [{"frame_index": 1, "role": "update", "text": "begin"}]}, "line 1: the update 'begin' must have"),
         ({"goal": 3}, "line 1: goal must be text; got 3"),
-        ({"steps": [{"id": "S1", "name": 3}], "turns": []}, "line 1: the name of a step must be text; got 3"),
         ({"initial_state": {"S1": "done"}}, "line 1: the initial state S1: done is not one of"),
-        ({"initial_state": {"S2": "completed"}}, "line 1: the initial state S2: completed is not one of"),
-        ({"initial_state": ["S1"]}, "line 1: initial_state must be an object"),
-        ({"steps": None}, "line 1"),
         ({"features": "other.pt"}, "pickles"),
     ],
 )

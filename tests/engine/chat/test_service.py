@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
+from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from stepscope.engine.chat.pool import QueueFullError, WorkerPool
 from stepscope.engine.chat.prompts import Conversation, render_conversation
 from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
@@ -118,25 +118,6 @@ def test_fifty_clients_on_two_workers_of_whom_some_leave_or_stop(checkpoint: Che
     run(main())
     assert len(served) >= 40
     assert all(worker.num_answers > 5 for worker in service.pool.status.workers)
-
-
-@pytest.mark.parametrize("phase", [QueuePlace, Prefilling])
-def test_a_client_that_leaves_frees_its_worker_and_the_next_answer_is_right(
-    checkpoint: Checkpoint, phase: type[Event]
-) -> None:
-    service = make_service(checkpoint, 1)
-    prompt = make_prompt(checkpoint, "What is next? " * (100 if phase is Prefilling else 1))
-
-    async def main() -> None:
-        with service.pool.enqueue((1,)) as other:
-            if phase is not QueuePlace:
-                other.close()
-            events = await ask(service, prompt, turn=started(3000), leaves=lambda event: isinstance(event, phase))
-            assert isinstance(events[-1], phase)
-        await wait_until_free(service)
-        check_answer(await ask(service, prompt), answer_cold(checkpoint, prompt))
-
-    run(main())
 
 
 def test_a_full_queue_refuses_and_leaves_no_trace(checkpoint: Checkpoint) -> None:

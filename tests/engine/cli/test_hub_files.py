@@ -116,16 +116,6 @@ def test_a_file_is_downloaded_once_and_found_offline(hub: type[Hub], monkeypatch
         fetch("hf://datasets/own/demo/other.json")
 
 
-def test_a_hub_that_cannot_be_reached_is_named_without_retries(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: pytest.fail("a retry"))
-    with pytest.raises(ValueError, match="is not in the cache, and the Hub cannot be reached; check the connection"):
-        fetch("hf://datasets/own/demo/none.json")
-    assert not caplog.records
-
-
 def test_a_folder_and_a_whole_repository_are_downloaded(hub: type[Hub]) -> None:
     folder = fetch("hf://datasets/own/demo/run")
     assert {path.name for path in folder.iterdir()} == {path.name for path in (DEMO / "run").iterdir()}

@@ -22,6 +22,7 @@ import torch
 from benchmarks.gpu import checks, questions, speed
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 
+START_S = 60.0
 State = Literal["done", "failed", "skipped", "stopped", "not run"]
 
 
@@ -65,7 +66,10 @@ def choose_start() -> str:
     """Return how parts start: ``fork``, which spares the imports, or ``spawn`` if an import has touched CUDA."""
     process = multiprocessing.get_context("fork").Process(target=_check_fork)
     process.start()
-    process.join()
+    process.join(START_S)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
     return "spawn" if process.exitcode else "fork"
 
 

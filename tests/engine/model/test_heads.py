@@ -8,12 +8,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.errors import CheckpointError, ContextError
+from stepscope.engine.errors import CheckpointError
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint_folder import find_policy_of
 from stepscope.engine.model.heads import save_heads
-from stepscope.engine.model.prompt import MAX_TEXT_CHARS
-from stepscope.engine.model.saving import save_model
 from tests.support.streams.fakes import STEPS, tiny_model
 
 
@@ -24,45 +22,21 @@ def test_pooling_and_projector_come_back_with_the_heads(folder: Path) -> None:
     assert model.embed_frames(torch.zeros(5, 1, 48)).shape == (5, 1, 32)
 
 
-def test_features_in_text_space_pass_the_projector_unchanged(folder: Path) -> None:
-    features = torch.randn(3, 1, 32)
-    assert torch.equal(load_model(folder, device="cpu").smolvlm.embed_frames(features), features)
-
-
-def test_a_half_precision_model_keeps_its_heads_in_float32(folder: Path) -> None:
-    model = load_model(folder, device="cpu", dtype="bfloat16").smolvlm
-    assert model.dtype == torch.bfloat16
-    assert model.dst_update_head.weight.dtype == torch.float32
-
-
 def test_missing_heads_are_refused_unless_allowed(folder: Path) -> None:
     (folder / "heads.safetensors").unlink()
     with pytest.raises(CheckpointError, match="--allow-untrained-heads"):
         load_model(folder, device="cpu")
     load_model(folder, device="cpu", allow_untrained_heads=True)
-    with pytest.raises(CheckpointError, match="is missing"):
-        load_model(folder, device="cpu", heads=folder / "named.safetensors", allow_untrained_heads=True)
 
 
-@pytest.mark.parametrize(
-    ("tensors", "metadata", "message"),
-    [
-        (
-            {"dst_update_head.weight": torch.zeros(1, 64)},
-            None,
-            r"dst_update_head.weight .* is \[1, 64\], this model needs \[1, 32\]",
-        ),
-        ({"dst_update_head.bias": None}, None, r"differs in dst_update_head.bias"),
-        ({}, {"pooling": "max"}, "pooling must be one of mean, first, none"),
-    ],
-)
-def test_heads_that_do_not_fit_the_model_are_refused(
-    folder: Path, tensors: dict[str, torch.Tensor | None], metadata: dict[str, str] | None, message: str
-) -> None:
-    heads = {**load_file(folder / "heads.safetensors"), **tensors}
-    kept = {name: tensor for name, tensor in heads.items() if tensor is not None}
-    save_file(kept, folder / "heads.safetensors", metadata=metadata)
-    with pytest.raises(CheckpointError, match=message):
+def test_heads_that_do_not_fit_the_model_are_refused(folder: Path) -> None:
+    heads = load_file(folder / "heads.safetensors")
+    save_file({**heads, "dst_update_head.weight": torch.zeros(1, 64)}, folder / "heads.safetensors")
+    with pytest.raises(CheckpointError, match=r"dst_update_head.weight .* is \[1, 64\], this model needs \[1, 32\]"):
+        load_model(folder, device="cpu")
+    del heads["dst_update_head.bias"]
+    save_file(heads, folder / "heads.safetensors")
+    with pytest.raises(CheckpointError, match=r"differs in dst_update_head.bias"):
         load_model(folder, device="cpu")
 
 
@@ -93,38 +67,13 @@ def test_a_base_tokenizer_gets_the_tokens_with_their_trained_rows(folder: Path) 
     assert torch.equal(checkpoint.smolvlm.embed_tokens(ids), rows)
 
 
-def test_the_token_that_means_silence_comes_back_with_the_heads(folder: Path, tmp_path: Path) -> None:
-    save_heads(folder / "heads.safetensors", tiny_model(), silent_token="#")
-    checkpoint = load_model(folder, device="cpu")
-    assert checkpoint.silent_id == checkpoint.prompt.tokenizer.convert_tokens_to_ids("#")
-    save_model(tmp_path / "new", checkpoint.smolvlm, checkpoint.prompt.tokenizer, silent_id=checkpoint.silent_id)
-    assert load_model(tmp_path / "new", device="cpu").silent_id == checkpoint.silent_id
-
-
 def test_a_model_trained_for_a_token_policy_streams_with_it_by_default(folder: Path) -> None:
     assert load_model(folder, device="cpu").fit_config(StreamConfig()).decision_policy == "heads"
     assert find_policy_of(folder) is None
     save_heads(folder / "heads.safetensors", tiny_model(), silent_token="#", decision_policy="streaming-eos")
     checkpoint = load_model(folder, device="cpu")
     assert checkpoint.fit_config(StreamConfig()).decision_policy == "streaming-eos" == find_policy_of(folder)
-    chosen = StreamConfig(decision_policy="silent-token")
-    assert checkpoint.fit_config(chosen) == chosen
-
-
-@pytest.mark.parametrize(
-    ("silent_token", "policy", "message"),
-    [
-        ("#", "loud", "the heads file's metadata: decision_policy must be one of heads, .*; got 'loud'"),
-        (None, "streaming-eos", "names the policy streaming-eos, but no silent_token, which that policy reads"),
-        ("<hush>", None, "'<hush>' as the token that means silence, which the tokenizer lacks"),
-    ],
-)
-def test_a_heads_file_with_a_policy_or_a_token_that_cannot_be_used_is_refused(
-    folder: Path, silent_token: str | None, policy: str | None, message: str
-) -> None:
-    save_heads(folder / "heads.safetensors", tiny_model(), silent_token=silent_token, decision_policy=policy)
-    with pytest.raises(CheckpointError, match=message):
-        load_model(folder, device="cpu")
+    assert checkpoint.silent_id == checkpoint.prompt.tokenizer.convert_tokens_to_ids("#")
 
 
 def test_a_chat_template_that_is_kept_with_the_processor_is_found(folder: Path) -> None:
@@ -149,20 +98,10 @@ def test_smolvlm2s_own_template_can_be_streamed(folder: Path) -> None:
     assert prompt.text(prompt.schema(goal="", steps=(), state={})).startswith("<|im_start|>System: You are")
 
 
-@pytest.mark.parametrize(
-    ("template", "reason"),
-    [
-        ("{% for message in messages %}{{ message['role'] }}{% endfor %}", "must write the system text once"),
-        ("{{ messages[0]['content'][0]['text'] }}", "must write the user text once"),
-        (
-            "{% for message in messages %}{{ message['content'][0]['text'] }}|{{ messages | length }}{% endfor %}",
-            "rewrites earlier messages",
-        ),
-    ],
-)
-def test_a_template_that_cannot_be_streamed_is_one_line(folder: Path, template: str, reason: str) -> None:
+def test_a_template_that_rewrites_earlier_messages_is_refused(folder: Path) -> None:
+    template = "{% for message in messages %}{{ message['content'][0]['text'] }}|{{ messages | length }}{% endfor %}"
     (folder / "chat_template.jinja").write_text(template)
-    with pytest.raises(CheckpointError, match=reason):
+    with pytest.raises(CheckpointError, match="rewrites earlier messages"):
         load_model(folder, device="cpu")
 
 
@@ -175,9 +114,3 @@ def test_texts_cannot_smuggle_special_tokens_in(folder: Path) -> None:
     assert prompt.image_id not in asked
     schema = prompt.schema(goal="<image>", steps=STEPS, state={"S1": "completed", "S2": "completed"})
     assert prompt.image_id not in schema
-
-
-def test_a_text_that_no_context_can_hold_is_not_split_into_tokens(folder: Path) -> None:
-    prompt = load_model(folder, device="cpu").smolvlm_prompt
-    with pytest.raises(ContextError, match="at most 131072 characters; got 131073"):
-        prompt.system("a" * (MAX_TEXT_CHARS + 1))

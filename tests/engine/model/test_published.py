@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import SiglipVisionConfig
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import CheckpointError
@@ -15,7 +14,6 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint_folder import find_policy_of, identify_model
 from stepscope.engine.model.features.frame_encoder import encode_images
 from stepscope.engine.model.preprocessing import resize_image
-from stepscope.engine.model.published.loading import check_pixels
 from stepscope.engine.model.published.prompts import ProAssistPrompt
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.published import (
@@ -34,7 +32,6 @@ from tests.support.streams.published import (
         (write_online, 0, 1, "streaming-eos"),
         (write_proassist, 0, 1, "not-talk"),
         (write_proassist, 2, 5, "not-talk"),
-        (write_proassist, 3, 10, "not-talk"),
     ],
 )
 def test_a_checkpoint_gives_its_tokens_per_frame_and_its_policy(
@@ -103,33 +100,14 @@ def edit(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **values}))
 
 
-def test_parts_that_do_not_fit_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_tower_that_does_not_fit_is_refused_in_a_sentence(tmp_path: Path) -> None:
     wrong_tower = write_online(tmp_path / "tower", tower_width=32)
     with pytest.raises(CheckpointError, match=r"vision features of width 16, but the tower .* gives 32; use the tower"):
         load_model(wrong_tower, device="cpu")
-    wrong_eos = write_online(tmp_path / "eos", eos_token="<|end_of_text|>")
-    with pytest.raises(CheckpointError, match=r"ends a turn with <\|end_of_text\|>, but .* with <\|eot_id\|>"):
-        load_model(wrong_eos, device="cpu")
-    config = {"frame_token_cls": True, "frame_token_pooled": [3, 3], "frame_num_tokens": 1}
-    wrong_tokens = write_online(tmp_path / "tokens", config=config)
-    with pytest.raises(CheckpointError, match="frame_num_tokens is 1, but a frame has 10 tokens"):
-        load_model(wrong_tokens, device="cpu")
-
-
-def test_a_tower_for_pictures_of_another_size_is_refused(tmp_path: Path) -> None:
-    layout = load_model(write_proassist(tmp_path), device="cpu").layout
-    assert layout is not None
-    check_pixels(layout, SiglipVisionConfig(hidden_size=1152, image_size=384, patch_size=14))
-    with pytest.raises(CheckpointError, match=r"of 224 pixels, .* google/siglip-so400m-patch14-384, of 384 pixels"):
-        check_pixels(layout, SiglipVisionConfig(hidden_size=1152, image_size=224, patch_size=14))
 
 
 def test_adapters_that_cannot_be_used_are_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = write_online(tmp_path)
-    with pytest.raises(CheckpointError, match="takes no heads file"):
-        load_model(folder, device="cpu", heads=folder / "heads.safetensors")
-    with pytest.raises(CheckpointError, match="--quantize 4bit needs bitsandbytes"):
-        load_model(folder, device="cpu", quantize="4bit")
     assert identify_model(folder, quantize="4bit").digest != identify_model(folder).digest, "other weights"
     rename_tensors(folder, [("layers.0.mlp.up_proj.lora_A", "layers.0.mlp.up_proj.lora_X")])
     with pytest.raises(CheckpointError, match=r"differs in .*up_proj\.lora_A"):
@@ -139,9 +117,6 @@ def test_adapters_that_cannot_be_used_are_refused_in_a_sentence(tmp_path: Path) 
         load_model(folder, device="cpu")
     (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
     with pytest.raises(CheckpointError, match=r"adapter_model\.bin is a pickle, which is never opened"):
-        load_model(folder, device="cpu")
-    edit(folder / "adapter_config.json", modules_to_save=["other"])
-    with pytest.raises(CheckpointError, match="modules_to_save must name connector"):
         load_model(folder, device="cpu")
 
 

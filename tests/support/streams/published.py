@@ -1,7 +1,7 @@
 """Tiny random checkpoints in the layouts of the published assistants, key for key; written without PEFT."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,17 +29,15 @@ def write_online(
     folder: Path,
     *,
     grid: int = 3,
-    config: Mapping[str, Any] | None = None,
     seed: int = 0,
     terse: bool = False,
     **parts: Any,
 ) -> Path:
-    """Write a checkpoint of VideoLLM-online with its base model and tower; ``config`` is a config.json, if any."""
+    """Write a checkpoint of VideoLLM-online with its base model and tower."""
     write_parts(folder, seed=seed, terse=terse, **parts)
-    if grid != 3 and config is None:
-        config = {"frame_token_cls": True, "frame_token_pooled": [grid, grid] if grid else None}
+    if grid != 3:
+        config: dict[str, Any] = {"frame_token_cls": True, "frame_token_pooled": [grid, grid] if grid else None}
         config |= {"frame_num_tokens": 1 + grid**2, "frame_token_interval": "," if grid else ""}
-    if config is not None:
         (folder / "config.json").write_text(json.dumps(config))
     _write_adapter(folder, connector="connector", seed=seed + 1)
     return folder
@@ -59,13 +57,11 @@ def write_proassist(
     return folder
 
 
-def write_parts(
-    folder: Path, *, seed: int, terse: bool = False, eos_token: str = "<|eot_id|>", tower_width: int = TOWER_WIDTH
-) -> None:
+def write_parts(folder: Path, *, seed: int, terse: bool = False, tower_width: int = TOWER_WIDTH) -> None:
     """Write ``base_model`` and ``vision_tower``; a terse model ends its texts after a few words."""
     transformers_logging.disable_progress_bar()
     torch.manual_seed(seed)
-    tokenizer = train_llama_tokenizer(eos_token)
+    tokenizer = train_llama_tokenizer()
     config = LlamaConfig(
         hidden_size=WIDTH,
         intermediate_size=2 * WIDTH,
@@ -94,7 +90,7 @@ def write_parts(
     (folder / "vision_tower" / "preprocessor_config.json").write_text(json.dumps(preprocessing))
 
 
-def train_llama_tokenizer(eos_token: str = "<|eot_id|>") -> PreTrainedTokenizerFast:
+def train_llama_tokenizer() -> PreTrainedTokenizerFast:
     """Return a byte-level tokenizer with the special tokens of Llama 3."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -104,9 +100,11 @@ def train_llama_tokenizer(eos_token: str = "<|eot_id|>") -> PreTrainedTokenizerF
         vocab_size=320, special_tokens=list(SPECIAL), initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(_TEXTS, trainer)
-    others = [token for token in SPECIAL if token != eos_token]
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=SPECIAL[0], eos_token=eos_token, additional_special_tokens=others
+        tokenizer_object=tokenizer,
+        bos_token=SPECIAL[0],
+        eos_token=SPECIAL[-1],
+        additional_special_tokens=list(SPECIAL[:-1]),
     )
 
 

@@ -53,7 +53,7 @@ def settings(checkpoint: Checkpoint, *, share: float = 0.3) -> StreamConfig:
 class PublishedLoop:
     """The published way to stream, on plain transformers and PEFT without merge or cache; all inputs run each time."""
 
-    def __init__(self, folder: Path, connector: str, *, head: nn.Module | None = None) -> None:
+    def __init__(self, folder: Path, connector: str) -> None:
         llama: Any = LlamaForCausalLM.from_pretrained(folder / "base_model", dtype=torch.float32)
         mlp = nn.Sequential(nn.Linear(TOWER_WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
         llama.add_module(connector, mlp)

@@ -1,31 +1,23 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from math import log
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from stepscope.engine.chat.answering import AnswerEnd
-from stepscope.engine.chat.prompts import Conversation, render_conversation, render_run
-from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
+from stepscope.engine.chat.prompts import render_run
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.control.controller import StreamController
-from stepscope.engine.control.questions import SPEAK_QUESTION
-from stepscope.engine.control.requests import Branch, ForwardRequest, FrameTimesRequest, Image
-from stepscope.engine.inference.readout import make_readout_spec
-from stepscope.engine.inference.runner import Runner, embed_inputs
+from stepscope.engine.control.requests import Image
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.hub.images import MODEL_TYPES
-from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.prompt import schema_text
 from stepscope.engine.records import UserTurn
-from tests.support.streams.fakes import ScriptedRunner
+from tests.support.data.records import make_output
 from tests.support.streams.hub import write_hub
 from tests.support.streams.hub_runs import (
     NUM_FRAMES,
@@ -33,7 +25,6 @@ from tests.support.streams.hub_runs import (
     TASK,
     count_image_tokens,
     hub_parts,
-    make_frames,
     make_images,
     run_traced,
     settings,
@@ -43,8 +34,6 @@ from tests.support.streams.hub_runs import (
 
 @pytest.fixture(scope="module", params=MODEL_TYPES)
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    if request.param == "bundled":
-        return load_model("bundled", device="cpu")
     return load_model(write_hub(tmp_path_factory.mktemp("hub"), request.param), device="cpu")
 
 
@@ -103,103 +92,22 @@ def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> 
     assert written == [output.response for output in outputs if output.response is not None]
 
 
-@pytest.mark.parametrize("checkpoint", [*MODEL_TYPES, "bundled"], indirect=True)
-def test_questions_in_one_pass_equal_those_asked_one_by_one_and_leave_no_trace(checkpoint: Checkpoint) -> None:
-    asking = replace(checkpoint, trained_policy="answer")
-    config = asking.fit_config(StreamConfig())
-    model, prompt = checkpoint.model, checkpoint.prompt
-    branched, alone = (
-        Runner(model, config, features=make_frames(checkpoint, 2), readout_spec=make_readout_spec(asking, config))
-        for _ in range(2)
-    )
-    for runner in (branched, alone):
-        runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=2))
-    questions = [prompt.question(text) for text in ("Speak now?", "Has the wheel been attached to the axle?", "Done?")]
-    opening = prompt.schema(goal="Be brief.", steps=STEPS, state={step.id: "not_started" for step in STEPS})
-    inputs: tuple[int | Image, ...] = (*opening, Image(frame_index=0), 7, Image(frame_index=1))
-    asked, branches = list[float](), list[Branch]()
-    for part in (inputs[:-2], inputs[-2:]):
-        alone.forward(ForwardRequest(num_cached=alone.cache.length, inputs=part, frames=range(2)))
-        length, position, held = read_cache(alone.cache)
-        branches += [Branch(position=length - 1, ids=ids) for ids in questions]
-        for ids in questions:
-            request = ForwardRequest(num_cached=length, inputs=ids, frames=range(2), decision_positions=(len(ids) - 1,))
-            asked.append(alone.forward(request).decisions[0].speak_prob)
-        alone.cache.crop_to(length)
-        assert read_cache(alone.cache)[:2] == (length, position)
-        assert torch.equal(read_cache(alone.cache)[2], held)
-    request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(2), branches=tuple(branches))
-    assert branched.forward(request).answers == pytest.approx(asked, abs=1e-5)
-    assert max(asked) - min(asked) > 0.001
-    assert read_cache(branched.cache)[:2] == (length, position)
-    assert torch.allclose(read_cache(branched.cache)[2], held, atol=1e-5)
-
-
-def read_cache(cache: KVCache) -> tuple[int, int, Tensor]:
-    """Return the length, the next position, and a copy of all keys and values."""
-    return (
-        cache.length,
-        cache.next_position,
-        torch.stack([x for layer in cache.layers for x in layer.read(cache.length)]),
-    )
-
-
 REPLIES = {1: "Good, go on.", 2: "Is it the 2nd?", 5: "It's done."}
 QUESTIONS = ((0.0, "What now?"), (1.5, "Is this the roof?"), (1.5, "And that?"), (2.0, "How many wheels (of 4)?"))
 """Seconds and texts: they open the stream, follow a reply, and follow a silent frame."""
 
 
-@dataclass
-class ScriptedHub(ScriptedRunner):
-    """Answers the requests of a stream of an image-text model, such that it writes given replies."""
-
-    config: StreamConfig = field(kw_only=True)
-    codec: Any = field(kw_only=True)
-
-    def _answer(self, ids: tuple[int, ...], context: list[int | Image]) -> float:
-        image, codec = context[-1], self.codec
-        assert isinstance(image, Image)
-        asks_to_speak = ids in (codec.question(SPEAK_QUESTION), (*codec.response_opening, *codec.state("</Response>")))
-        prob = 0.9 if asks_to_speak == (self.turns[image.frame_index][1] is not None) else 0.1
-        return log(prob) if self.config.policy.reads_states else prob
-
-    def _reply(self, context: list[int | Image]) -> tuple[str, list[int | Image]]:
-        """Return the reply of the last frame, and the part of it that the context has."""
-        at = next(n for n in range(len(context) - 1, -1, -1) if isinstance(context[n], Image))
-        image, opening = context[at], len(self.codec.response_opening)
-        assert isinstance(image, Image)
-        if self.config.policy.reads_states:
-            opening += len(self.codec.state("</Response>"))
-        return self.turns[image.frame_index][1] or "", context[at + 1 + opening :]
-
-    def _count_reply(self, context: list[int | Image]) -> int:
-        return len(self._reply(context)[1])
-
-    def _sample(self, context: list[int | Image]) -> int:
-        text, written = self._reply(context)
-        planned: list[int] = [*self.codec.words(text), self.codec.eos_id]
-        return planned[min(len(written), len(planned) - 1)]  # a draft may be longer
-
-
 @pytest.mark.parametrize("frame_text", ["", "<{start:g}s-{end:g}s>\n"])
-@pytest.mark.parametrize("policy", ["answer", "state-token"])
-def test_the_ids_of_a_stream_and_its_chat_are_those_of_the_render(
-    checkpoint: Checkpoint, policy: str, frame_text: str
-) -> None:
+def test_the_ids_of_a_run_are_those_of_the_render(checkpoint: Checkpoint, frame_text: str) -> None:
+    """The chat renders a run; tests/engine/chat/test_prompts.py compares it with the context of the stream."""
     _, prompt = hub_parts(checkpoint)
-    config = StreamConfig(decision_policy=policy, frame_text=frame_text, system_prompt="Be brief.")
+    config = StreamConfig(decision_policy="answer", frame_text=frame_text, system_prompt="Be brief.")
     task = replace(TASK, user_turns=tuple(UserTurn(time_s=time_s, text=text) for time_s, text in QUESTIONS))
-    turns = {n: ((), REPLIES.get(n)) for n in range(NUM_FRAMES)}
-    runner = ScriptedHub(turns=turns, num_frames=NUM_FRAMES, codec=prompt, config=config)
-    controller = StreamController(task, config=config, codec=prompt, tokens_per_frame=1)
-    outputs = runner.drive(controller.run())
-    assert {output.frame_index: output.response for output in outputs if output.response} == REPLIES
-    fed = [*runner.context, *controller.context.pending_ids]
-    rendered = tokenize(checkpoint, write_messages(checkpoint, config))
-    own = read(checkpoint, spell(checkpoint, fed))
-    assert own == read(checkpoint, rendered)[: len(own)]
-    chat = render_run(prompt, task, outputs, config=config, pictures=["1-a"] * NUM_FRAMES)
-    assert [piece if isinstance(piece, int) else "1-a" for piece in fed] == list(chat)
+    outputs = [make_output(frame, response=REPLIES.get(frame)) for frame in range(NUM_FRAMES)]
+    pieces = render_run(prompt, task, outputs, config=config, pictures=["1-a"] * NUM_FRAMES)
+    context = [piece if isinstance(piece, int) else Image(frame_index=0) for piece in pieces]
+    own = read(checkpoint, spell(checkpoint, context))
+    assert own == read(checkpoint, tokenize(checkpoint, write_messages(checkpoint, config)))[: len(own)]
 
 
 _IN_ORDER = {
@@ -219,7 +127,7 @@ _IN_ORDER = {
 
 
 def write_messages(checkpoint: Checkpoint, config: StreamConfig) -> list[dict[str, Any]]:
-    """Return the scripted stream as messages, with a last one that is cut off."""
+    """Return the run as messages, with a last one that is cut off."""
     model, _ = hub_parts(checkpoint)
     state = {step.id: "not_started" for step in STEPS}
     system = schema_text(goal=TASK.goal, steps=STEPS, state=state, instructions=config.system_prompt)
@@ -231,9 +139,6 @@ def write_messages(checkpoint: Checkpoint, config: StreamConfig) -> list[dict[st
             content.append(say(config.text_before(frame)))
         content.append({"type": "video" if model.frame_format.is_video else "image"})
         reply = REPLIES.get(frame)
-        if config.policy.reads_states:
-            space = " " if model.frame_format.model_type in ("idefics3", "llava", "smolvlm") else ""
-            reply = "</Silence>" if reply is None else f"</Response>{space}{reply}"
         if reply is not None:
             messages += [{"role": "assistant", "content": [say(reply)]}, {"role": "user", "content": []}]
     if not messages[-1]["content"]:
@@ -277,22 +182,6 @@ def test_the_ids_of_a_question_are_those_of_the_published_template(checkpoint: C
     assert own == published[: len(own)]
 
 
-def test_the_ids_of_a_free_conversation_are_those_of_the_render(checkpoint: Checkpoint) -> None:
-    model, prompt = hub_parts(checkpoint)
-    name, features = name_frames(model, make_frames(checkpoint, 1))
-    talk = Conversation().ask("What is this?", pictures=name).answered("A wheel.").ask("And now?")
-    pieces = render_conversation(prompt, talk, base=prompt.system("Be brief."))
-    own = spell(checkpoint, [piece if isinstance(piece, int) else Image(frame_index=0) for piece in pieces])
-    kind = "video" if model.frame_format.is_video else "image"
-    says = [("system", "Be brief."), ("user", "What is this?\n"), ("assistant", "A wheel."), ("user", "And now?\n")]
-    messages: list[dict[str, Any]] = [{"role": role, "content": [say(text)]} for role, text in says]
-    messages[1]["content"].append({"type": kind})
-    assert read(checkpoint, own) == read(checkpoint, tokenize(checkpoint, messages, add_generation_prompt=True))
-    answer = list(ChatWorker(checkpoint).answer(ChatPrompt(pieces=pieces, features=features), max_new_tokens=4))[-1]
-    assert isinstance(answer, AnswerEnd)
-    assert answer.ids
-
-
 @pytest.mark.parametrize("policy", ["state-token", "reserved-text"])
 def test_states_have_the_probabilities_of_the_models_own_forward(checkpoint: Checkpoint, policy: str) -> None:
     written = "silence=no, standby=no no, response=yes</Response>"
@@ -315,22 +204,3 @@ def test_states_have_the_probabilities_of_the_models_own_forward(checkpoint: Che
         wanted = {"silence": silence / total, "standby": standby / total, "response": response / total}
         assert outputs[frame].signals == pytest.approx(wanted, abs=1e-4)
         assert outputs[frame].speak_prob == pytest.approx(response / (response + max(silence, standby)), abs=1e-4)
-
-
-def test_feeding_frame_by_frame_gives_the_states_and_logits_of_the_whole_conversation(checkpoint: Checkpoint) -> None:
-    _, context = run_traced(checkpoint, settings(checkpoint))
-    model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
-    features = make_frames(checkpoint)
-    inputs = [features[piece.frame_index].features if isinstance(piece, Image) else piece for piece in context]
-    hidden, logits = list[Tensor](), list[Tensor]()
-    with torch.no_grad():
-        for start in range(0, len(inputs), 17):
-            part = inputs[start : start + 17]
-            place = model.place(part, cache.next_position)
-            hidden.append(model(embed_inputs(model, part)[None], cache, place and place[0])[0])
-            cache.ends += place[1] if place else []
-            logits.append(model.token_logits(hidden[-1]))
-    for own, whole in zip(
-        (hidden, logits), forward_whole(checkpoint, spell(checkpoint, context), NUM_FRAMES), strict=True
-    ):
-        assert torch.allclose(torch.cat(own), whole, atol=1e-4)

@@ -1,7 +1,5 @@
 """Merged layers give the hidden states of transformers' layers, over the same weights."""
 
-import copy
-
 import pytest
 import torch
 from torch import Tensor
@@ -34,7 +32,6 @@ def _make_model(**sizes: int | bool) -> LlamaModel:
 @pytest.mark.parametrize(
     "sizes",
     [
-        {"num_attention_heads": 6, "num_key_value_heads": 6},
         {"num_attention_heads": 6, "num_key_value_heads": 2, "attention_bias": True, "mlp_bias": True},
         {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16},
     ],
@@ -52,12 +49,3 @@ def test_merged_layers_give_the_hidden_states_of_transformers(sizes: dict[str, i
     assert first.self_attn.v_proj.weight.untyped_storage().data_ptr() == first.self_attn.q_proj.weight.data_ptr()
     first.mlp.up_proj.weight.mul_(2)
     assert not torch.allclose(merged(inputs.clone(), positions, _CausalAttention()), expected, atol=2e-5)
-
-
-def test_layers_with_other_products_are_left_alone() -> None:
-    class Quantized(torch.nn.Linear):
-        pass
-
-    model = copy.deepcopy(_make_model(num_attention_heads=6, num_key_value_heads=6))
-    model.layers[2].mlp.down_proj = Quantized(80, 48)
-    assert not MergedLayers.suits(model)

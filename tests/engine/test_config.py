@@ -1,22 +1,17 @@
 """Thresholds as they are typed: one reader for the page, for links and for commands."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import stepscope.engine.__main__
-import stepscope.eval.__main__
 from stepscope.engine.config import StreamConfig, format_threshold, read_threshold
 from stepscope.engine.decisions.policies import convert_theta
-from stepscope.engine.plurals import format_count
-from stepscope.engine.training.config import TrainConfig
 
 
 @pytest.mark.parametrize(
     ("typed", "threshold"),
-    [("0.4", 0.4), ("0,4", 0.4), (" .4 ", 0.4), ("0", 0.0), ("1", 1.0), (0.4, 0.4), (1, 1.0), ("4e-1", 0.4)],
+    [("0.4", 0.4), ("0,4", 0.4), (1, 1.0)],
 )
 def test_a_threshold_is_read_with_a_point_or_a_comma(typed: object, threshold: float) -> None:
     assert read_threshold(typed, "speak") == threshold
@@ -24,47 +19,20 @@ def test_a_threshold_is_read_with_a_point_or_a_comma(typed: object, threshold: f
 
 @pytest.mark.parametrize(
     ("typed", "got"),
-    [
-        (None, "nothing"),
-        ("", "nothing"),
-        ("abc", "'abc'"),
-        ("0,4,5", "'0,4,5'"),
-        ("1.01", "'1.01'"),
-        ("-0.1", "'-0.1'"),
-        (math.nan, "nan"),
-        (math.inf, "inf"),
-        (True, "True"),
-        ([0.4], r"\[0.4\]"),
-    ],
+    [("", "nothing"), ("0,4,5", "'0,4,5'"), ("1.01", "'1.01'"), (math.nan, "nan")],
 )
 def test_what_is_no_number_from_0_to_1_is_refused_in_a_sentence(typed: Any, got: str) -> None:
     with pytest.raises(ValueError, match=rf"^the update threshold must be a number from 0 to 1; got {got}$"):
         read_threshold(typed, "update")
 
 
-def test_both_commands_refuse_it_with_the_same_sentence(
-    tmp_path: Path, demo_manifest: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """No model is loaded for it."""
-    said = "error: the speak threshold must be a number from 0 to 1; got 'abc'\n"
-    for main, command in (
-        (stepscope.engine.__main__.main, ["run", "video.mp4"]),
-        (stepscope.eval.__main__.main, ["run", str(demo_manifest)]),
-    ):
-        assert main([*command, "--out", str(tmp_path / "out"), "--speak-threshold", "abc"]) == 2
-        assert said in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (0.5, "0.5"), (0.725, "0.725"), (1 / 3, "0.3333333333333333"), (1e-7, "0.0000001"), (1, "1")],
-)
+@pytest.mark.parametrize(("value", "text"), [(1 / 3, "0.3333333333333333"), (1e-7, "0.0000001"), (1, "1")])
 def test_a_threshold_is_written_with_all_its_digits_and_read_again(value: float, text: str) -> None:
     assert format_threshold(value) == text
     assert read_threshold(text, "speak") == value
 
 
-@pytest.mark.parametrize(("speak", "theta"), [(0.275, 0.725), (1, 0), (0, 1), (0.3, 0.7), (0.1, 0.9)])
+@pytest.mark.parametrize(("speak", "theta"), [(0.275, 0.725), (0.1, 0.9)])
 def test_the_thresholds_of_a_rule_with_theta_are_written_as_theta(speak: float, theta: float) -> None:
     assert (convert_theta(speak), convert_theta(theta)) == (theta, speak)
     for name in ("silent-token", "not-talk", "streaming-eos"):
@@ -73,32 +41,9 @@ def test_the_thresholds_of_a_rule_with_theta_are_written_as_theta(speak: float, 
     assert StreamConfig(speak_threshold=speak).thresholds_text == f"speak {format_threshold(speak)}, update 0.5"
 
 
-@pytest.mark.parametrize(
-    ("number", "nouns", "text"),
-    [
-        (0, ("video",), "0 videos"),
-        (1, ("video",), "1 video"),
-        (2, ("video",), "2 videos"),
-        (1, ("reply is", "replies are"), "1 reply is"),
-        (11, ("reply is", "replies are"), "11 replies are"),
-    ],
-)
-def test_a_noun_agrees_with_its_number(number: int, nouns: tuple[str, ...], text: str) -> None:
-    assert format_count(number, *nouns) == text
-
-
-@pytest.mark.parametrize(
-    "text", ["{start:900000000}", "{end:.900000000f}", "{start:{end}}", "{start.real}", "{other}", "{"]
-)
+@pytest.mark.parametrize("text", ["{start:900000000}", "{start:{end}}", "{start.real}"])
 def test_a_frame_text_has_the_times_of_a_frame_and_no_more(text: str) -> None:
     """A width of 900,000,000 would take 900 MB."""
     assert StreamConfig(frame_text="{{1000}} {start:.1f} to {end:06.2f} s").text_before(2) == "{1000} 1.0 to 001.50 s"
     with pytest.raises(ValueError, match="frame_text may have the fields"):
         StreamConfig(frame_text=text)
-
-
-def test_a_seed_that_no_generator_takes_is_refused_before_the_model_is_loaded() -> None:
-    with pytest.raises(ValueError, match=r"seed must be less than 2\^63"):
-        StreamConfig(seed=2**63)
-    with pytest.raises(ValueError, match=r"seed must be less than 2\^31"):
-        TrainConfig(seed=2**31)

@@ -25,12 +25,11 @@ from tests.support.streams.fakes import STEPS
 STATE = {"S1": "in_progress", "S2": "not_started"}
 
 
-@pytest.mark.parametrize("text", ["S1->start", " S1 -> start ", "S1  ->start"])
-def test_spaces_around_the_arrow_are_tolerated(text: str) -> None:
-    assert parse_update(text) == Update(step_id="S1", transition="start")
+def test_spaces_around_the_arrow_are_tolerated() -> None:
+    assert parse_update(" S1 -> start ") == Update(step_id="S1", transition="start")
 
 
-@pytest.mark.parametrize("text", ["", "S1", "S1->", "->start", "S1->begin", "S1->start now", "S1->Start", "S1 start"])
+@pytest.mark.parametrize("text", ["", "->start", "S1->begin"])
 def test_anything_else_is_malformed_and_changes_nothing(text: str) -> None:
     assert parse_update(text) is None
     change = apply_update(STATE, text)
@@ -68,22 +67,13 @@ def test_the_legality_that_a_stream_stores_is_that_of_its_updates_again(illegal:
     assert fill_legality(earlier, initial_state(STEPS), illegal=illegal) == tuple(outputs)
 
 
-@given(st.text())
-def test_no_text_breaks_the_state(text: str) -> None:
-    assert set(apply_update(STATE, text).state) == set(STATE)
-
-
 def test_steps_that_are_not_given_have_not_started() -> None:
     assert initial_state(STEPS, {"S2": "completed"}) == {"S1": "not_started", "S2": "completed"}
 
 
-@pytest.mark.parametrize("given_state", [{"S9": "completed"}, {"S1": "done"}])
-def test_an_initial_state_of_an_unknown_step_or_word_is_refused(given_state: dict[str, str]) -> None:
+def test_an_unknown_state_and_two_steps_of_one_id_are_refused() -> None:
     with pytest.raises(ValueError, match="not one of not_started, in_progress, completed"):
-        initial_state(STEPS, given_state)
-
-
-def test_two_steps_of_one_id_are_refused() -> None:
+        initial_state(STEPS, {"S1": "done"})
     with pytest.raises(ValueError, match="step ids must differ"):
         initial_state((STEPS[0], STEPS[0]))
 
@@ -102,15 +92,9 @@ def test_steps_are_read_a_line_each_with_or_without_ids() -> None:
     [
         ("12.5: What is next: this?", 12.5, "What is next: this?"),
         ("12,5 What is next?", 12.5, "What is next?"),
-        ("1:30 What is next?", 90.0, "What is next?"),
-        ("1:30: What is next?", 90.0, "What is next?"),
-        ("1:30:go", 90.0, "go"),
-        ("0:12.25 go", 12.25, "go"),
-        ("75:00 go", 4500.0, "go"),
         ("1:02:03.5: go", 3723.5, "go"),
         ("5: 30 screws are left", 5.0, "30 screws are left"),
         ("1:30 15 screws are left", 90.0, "15 screws are left"),
-        ("5:hello", 5.0, "hello"),
     ],
 )
 def test_a_user_turn_is_read_from_its_time_and_words(text: str, time_s: float, words: str) -> None:
@@ -118,11 +102,7 @@ def test_a_user_turn_is_read_from_its_time_and_words(text: str, time_s: float, w
     assert (turn.time_s, turn.text) == (time_s, words)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "What is next?", "soon: go", "-1: go", "nan: go", "3:", "3", "1:30", "1:5 apples", "1:75 go", "1:2:30 go",
-     "1:30go", "1.5:30 go", "1::2 go"],
-)  # fmt: skip
+@pytest.mark.parametrize("text", ["What is next?", "-1: go", "1:30", "1:75 go"])
 def test_a_user_turn_without_time_or_words_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="TIME: WORDS"):
         parse_user_turn(text)
@@ -139,7 +119,7 @@ def test_a_time_as_the_page_shows_it_is_read(tenths: int) -> None:
     assert parse_time(format_clock(tenths / 10, digits=1)) == tenths / 10
 
 
-@pytest.mark.parametrize("text", ["", "1:", ":30", "1:2:3", "-1", "1e3", "inf", "1:30:", "1:60"])
+@pytest.mark.parametrize("text", ["", "1e3", "1:60"])
 def test_a_time_that_is_unclear_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="m:ss"):
         parse_time(text)

@@ -1,6 +1,5 @@
 """Records, settings and features on disk: written whole, read back equal, refused in one line."""
 
-import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import read_config
 from stepscope.engine.errors import FeatureError
-from stepscope.engine.io.files import atomic_write
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
 from stepscope.engine.model.preprocessing import Normalization
@@ -61,7 +59,7 @@ def test_every_text_and_probability_survives_a_line(response: str | None, prob: 
     assert FrameOutput.from_json(line) == changed
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"frame_index": 1}'])
+@pytest.mark.parametrize("line", ["{", '{"frame_index": 1}'])
 def test_a_damaged_run_file_names_file_and_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "run.jsonl").write_text(OUTPUT.to_json() + "\n" + line + "\n")
     with pytest.raises(ValueError, match=r"run\.jsonl, line 2"):
@@ -81,67 +79,22 @@ def test_a_run_that_breaks_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
 
 
-def test_a_folder_is_refused_before_the_work_and_a_link_is_followed(tmp_path: Path) -> None:
-    def never() -> Iterator[FrameOutput]:
-        raise AssertionError("nothing may be asked for")
-        yield OUTPUT
-
-    with pytest.raises(ValueError, match="is a folder or a device"):
-        write_outputs(tmp_path, never())
-    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
-    write_outputs(tmp_path / "link.jsonl", [OUTPUT])
-    assert (tmp_path / "link.jsonl").is_symlink()
-    assert read_outputs(tmp_path / "real.jsonl") == (OUTPUT,)
-
-
-def test_a_full_disk_is_an_error_with_the_path_and_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        with pytest.raises(OSError, match=r"File too large: '.*a\.txt'"), atomic_write(path) as file:
-            file.write("x" * 9000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert [one.read_text() for one in tmp_path.iterdir()] == ["old"]
-
-
-@pytest.mark.parametrize("text", ["- 1", "nonsense: 1", "a: b: c", "speak_threshold: 2", "fps: fast"])
-def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "s.yaml").write_text(text)
-    with pytest.raises(ValueError, match=r"^[^\n]+$"):
-        read_config(tmp_path / "s.yaml")
-
-
-def test_yaml_with_aliases_or_nested_too_deep_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+def test_yaml_with_aliases_is_one_line_that_names_the_file(tmp_path: Path) -> None:
     laughs = ["seed: &a0 [1, 1]", *(f"x{n + 1}: &a{n + 1} [*a{n}, *a{n}]" for n in range(40)), "fps: *a40"]
-    for text, reason in (("\n".join(laughs), "repeats a value by an alias"), ("[" * 100_000, "nested too deep")):
-        (tmp_path / "s.yaml").write_text(text)
-        with pytest.raises(ValueError, match=rf"^[^\n]*s\.yaml cannot be read as YAML: it (is )?{reason}[^\n]*$"):
-            read_config(tmp_path / "s.yaml")
+    (tmp_path / "s.yaml").write_text("\n".join(laughs))
+    with pytest.raises(
+        ValueError, match=r"^[^\n]*s\.yaml cannot be read as YAML: it repeats a value by an alias[^\n]*$"
+    ):
+        read_config(tmp_path / "s.yaml")
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("speak_threshold", -0.1),
-        ("update_threshold", float("nan")),
-        ("fps", 0),
         ("fps", float("inf")),
-        ("top_p", 1.5),
-        ("lookahead", 0),
-        ("max_updates_per_frame", 0),
         ("decision_policy", "guess"),
-        ("fps", "fast"),
-        ("fps", True),
-        ("temperature", None),
         ("lookahead", 2.5),
-        ("seed", "lucky"),
-        ("do_sample", "no"),
-        ("decision_policy", ["heads"]),
-        ("illegal_updates", "maybe"),
-        ("reserved_seq_len", 10),
         ("max_seq_len", 512),
     ],
 )
@@ -151,31 +104,22 @@ def test_a_setting_out_of_range_or_of_another_kind_names_itself(name: str, value
         StreamConfig(**{name: value})  # type: ignore[arg-type]
 
 
-def test_features_of_another_encoder_pooling_or_rate_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
+def test_features_of_another_encoder_pooling_rate_or_normalization_are_refused(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
     other = tiny_checkpoint(tmp_path / "other", seed=1)
     first = tiny_checkpoint(tmp_path / "first", pooling="first")
     path = tmp_path / "f.safetensors"
     write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
-    for reader, fps, reason in ((other, 2.0, "encoder_digest"), (first, 2.0, "pooling"), (checkpoint, 4.0, "fps")):
+    dimmed = replace(checkpoint, normalization=Normalization(mean=(0.1, 0.5, 0.5)))
+    for reader, fps, reason in (
+        (other, 2.0, "encoder_digest"),
+        (first, 2.0, "pooling"),
+        (checkpoint, 4.0, "fps"),
+        (dimmed, 2.0, "normalization"),
+    ):
         with pytest.raises(FeatureError, match=f"was made with {reason}"):
             read_features(path, reader, fps=fps)
-
-
-def test_features_of_otherwise_normalised_images_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    path = tmp_path / "f.safetensors"
-    write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
-    other = replace(checkpoint, normalization=Normalization(mean=(0.1, 0.5, 0.5)))
-    with pytest.raises(FeatureError, match=r"was made with normalization .*mean 0\.5 .* needs .*mean 0\.1"):
-        read_features(path, other, fps=2.0)
-    (tmp_path / "v.mp4").write_bytes(b"1")
-    kept = {feature_path(tmp_path, tmp_path / "v.mp4", feature_info(c, fps=2.0)) for c in (checkpoint, other)}
-    assert len(kept) == 2
-
-
-def test_an_array_of_another_shape_is_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    np.save(tmp_path / "g.npy", np.zeros((7, 4, 32), np.float16))
-    with pytest.raises(FeatureError, match=r"\[7, 4, 32\], but .* takes \[T, 1, 32\]"):
-        read_features(tmp_path / "g.npy", checkpoint, fps=2.0)
 
 
 def test_pickled_and_damaged_features_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
@@ -185,12 +129,6 @@ def test_pickled_and_damaged_features_are_refused(tmp_path: Path, checkpoint: Ch
     for name in ("f.npy", "f.pt", "f.safetensors"):
         with pytest.raises(FeatureError):
             read_features(tmp_path / name, checkpoint, fps=2.0)
-
-
-def test_no_frames_make_no_feature_file(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    with pytest.raises(FeatureError, match="no frames"):
-        write_features(tmp_path / "f.safetensors", [], feature_info(checkpoint, fps=2.0))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_features_are_kept_by_content_encoder_and_rate(tmp_path: Path, checkpoint: Checkpoint) -> None:

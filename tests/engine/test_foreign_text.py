@@ -1,7 +1,5 @@
 """Texts of other programs: a byte order mark is no part of them, and another encoding is refused in a sentence."""
 
-import re
-import time
 from pathlib import Path
 
 import pytest
@@ -10,8 +8,8 @@ from hypothesis import strategies as st
 
 from stepscope.engine.cli.commands import read_steps
 from stepscope.engine.config_files import read_config
-from stepscope.engine.dialogue import parse_steps, parse_time, parse_user_turn
-from stepscope.engine.io.files import EncodingError, decode_text, load_json, load_json_lines, read_text
+from stepscope.engine.dialogue import parse_steps, parse_user_turn
+from stepscope.engine.io.files import EncodingError, decode_text, read_text
 from stepscope.engine.records import Step, UserTurn, numbered_lines
 
 STEPS = "S1: lay down the board\r\nS2: attach the axle\r\n"
@@ -24,7 +22,7 @@ def encode(text: str, encoding: str) -> bytes:
     return text.encode(encoding)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_texts_are_the_same_with_and_without_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "text"
     path.write_bytes(encode(STEPS, encoding))
@@ -35,37 +33,10 @@ def test_texts_are_the_same_with_and_without_a_byte_order_mark(tmp_path: Path, e
     assert list(numbered_lines(path)) == [(1, '{"a": "\u2028"}\n'), (2, "{}\n")]
 
 
-@pytest.mark.parametrize("text", ["", "\ufeff", " \r\n"])
-def test_an_empty_json_text_is_called_empty(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^it is empty$"):
-        load_json(text)
-
-
-@pytest.mark.parametrize("text", ['{\n\xa0"a": 1}', "[1,\n\u200b2]", "[1\n,\x1a2]", '{"a": 1}\n\x1a', "[1\n\u3000]"])
-def test_an_invisible_character_of_a_json_text_is_named(text: str) -> None:
-    code = next(f"U+{ord(mark):04X}" for mark in text if mark in "\xa0\u200b\x1a\u3000")
-    with pytest.raises(ValueError, match=rf"^line 2, column \d has the invisible character {re.escape(code)}; rem"):
-        load_json(text)
-
-
-@pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u200e", "\u2060", "\u202a", "\x1a", "\0"])
+@pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\0"])
 def test_a_pasted_invisible_character_is_no_part_of_a_step_or_of_a_user_turn(mark: str) -> None:
     assert parse_steps(f"{mark}{STEPS}{mark}S3{mark}: {mark}load{mark}\n{mark}\n") == parse_steps(f"{STEPS}S3: load")
     assert parse_user_turn(f"{mark}1:30{mark}:{mark} What is next?") == UserTurn(time_s=90, text="What is next?")
-
-
-@pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u2060"])
-def test_a_pasted_invisible_character_is_no_part_of_a_setting_or_of_a_json_line(tmp_path: Path, mark: str) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(f"{mark}fps:{mark}3{mark}\n{mark}speak_threshold\xa0:\xa0{mark}0.4{mark}\n", encoding="utf-8")
-    assert read_config(path) == read_config(None, fps=3, speak_threshold=0.4)
-    path.write_text(f"fps: 3\t\n \t\n\x0c\n{mark}\x1a", encoding="utf-8")
-    assert read_config(path).fps == 3
-    path.write_text(f"# {mark * 30_000}x\nfps: 3", encoding="utf-8")
-    begin_s = time.process_time()
-    assert read_config(path).fps == 3
-    assert time.process_time() - begin_s < 3, "linear: 12 s with a pattern that looks for the end from each mark"
-    assert [value for _, value, _ in load_json_lines(f'{mark}{{"a": 1}}\n{mark}{{"a": 2}}')] == [{"a": 1}, {"a": 2}]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +44,6 @@ def test_a_pasted_invisible_character_is_no_part_of_a_setting_or_of_a_json_line(
     [
         ("Küche".encode("latin-1"), "it is not UTF-8 text; save it as UTF-8"),
         ("S1: lay".encode("utf-16-le"), "it is UTF-16 text without a byte order mark; save it as UTF-8"),
-        (b"\xff\xfeS", "it is not UTF-16 text, as its byte order mark says; save it as UTF-8"),
     ],
 )
 def test_a_text_of_another_encoding_is_refused_in_a_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -90,11 +60,3 @@ def test_any_text_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFac
     path = tmp_path_factory.getbasetemp() / "text"
     path.write_bytes(encode(text, encoding))
     assert read_text(path) == decode_text(encode(text, encoding)) == text
-
-
-@pytest.mark.parametrize("text", ["9" * 400, f"{'9' * 400}:00", f"{'9' * 5000}:00:00", "1000000001", f"0.{'9' * 400}e"])
-def test_a_time_of_many_digits_is_refused_in_one_short_sentence(text: str) -> None:
-    for parse in (parse_time, lambda time_text: parse_user_turn(f"{time_text} What is next?")):
-        with pytest.raises(ValueError, match=r"a time is|a user turn is") as caught:
-            parse(text)
-        assert len(str(caught.value)) < 300

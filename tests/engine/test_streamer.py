@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.requests import ForwardRequest, FrameTimesRequest, Image
@@ -21,7 +19,7 @@ from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import STEPS, counting, random_frames
-from tests.support.streams.streams import SHORT, TASK, between, decided, probs
+from tests.support.streams.streams import SHORT, TASK, between, decided
 
 
 def pick_thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict[str, float]:
@@ -32,9 +30,6 @@ def pick_thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) ->
         "speak_threshold": between([output.speak_prob for output in outputs], share),
         "update_threshold": between([output.update_prob for output in outputs], share),
     }
-
-
-ONE_BY_ONE: dict[str, Any] = {"lookahead": 1, "draft_tokens": 0}
 
 
 def run(checkpoint: Checkpoint, num_frames: int, **settings: Any) -> list[FrameOutput]:
@@ -84,37 +79,14 @@ def test_a_forked_cache_is_independent(checkpoint: Checkpoint) -> None:
         straight = KVCache(model.num_layers)
         model(first, straight)
         assert torch.equal(model(then, cache), model(then, straight))
-    with pytest.raises(ValueError, match="cannot be cropped to 400"):
-        cache.crop_to(400)
-
-
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(share=st.floats(0, 0.6), lookahead=st.integers(2, 40), max_seq_len=st.integers(240, 500))
-def test_lookahead_changes_nothing_at_any_threshold(
-    checkpoint: Checkpoint, share: float, lookahead: int, max_seq_len: int
-) -> None:
-    settings: dict[str, Any] = {**pick_thresholds(checkpoint, num_frames=40, share=share), "max_seq_len": max_seq_len}
-    one = run(checkpoint, 40, **ONE_BY_ONE, **settings)
-    many = run(checkpoint, 40, lookahead=lookahead, **settings)
-    assert decided(one) == decided(many)
-    assert torch.allclose(probs(one), probs(many), atol=1e-4)
 
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_a_new_seed_does_not(checkpoint: Checkpoint) -> None:
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
-    first = run(checkpoint, 60, seed=5, **sampled)
-    assert decided(first) == decided(run(checkpoint, 60, seed=5, **sampled))
-    assert decided(first) == decided(run(checkpoint, 60, seed=5, lookahead=9, **sampled))
-    assert decided(first) != decided(run(checkpoint, 60, seed=6, **sampled))
-    assert decided(run(checkpoint, 60, seed=1)) == decided(run(checkpoint, 60, seed=2)), "greedy does not sample"
-
-
-def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:
-    given_state = {"S1": "in_progress"}
-    outputs = list(Streamer(checkpoint).run(random_frames(checkpoint, 3), Task(steps=STEPS, initial_state=given_state)))
-    assert given_state == {"S1": "in_progress"}
-    assert outputs[0].dst_state is not outputs[1].dst_state
+    first = run(checkpoint, 30, seed=5, **sampled)
+    assert decided(first) == decided(run(checkpoint, 30, seed=5, lookahead=9, **sampled))
+    assert decided(first) != decided(run(checkpoint, 30, seed=6, **sampled))
 
 
 def test_a_decision_has_the_time_of_its_instant_not_that_of_the_picture(checkpoint: Checkpoint) -> None:
@@ -139,70 +111,17 @@ def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> 
     assert decision.update_prob == 0.0
 
 
-def test_a_token_policy_without_a_silent_token_is_refused(checkpoint: Checkpoint) -> None:
-    config = StreamConfig(decision_policy="not-talk")
-    with pytest.raises(ValueError, match="names its silent token"):
-        list(Streamer(checkpoint, config).run(random_frames(checkpoint, 1)))
-
-
 def test_features_of_a_wrong_width_are_refused(checkpoint: Checkpoint) -> None:
     frames = [FrameFeatures(index=0, time_s=0.0, features=torch.zeros(1, 7))]
     with pytest.raises(FeatureError, match=r"features \[1, 7\].*takes \[1, 32\]"):
         list(Streamer(checkpoint).run(frames))
 
 
-@pytest.mark.parametrize(("lookahead", "value"), [(1, torch.nan), (4, torch.inf), (64, torch.nan)])
-def test_features_that_are_not_finite_name_their_own_frame(
-    checkpoint: Checkpoint, lookahead: int, value: float
-) -> None:
+def test_features_that_are_not_finite_name_their_own_frame(checkpoint: Checkpoint) -> None:
     frames = list(random_frames(checkpoint, 10))
-    frames[7].features[0, 3] = value
+    frames[7].features[0, 3] = torch.nan
     with pytest.raises(FeatureError, match=r"^frame 7 has features that are not finite: their file is damaged"):
-        list(Streamer(checkpoint, StreamConfig(lookahead=lookahead)).run(iter(frames), Task(steps=STEPS)))
-
-
-def test_a_context_longer_than_the_models_positions_is_refused(checkpoint: Checkpoint) -> None:
-    with pytest.raises(ValueError, match="positions for 4096"):
-        Streamer(checkpoint, StreamConfig(max_seq_len=8192))
-
-
-def test_frames_are_streamed_not_collected(checkpoint: Checkpoint) -> None:
-    pulled: list[int] = []
-    config = StreamConfig(speak_threshold=1, update_threshold=1, lookahead=4)
-    outputs = Streamer(checkpoint, config).run(counting(random_frames(checkpoint, 100), pulled.append))
-    assert next(outputs).frame_index == 0
-    assert len(pulled) == 1  # the first chunk is prefill_frames long
-    assert next(outputs).frame_index == 1
-    assert len(pulled) == 5
-
-
-def test_closing_a_run_closes_its_frames(checkpoint: Checkpoint) -> None:
-    is_closed = []
-
-    def frames() -> Iterator[FrameFeatures]:
-        try:
-            yield from random_frames(checkpoint, 50)
-        finally:
-            is_closed.append(True)
-
-    outputs = Streamer(checkpoint).run(frames())
-    next(outputs)
-    outputs.close()
-    assert is_closed == [True]
-
-
-def test_reading_ahead_keeps_order_and_stays_within_its_depth() -> None:
-    pulled: list[int] = []
-
-    def numbers() -> Iterator[int]:
-        for number in range(100):
-            pulled.append(number)
-            yield number
-
-    ahead = prefetch(numbers(), depth=3)
-    assert next(ahead) == 0
-    assert len(pulled) <= 6  # one yielded, three queued, one in transit, one being read
-    assert list(ahead) == list(range(1, 100))
+        list(Streamer(checkpoint, StreamConfig(lookahead=4)).run(iter(frames), Task(steps=STEPS)))
 
 
 def test_an_error_of_the_reader_is_raised_in_the_consumer() -> None:

@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import shutil
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +59,6 @@ class Uploads:
     """MPEG-4 part 2, which browsers do not play; 2 s."""
     good: Path
     """40 s, with a name that is hard to write."""
-    slow: Path
-    """40 s, which ``tests.support.servers.app_page`` serves slowly."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -167,14 +164,12 @@ def uploads(tmp_path_factory: pytest.TempPathFactory) -> Uploads:
         damaged=folder / "damaged.mkv",
         foreign=folder / "foreign.mp4",
         good=folder / "Lok 組み立て <b>1 & 2.mp4",
-        slow=folder / "slow.mp4",
     )
     files.empty.touch()
     files.noise.write_bytes(np.random.default_rng(0).bytes(4096))
     write_sound(files.sound)
     write_h264(files.long, moving_square(660, shade=90), fps=1)
     write_h264(files.good, moving_square(80, shade=120), fps=2)
-    shutil.copy(files.good, files.slow)
     write_with(files.damaged, moving_square(60, shade=60), codec="libx264", fps=10)
     content = files.damaged.read_bytes()
     files.damaged.write_bytes(content[: len(content) * 6 // 10])

@@ -1,4 +1,4 @@
-"""WCAG 2.1 AA by axe-core, and the layout of small and zoomed windows."""
+"""WCAG 2.1 AA by axe-core, the focus of the keyboard, and live regions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run, wait_until_drawn
+from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run
 
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
@@ -20,30 +20,22 @@ def page(browser: Browser) -> Iterator[Page]:
     window.close()
 
 
-def violations(page: Page, options: dict[str, Any] = RULES) -> list[str]:
+def violations(page: Page) -> list[str]:
     """Return one line per violation, measured after all transitions."""
     page.wait_for_selector("#run:enabled", state="attached")
     page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
-    found: list[dict[str, Any]] = Axe().run(page, options=options).response["violations"]
+    found: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]
     return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
-@pytest.mark.parametrize(("theme", "options"), [("light", RULES), ("dark", {"runOnly": ["color-contrast"]})])
-def test_every_tab_meets_wcag_aa(page: Page, tiny_page: str, theme: str, options: dict[str, Any]) -> None:
-    open_page(page, f"{tiny_page}?__theme={theme}")
+def test_the_player_and_a_table_meet_wcag_aa(page: Page, tiny_page: str) -> None:
+    open_page(page, f"{tiny_page}?__theme=light")
     run(page)
     page.wait_for_selector(".ss-states")
-    assert violations(page, options) == []
-    for name in ("Review", "Precision, recall"):
-        page.get_by_role("tab", name=name, exact=True).click()
-        assert violations(page, options) == []
-    for name, part in (("Chat", "#chat_status"), ("Batch", "#start"), ("Reviews", "#desk_status")):
-        page.get_by_role("tab", name=name, exact=True).click()
-        page.locator(part).wait_for()
-        assert violations(page, options) == []
-    for name in ("Queue", "Assign", "Agreement"):
-        page.get_by_role("tab", name=name, exact=True).click()
-        assert violations(page, options) == []
+    assert violations(page) == []
+    page.get_by_role("tab", name="Reviews", exact=True).click()
+    page.locator("#desk_status").wait_for()
+    assert violations(page) == []
 
 
 def test_keyboard_focus_has_a_ring_and_status_lines_are_live_regions(page: Page, tiny_page: str) -> None:
@@ -65,37 +57,3 @@ def test_keyboard_focus_has_a_ring_and_status_lines_are_live_regions(page: Page,
     assert lines.count() == 3
     assert {lines.nth(number).get_attribute("aria-live") for number in range(3)} == {"polite"}
     assert page.locator(".status-line:is(textarea, input)").count() == 0
-
-
-def test_video_details_and_lanes_or_verdicts_are_seen_together(page: Page, tiny_page: str) -> None:
-    open_page(page, tiny_page)
-    page.evaluate("""() => {
-        window.fonts_seen = new Set();
-        const paint = CanvasRenderingContext2D.prototype.fillText;
-        CanvasRenderingContext2D.prototype.fillText = function (...more) {
-            window.fonts_seen.add(parseFloat(this.font));
-            return paint.apply(this, more);
-        };
-    }""")
-    run(page)
-    page.get_by_role("button", name="Video, task, settings").click()  # the form folds, as it is without a choice
-    page.wait_for_selector(".ss-states")
-    page.wait_for_function("window.fonts_seen.size > 0")
-    assert min(page.evaluate("[...window.fonts_seen]")) >= 11, "no text of the lanes is smaller"
-    for part in ("#video video", ".ss-now", ".ss-rows", ".ss-canvas"):
-        box = page.locator(part).bounding_box()
-        assert box is not None
-        assert box["y"] >= 0
-        assert box["y"] + box["height"] <= 900
-    page.get_by_role("tab", name="Review", exact=True).click()
-    for width, height in ((1024, 768), (960, 600), (1280, 720), (1440, 900), (1920, 1080)):
-        page.set_viewport_size({"width": width, "height": height})  # 960 x 600 and 1280 x 720: 1440 and 1920 at 150 %
-        wait_until_drawn(page)
-        page.evaluate("scrollTo(0, 0)")
-        for part in ("#video video", ".ss-now", ".ss-verdict >> nth=0", ".ss-verdict >> nth=6"):
-            box = page.locator(part).bounding_box()
-            assert box is not None
-            assert box["x"] >= 0
-            assert box["x"] + box["width"] <= width
-            assert box["y"] >= 0
-            assert box["y"] + box["height"] <= height, (part, width)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 from websockets.sync.client import connect
 
 from stepscope.app.web.routes import PLOTLY_URL, SPEECH_URL
-from tests.conftest import Uploads
-from tests.support.pages.browser import NEEDS_CHROMIUM, run, serve, upload, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, run, serve, wait_for_status
 from tests.support.servers.proxy import serve_proxy
 
 pytestmark = NEEDS_CHROMIUM
@@ -54,26 +53,14 @@ def page(browser: Browser, host: str) -> Iterator[Page]:
 
 
 @pytest.mark.slow
-def test_a_page_below_a_path_runs_draws_and_plays(page: Page, host: str, uploads: Uploads) -> None:
+@pytest.mark.parametrize("host", [True], ids=["strips"], indirect=True)
+def test_a_page_below_a_path_runs_draws_and_plays(page: Page, host: str) -> None:
     assert run(page).startswith("Done: 12 frames in ")
     page.wait_for_function(DRAWN)
-    page.wait_for_function("document.querySelector('#video video').readyState >= 2")
-    upload(page, uploads.foreign, "converted")
     page.wait_for_function("document.querySelector('#video video').readyState >= 2")
     assert page.url.startswith(f"{host}{PATH}/?")
     said = page.evaluate(f"fetch('{SPEECH_URL}?text=Go').then((reply) => reply.status)")
     assert said in (200, 503), "503 without a speech program"
-    page.get_by_role("tab", name="Live").click()
-    page.click("#live_start")
-    page.wait_for_function("(document.querySelector('#live_player .ss')?.unpacked?.()?.times.length ?? 0) >= 2")
-    page.wait_for_function("document.querySelector('#live_monitor img').naturalWidth > 0")
-    page.click("#live_stop")
-    wait_for_status(page, "Recorded as", status="#live_status [role=status]")
-    page.get_by_role("tab", name="Batch").click()
-    page.wait_for_selector("#batch_runs")
-    page.wait_for_function("location.search.includes('tab=batch')")
-    page.reload()
-    expect(page.get_by_role("tab", name="Batch")).to_have_attribute("aria-selected", "true")
 
 
 def test_routes_for_programs_are_below_the_path(host: str) -> None:

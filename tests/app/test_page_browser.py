@@ -13,7 +13,6 @@ from stepscope.app.web.score_tiles import HEADLINES, STATES
 from tests.conftest import Uploads
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
-    enter_task,
     forget,
     inspect,
     open_page,
@@ -78,45 +77,6 @@ def test_a_bundled_video_runs_beside_its_reference_says_where_it_comes_from_and_
         assert Path(download.value.path()).read_bytes().startswith(start)
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) -> None:
-    upload(page, uploads.slow, "then press Run")
-    enter_task(page)
-    page.click("#run")
-    wait_for_status(page, "^Running")
-    page.click("#upload [aria-label=Clear]")
-    page.set_input_files("#upload input[type=file]", uploads.noise)
-    said = wait_for_status(page, "not a video container", status="#upload_problem [role=status]")
-    assert said.endswith(f" {uploads.slow.name} stays open.")
-    page.click("#own_reference button")
-    page.set_input_files("#reference input[type=file]", uploads.noise)
-    wait_for_status(page, "noise.*cannot be read", status="#upload_problem [role=status]")
-    page.click("#stop")
-    wait_for_status(page, "^Stopped at")
-
-
-@pytest.mark.slow
-def test_a_window_waits_for_the_run_of_the_first_and_not_for_one_that_was_only_opened(
-    page: Page, browser: Browser, tiny_page: str, uploads: Uploads, tmp_path: Path
-) -> None:
-    opened, second = browser.new_page(), browser.new_page()
-    for window in (opened, second):
-        open_page(window, tiny_page)
-    upload(page, Path(shutil.copy(uploads.slow, tmp_path / "slower.mp4")), "then press Run")
-    enter_task(page)
-    page.click("#run")
-    wait_for_status(page, "^Running")
-    second.click("#run")
-    second.locator("#progress", has_text=re.compile(r"queue: \d+/\d+")).wait_for()
-    wait_for_status(second, r"^Waiting to start\.$")
-    page.click("#stop")
-    wait_for_status(page, "^Stopped at")
-    assert wait_for_status(second, "^Done").startswith("Done: 12 frames")
-    assert wait_for_status(page, "").startswith("Stopped at")
-    opened.close()
-    second.close()
-
-
 def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -> None:
     name = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}.mp4"
     upload(page, Path(shutil.copy(uploads.foreign, tmp_path / name)), "press Run")
@@ -141,16 +101,7 @@ def test_a_changed_task_is_said_until_it_is_the_runs_again_and_tabs_share_the_re
     for box in ("goal", "steps", "user_turns"):
         text = page.input_value(f"#{box} textarea")
         expect(is_changed=False)
-        page.focus(f"#{box} textarea")
-        for keys in (["Control+End", "Backspace"], ["Control+Home", "Delete"], ["Control+A", "Control+X"]):
-            for key in keys:
-                page.keyboard.press(key)
-            expect(is_changed=True)
-            page.keyboard.press("Control+V" if keys[-1] == "Control+X" else "Control+Z")
-            expect(is_changed=False)
-            assert page.input_value(f"#{box} textarea") == text
-        page.keyboard.press("Control+End")
-        page.keyboard.press("Control+V")
+        page.fill(f"#{box} textarea", f"{text}!")
         expect(is_changed=True)
         page.fill(f"#{box} textarea", text)
         expect(is_changed=False)
@@ -177,12 +128,6 @@ def test_a_conversation_without_a_video_is_held_and_branched_by_keyboard(page: P
     page.keyboard.press("Enter")
     page.locator("#chat_branch").wait_for()
     assert page.locator("#chat_branch input").input_value() == "2 of 2: And then?"
-    wait_for_status(page, "^Answered: ", status="#chat_status .status-line")
-    page.locator("#chat_branch input").focus()
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("Enter")
-    wait_for_status(page, "^Branch 1 of 2", status="#chat_status .status-line")
-    assert page.locator("#chat_turns .user-row").all_inner_texts() == ["What is next?"]
 
 
 def wait_for_address(page: Page, pattern: str) -> None:
@@ -190,72 +135,16 @@ def wait_for_address(page: Page, pattern: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, tiny_page: str, uploads: Uploads) -> None:
+def test_a_reload_keeps_video_run_second_and_tab(browser: Browser, tiny_page: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     open_page(page, tiny_page)
     wait_for_address(page, "^.video=truck-1$")
-    page.click("#chosen input")
-    page.get_by_role("option", name=re.compile("truck-2")).click()
-    wait_for_address(page, "video=truck-2")
     run(page)
     page.evaluate("document.querySelector('#video video').currentTime = 2.5")
     page.click("[data-tab=curves]")
-    wait_for_address(page, "video=truck-2&run=[0-9a-f]{12}&speak=0.5&update=0.5&context=refresh&t=2.5&beside=curves")
+    wait_for_address(page, "video=truck-1&run=[0-9a-f]{12}&speak=0.5&update=0.5&context=refresh&t=2.5&beside=curves")
     page.reload()
     wait_for_status(page, "^Done")
     page.wait_for_function("Math.abs(document.querySelector('.ss').inspect().time - 2.5) < 0.05")
-    assert (inspect(page)["video"], inspect(page)["tab"]) == ("truck-2", "curves")
-    upload(page, uploads.foreign, "press Run")
-    wait_for_address(page, "upload=foreign")
-    enter_task(page)
-    page.fill("#goal textarea", "mine")
-    run(page)
-    wait_for_address(page, "upload=foreign.mp4.*&run=")
-    page.get_by_role("tab", name="Reviews").click()
-    wait_for_address(page, "tab=reviews")
-    page.set_viewport_size({"width": 390, "height": 844})  # the tab is in a menu at first
-    page.reload()
-    page.wait_for_selector("#reviewed_split", state="visible")
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.get_by_role("tab", name="Player").click()
-    wait_for_status(page, "^foreign.mp4, 0:02, the earlier run")
-    assert page.input_value("#goal textarea") == "mine"
-    wait_for_address(page, "^(?!.*tab=).*upload=foreign")
-    page.go_back()
-    page.wait_for_selector("#reviewed_split", state="visible")
-    page.go_back()
-    page.wait_for_selector("#video", state="visible")
-    is_drawn = "document.querySelector('#video video').dispatchEvent(new Event('seeked'))"  # which writes the address
-    page.evaluate(f"addEventListener('popstate', () => {is_drawn})")
-    page.go_back()
-    wait_for_status(page, "^Done")
-    assert inspect(page)["video"] == "truck-2"
-    page.go_forward()
-    wait_for_status(page, "^foreign.mp4, 0:02")
-    page.close()
-
-
-@pytest.mark.slow
-def test_a_reload_keeps_thresholds_and_task_of_a_video_without_a_run(browser: Browser, tiny_page: str) -> None:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    open_page(page, tiny_page)
-    page.fill("#speak_threshold input[type=number]", "0.42")
-    page.keyboard.press("Enter")
-    page.click("#chosen input")
-    page.get_by_role("option", name=re.compile("truck-2")).click()
-    wait_for_address(page, "^.video=truck-2&speak=0.42$")
-    page.fill("#update_threshold input[type=number]", "0.6")
-    page.keyboard.press("Enter")
-    wait_for_address(page, "^.video=truck-2&speak=0.42&update=0.6$")
-    page.fill("#update_threshold input[type=number]", "0.5")
-    page.keyboard.press("Enter")
-    wait_for_address(page, "^.video=truck-2&speak=0.42&update=0.5$")
-    page.locator("#goal textarea").press_sequentially(" again")
-    page.reload()
-    wait_for_status(page, "^truck-2, .*Press Run")
-    page.wait_for_function("document.querySelector('#speak_threshold input[type=number]').value === '0.42'")
-    page.wait_for_function("document.querySelector('#goal textarea').value.endsWith(' again')")
-    assert page.input_value("#update_threshold input[type=number]") == "0.5"
-    run(page)
-    assert inspect(page)["runThresholds"] == {"speak": 0.42, "update": 0.5}
+    assert (inspect(page)["video"], inspect(page)["tab"]) == ("truck-1", "curves")
     page.close()

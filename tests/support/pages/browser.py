@@ -149,12 +149,6 @@ def upload(page: Page, path: Path, pattern: str) -> str:
     return wait_for_status(page, pattern)
 
 
-def enter_task(page: Page) -> None:
-    """Enter the task that an upload needs."""
-    page.fill("#goal textarea", "build the toy truck")
-    page.fill("#steps textarea", "S1: attach the wheel\nS2: paint it")
-
-
 def run(page: Page) -> str:
     """Run and wait for the end; return the status."""
     page.click("#run")

@@ -14,7 +14,6 @@ from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.paths import ASSETS
 from tests.support.streams.batches import stream_many
-from tests.support.streams.replays import run_with_drafts
 from tests.support.streams.streams import assert_equal, between, decided
 
 NAMES = ("sandwich", "flower-pot-hard")  # both have a user turn; 42 and 56 s
@@ -76,7 +75,3 @@ def test_a_moved_threshold_runs_again_exactly_in_fewer_passes_than_a_fresh_run(
     assert moved.counts.passes < fresh.counts.passes / 2
     assert decided(wanted) != decided(first_outputs)
     assert_equal(outputs, wanted)
-    assert_equal(
-        list(run_with_drafts(checkpoint, first_outputs, list(video.features), task=video.task, config=moved.config)),
-        wanted,
-    )

@@ -16,19 +16,18 @@ from stepscope.engine.replay import Recording
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
-from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.fakes import random_frames
 from tests.support.streams.graphs import CountingBackend, with_graphs
 from tests.support.streams.hub import write_hub
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import ASKED, NUM_FRAMES, TASK, settings
-from tests.support.streams.replays import run_with_drafts
 from tests.support.streams.streams import assert_equal, decided
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
 
 
-def load_source(folder: Path, policy: str) -> Checkpoint:
-    return replace(load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"), trained_policy=policy)
+def load_states(folder: Path) -> Checkpoint:
+    return replace(load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"), trained_policy="state-token")
 
 
 def load_hub(kind: str, folder: Path) -> Checkpoint:
@@ -36,15 +35,11 @@ def load_hub(kind: str, folder: Path) -> Checkpoint:
 
 
 FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
-    "heads": tiny_checkpoint,
     "online-10": lambda folder: load_model(write_online(folder, terse=True), device="cpu"),
-    "online-1": lambda folder: load_model(write_online(folder, grid=0, terse=True, seed=6), device="cpu"),
-    "proassist-1": lambda folder: load_model(write_proassist(folder, terse=True), device="cpu"),
     "proassist-5": lambda folder: load_model(write_proassist(folder, grid=2, adapters=2, terse=True), device="cpu"),
-    "hub-states": lambda folder: load_source(folder, "state-token"),
-    "hub-reserved": lambda folder: load_source(folder, "reserved-text"),
+    "hub-states": load_states,
     "proassist-head": lambda folder: load_model(write_proassist(folder, head="mlp", terse=True), device="cpu"),
-    **{kind: partial(load_hub, kind) for kind in ("qwen2_5_vl", "qwen3_vl", "llava", "smolvlm")},
+    **{kind: partial(load_hub, kind) for kind in ("qwen2_5_vl", "qwen3_vl")},
 }
 
 
@@ -84,11 +79,10 @@ def test_silence_speech_and_refreshes_are_among_the_cases(expected: list[FrameOu
     assert any(output.refreshed for output in expected)
 
 
-@pytest.mark.parametrize("lookahead", [3, 64])
 def test_look_ahead_and_drafts_give_the_outputs_of_frame_by_frame(
-    checkpoint: Checkpoint, config: StreamConfig, by_frame: tuple[list[FrameOutput], int], lookahead: int
+    checkpoint: Checkpoint, config: StreamConfig, by_frame: tuple[list[FrameOutput], int]
 ) -> None:
-    streamer, (expected, num_passes) = Streamer(checkpoint, replace(config, lookahead=lookahead)), by_frame
+    streamer, (expected, num_passes) = Streamer(checkpoint, replace(config, lookahead=3)), by_frame
     assert_equal(list(streamer.run(random_frames(checkpoint, NUM_FRAMES), TASK)), expected)
     assert streamer.counts.passes < num_passes
 
@@ -102,11 +96,11 @@ def test_batches_and_static_steps_give_the_outputs_of_each_video_alone(
             features=list(random_frames(checkpoint, length, seed=number)),
             task=Task(goal="g", user_turns=ASKED[: number % 2]),
         )
-        for number, length in enumerate((25, 7, 18))
+        for number, length in enumerate((18, 7))
     ]
     packed = stream_many(Streamer(checkpoint, config), videos, max_batch_size=2)
     backend = CountingBackend()
-    num_rows = 3 if checkpoint.model.has_fixed_frames else 1  # else passes without frames are captured
+    num_rows = 2 if checkpoint.model.has_fixed_frames else 1  # else passes without frames are captured
     static = stream_many(Streamer(with_graphs(checkpoint, backend), config), videos, max_batch_size=num_rows)
     assert backend.captured or not checkpoint.model.has_fixed_frames
     for video in videos:
@@ -121,21 +115,8 @@ def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
     frames = list(random_frames(checkpoint, NUM_FRAMES))
     recording = Recording(checkpoint, frames, task=TASK, config=config)
     assert_equal(list(recording.run()), expected)
-    for moved in (settings(checkpoint, share=0.9), config):
-        alone = Streamer(checkpoint, moved.frame_by_frame()).run(frames, TASK)
-        wanted = expected if moved == config else list(alone)
-        assert (decided(wanted) == decided(expected)) == (moved == config)
-        drafted = run_with_drafts(checkpoint, recording.outputs, frames, task=TASK, config=moved)
-        recording = recording.at(speak_threshold=moved.speak_threshold, update_threshold=moved.update_threshold)
-        assert_equal(list(recording.run()), wanted)
-        assert_equal(list(drafted), wanted)
-
-
-@pytest.mark.slow
-def test_sampled_texts_do_not_depend_on_look_ahead(checkpoint: Checkpoint, config: StreamConfig) -> None:
-    sampled = replace(config, do_sample=True, temperature=2.0, seed=3)
-    one, many = (
-        list(Streamer(checkpoint, settings).run(random_frames(checkpoint, 15), TASK))
-        for settings in (sampled.frame_by_frame(), sampled)
-    )
-    assert decided(one) == decided(many)
+    moved = settings(checkpoint, share=0.9)
+    wanted = list(Streamer(checkpoint, moved.frame_by_frame()).run(frames, TASK))
+    assert decided(wanted) != decided(expected)
+    again = recording.at(speak_threshold=moved.speak_threshold, update_threshold=moved.update_threshold)
+    assert_equal(list(again.run()), wanted)

@@ -5,5 +5,5 @@ from tests.support.streams.fakes import tiny_checkpoint
 
 
 @pytest.fixture(scope="module")
-def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"), seed=getattr(request, "param", 0))
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))

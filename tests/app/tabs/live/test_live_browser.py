@@ -78,16 +78,8 @@ def test_a_webcam_is_streamed_asked_and_opened_in_the_player(page: Page, address
     page.click("#live_open")
     page.wait_for_function("document.querySelector('#player .ss').inspect().video?.startsWith('live-')")
     assert page.is_visible("#player .ss-board")
-    page.get_by_role("tab", name="Live").click()
-    page.click("#live_start")
-    page.wait_for_function("document.querySelector('#live_monitor video').videoWidth > 0")
-    page.wait_for_function("/^[1-9]/.test(document.querySelector('#live_numbers').innerText)")
-    page.evaluate("document.querySelector('#live_monitor video').srcObject.getVideoTracks()[0].stop()")
-    lost = "webcam: the camera was disconnected; connect it, then press Start. Recorded as live-"
-    page.wait_for_function("(lost) => document.querySelector('#live_status').innerText.includes(lost)", arg=lost)
-    assert page.is_enabled("#live_start"), "it is ready again"
     assert problems == []
-    folder, _ = sorted(set(runs.glob("live-*")) - before)
+    (folder,) = set(runs.glob("live-*")) - before
     sample = read_split(RunFolder(folder).split_path()).samples[0]
     assert [turn.text for turn in sample.turns if turn.role == "user"] == ["What is next?"]
     assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["source"] == "webcam"
@@ -107,15 +99,9 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(page: Page, a
     wait_for_status(page, "Press Run")
     page.get_by_role("tab", name="Live").click()
     page.wait_for_url("**tab=live")
-    page.go_back()
-    expect(page.get_by_role("tab", name="Player")).to_have_attribute("aria-selected", "true")
-    page.fill("#goal textarea", "another goal")
-    page.go_forward()
-    expect(page.get_by_role("tab", name="Live")).to_have_attribute("aria-selected", "true")
     choose_webcam(page)
     page.click("#live_start")
     page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 2")
-    assert page.text_content("#live_player .ss-counts") == "", "the task boxes are those of the other player"
     page.wait_for_function("sessionStorage.getItem('stepscope:recording')")
     assert asked == []
     page.reload()
@@ -126,29 +112,3 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(page: Page, a
     (folder,) = set(runs.glob("live-*")) - before
     until_complete = f"document.querySelector('.live-none')?.textContent.includes('{folder.name}')"
     page.wait_for_function(until_complete)
-
-
-def test_a_session_continues_at_its_address_if_the_user_stays(page: Page, address: str) -> None:
-    page.on("dialog", lambda dialog: dialog.dismiss())
-    page.goto(f"{address}?video=truck-2")
-    wait_for_status(page, "Press Run")
-    page.goto(address)
-    wait_for_status(page, "Press Run")
-    page.get_by_role("tab", name="Live").click()
-    page.wait_for_url("**tab=live")
-    here = page.url
-    choose_webcam(page)
-    page.click("#live_start")
-    page.evaluate("window.isSamePage = true")
-    for leave in ("location.reload()", "history.go(-2)", "location.assign('about:blank')"):
-        page.wait_for_selector("[data-session]")
-        with page.expect_event("dialog"):
-            page.evaluate(f"setTimeout(() => {leave})")
-        before = page.evaluate(NUM_FRAMES)
-        page.wait_for_function(f"(before) => ({NUM_FRAMES})() > before + 2", arg=before)
-        page.wait_for_function("(here) => location.href === here", arg=here)
-    assert page.evaluate("window.isSamePage")
-    page.click("#live_stop")
-    page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
-    page.reload()  # without a question
-    wait_for_status(page, "Press Run")

@@ -40,11 +40,10 @@ def write_matrix(path: Path, source: Path, *, name: str) -> Path:
     return path
 
 
-def progressive_jpeg(side: int, *, num_scans: int, kind: str = "JPEG") -> bytes:
-    """Return a grey picture of so many scans, the last of which adds nothing to the one before; kind is JPEG or MPO."""
+def progressive_jpeg(side: int, *, num_scans: int) -> bytes:
+    """Return a grey picture of so many scans, the last of which adds nothing to the one before."""
     file, image = io.BytesIO(), Image.new("L", (side, side), 128)
-    further = {"save_all": True, "append_images": [image]} if kind == "MPO" else {}
-    image.save(file, kind, progressive=True, **further)
+    image.save(file, "JPEG", progressive=True)
     content = file.getvalue()
     end = content.index(b"\xff\xd9")
     scan = content[content.rindex(b"\xff\xc4", 0, end) : end]  # with its table

@@ -35,10 +35,6 @@ def context(tiny_folder: Path) -> AppContext:
 
 @pytest.fixture
 def live(context: AppContext) -> LiveRun:
-    return make_live(context)
-
-
-def make_live(context: AppContext) -> LiveRun:
     """Return a window with a finished run of 8 random frames."""
     frames = tuple(random_frames(context.checkpoint, 8))
     recording = Recording(context.checkpoint, frames, task=TASK, config=context.config)

@@ -3,21 +3,18 @@
 import base64
 import io
 import json
-import resource
-import time
 from typing import Any
 
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from stepscope.app.core import pictures
-from stepscope.app.core.pictures import encode_pictures, read_picture
+from stepscope.app.core.pictures import read_picture
 from stepscope.app.tabs.chat import messages as messages_module
-from stepscope.app.tabs.chat.messages import MAX_BYTES, Message, Prefill, build_prompt, read_message
+from stepscope.app.tabs.chat.messages import MAX_BYTES, Message, build_prompt, read_message
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.prompt import MAX_TEXT_CHARS
-from tests.support.chat_socket import ASK, generate, prefill, receive
+from tests.support.chat_socket import ASK, generate, prefill
 from tests.support.streams.odd import progressive_jpeg
 
 TEXT_PART = {"type": "text", "text": ""}
@@ -41,10 +38,6 @@ def refuse(socket: Any, message: dict[str, Any]) -> str:
     return str(answer["error"])
 
 
-def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def test_pictures_and_pixels_are_counted_before_one_is_decoded(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,33 +53,10 @@ def test_pictures_and_pixels_are_counted_before_one_is_decoded(
         build_prompt(checkpoint, [Message.model_validate(message)])
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "MPO"])
-def test_a_picture_of_many_scans_is_not_decoded(kind: str) -> None:
-    assert read_picture(progressive_jpeg(64, num_scans=20, kind=kind)).shape == (64, 64, 3)
+def test_a_picture_of_many_scans_is_not_decoded() -> None:
+    assert read_picture(progressive_jpeg(64, num_scans=20)).shape == (64, 64, 3)
     with pytest.raises(ValueError, match="a picture in JPEG has at most 100 scans"):
-        read_picture(progressive_jpeg(64, num_scans=101, kind=kind))
-
-
-@pytest.mark.slow
-def test_64_large_pictures_need_the_memory_of_one(checkpoint: Checkpoint) -> None:
-    content = large_png()
-    assert len(content) < 50_000
-    encode_pictures(checkpoint, [lambda: content])
-    before = peak_mb()
-    names, _ = encode_pictures(checkpoint, [lambda: content] * 12)
-    assert len(names) == 12
-    assert peak_mb() - before < 200, "12 decoded pictures have 576 MB"
-
-
-@pytest.mark.parametrize(
-    ("content", "words"), [(b"\x89PNG" + bytes(100), "cannot be read"), (bytes(2**20 + 1), "at most 1 MiB")]
-)
-def test_a_file_that_is_no_small_picture_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, content: bytes, words: str
-) -> None:
-    monkeypatch.setattr(pictures, "MAX_PICTURE_BYTES", 2**20)
-    with pytest.raises(ValueError, match=words):
-        read_picture(content)
+        read_picture(progressive_jpeg(64, num_scans=101))
 
 
 def test_a_picture_of_huge_dimensions_is_not_decoded() -> None:
@@ -94,29 +64,10 @@ def test_a_picture_of_huge_dimensions_is_not_decoded() -> None:
         read_picture(large_png(4097))
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"type": "prefill", "messages": [{"role": "user", "content": [TEXT_PART] * 380_000}]},
-        {"type": "prefill", "messages": [{"role": "user", "content": [TEXT_PART] * 4001}]},
-        {"type": "prefill", "messages": [{"role": "user", "content": [TEXT_PART] * 2001}] * 2},
-        {"type": "prefill", "messages": [], "more": [[]] * 1_000_000},
-    ],
-)
-def test_a_message_of_too_many_parts_is_refused_at_once(message: dict[str, Any]) -> None:
-    content = json.dumps(message).encode()
-    began_s = time.process_time()
+def test_a_message_of_too_many_parts_is_refused() -> None:
+    message = {"type": "prefill", "messages": [{"role": "user", "content": [TEXT_PART] * 2001}] * 2}
     with pytest.raises(ValueError, match="at most"):
-        read_message(content)
-    assert time.process_time() - began_s < 1, "reading 380,000 parts takes 3 s"
-
-
-@pytest.mark.parametrize(
-    "text", ["[" * 90_000, '{"type": ' * 90_000, "\\ud800", '{"type": "stop"', "1e999", '"' + "x" * 9]
-)
-def test_a_message_that_is_not_json_is_one_sentence(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^[^\n]+$"):
-        read_message(text.encode())
+        read_message(json.dumps(message).encode())
 
 
 def test_a_message_of_too_many_bytes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,13 +89,6 @@ def test_chunks_without_an_end_are_dropped_at_the_limit_of_one_conversation(
         generate(socket)
 
 
-def test_a_picture_that_is_no_base64_is_not_kept(client: TestClient) -> None:
-    wide = {"type": "image", "data": "A" * 4000 + "\U0001f600"}
-    chunk = {"type": "prefill", "messages": [{"role": "user", "content": [wide]}], "is_last_chunk": False}
-    with client.websocket_connect("/ws/streaming/a") as socket:
-        assert "a picture cannot be read" in refuse(socket, chunk)
-
-
 def test_pictures_and_parts_of_several_chunks_are_counted_together(client: TestClient) -> None:
     small = picture_part(large_png(8))
     half = {"type": "prefill", "messages": [{"role": "user", "content": [small] * 33}], "is_last_chunk": False}
@@ -154,21 +98,6 @@ def test_pictures_and_parts_of_several_chunks_are_counted_together(client: TestC
         many = {**half, "messages": [{"role": "user", "content": [TEXT_PART] * 2001}]}
         socket.send_json(many)
         assert "at most 4000 parts; got 4002" in refuse(socket, many)
-
-
-def test_an_error_of_the_encoder_ends_the_question_and_not_the_connection(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise MemoryError("the device is full")
-
-    with client.websocket_connect("/ws/streaming/a") as socket:
-        with monkeypatch.context() as patched:
-            patched.setattr("stepscope.app.tabs.chat.socket.build_prompt", fail)
-            assert refuse(socket, Prefill(type="prefill", messages=[]).model_dump()) == "the device is full."
-        assert prefill(socket, ASK)["message_count"] == 1
-        socket.send_json({"type": "stop"})
-        receive(socket, "done")
 
 
 def test_texts_that_no_context_can_hold_are_refused_before_they_are_split_into_tokens(checkpoint: Checkpoint) -> None:

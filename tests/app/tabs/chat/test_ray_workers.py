@@ -1,4 +1,4 @@
-"""Workers in Ray actors: their answers, their stores as routing sees them, stops, departures and lost actors."""
+"""Workers in Ray actors: their answers, their stores as routing sees them, and lost actors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from stepscope.app.tabs.chat.workers import open_workers
-from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled
-from stepscope.engine.chat.pool import WorkerPool
+from stepscope.engine.chat.answering import AnswerEnd, Prefilled
 from stepscope.engine.chat.prompts import Conversation, render_conversation
-from stepscope.engine.chat.service import Turn
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, WorkerOptions, name_frames
 from stepscope.engine.errors import EngineError
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
-from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.fakes import random_frames
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 pytestmark = [
@@ -82,39 +80,6 @@ def test_one_worker_per_node_answers_as_a_cold_worker_of_this_process(cluster: C
     assert ask(cluster, other)[1] == len(codec.system("Be brief.")), "other pixels share nothing after the prompt"
 
 
-def test_a_pool_routes_by_the_store_of_the_actor(cluster: Cluster) -> None:
-    prompt = make_prompt(cluster.checkpoint, Conversation().ask("What is next?"))
-    ask(cluster, prompt)
-    pool = WorkerPool([ChatWorker(cluster.checkpoint), cluster.workers[0]])
-    with pool.enqueue(prompt.pieces) as ticket:
-        assert ticket.worker is cluster.workers[0]
-    assert pool.status.workers[1].store.num_entries > 0
-
-
-def test_a_stop_takes_effect_at_its_token_and_a_departure_leaves_nothing(cluster: Cluster) -> None:
-    prompt = make_prompt(cluster.checkpoint, Conversation().ask("Where is it?"))
-    worker, turn = cluster.workers[0], Turn()
-    for event in worker.answer(prompt, max_new_tokens=50, is_stopped=turn.should_stop):
-        if isinstance(event, AnswerDelta) and event.num_tokens == 3:
-            turn.stop()
-    assert isinstance(event, AnswerEnd)
-    assert (len(event.ids), event.is_stopped) == (3, True)
-    keys = worker.store.keys
-    other = make_prompt(cluster.checkpoint, Conversation().ask("Who left?"))
-    events = worker.answer(other, max_new_tokens=50)
-    next(events)
-    events.close()
-    assert worker.store.keys == keys
-    assert worker.store.stats.num_locked == 0
-    ask(cluster, other)
-
-
-def test_a_prompt_that_does_not_fit_is_refused_as_in_this_process(cluster: Cluster) -> None:
-    prompt = ChatPrompt(pieces=(5,) * cluster.checkpoint.model.max_context, features={})
-    with pytest.raises(EngineError, match="begin a new one"):
-        list(cluster.workers[0].answer(prompt))
-
-
 def test_a_lost_actor_is_replaced_before_the_next_answer(cluster: Cluster) -> None:
     prompt = make_prompt(cluster.checkpoint, Conversation().ask("What is next?"))
     ask(cluster, prompt)
@@ -122,10 +87,3 @@ def test_a_lost_actor_is_replaced_before_the_next_answer(cluster: Cluster) -> No
     with pytest.raises(EngineError, match="ask again"):
         list(cluster.workers[0].answer(prompt))
     assert ask(cluster, prompt)[1] >= 0
-
-
-def test_a_node_with_a_different_checkpoint_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    tiny_checkpoint(tmp_path, seed=3)
-    options = WorkerOptions(checkpoint=str(tmp_path))
-    with pytest.raises(EngineError, match="different checkpoint"), open_workers("ray", cluster.checkpoint, options):
-        pass

@@ -1,16 +1,11 @@
-"""The WebSocket for programs: messages, the queue, stop, departures, and who may connect."""
+"""The WebSocket for programs: messages, the queue, stop, clients that leave, and who may connect."""
 
-import asyncio
 import base64
-import gc
 import io
-import json
-import re
 import runpy
 import threading
 import time
-from collections.abc import Generator, MutableMapping
-from contextlib import ExitStack
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -20,7 +15,6 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from stepscope.app.security import limits
-from stepscope.app.tabs.chat import socket as socket_module
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.worker import ChatWorker
@@ -29,7 +23,6 @@ from tests.support.chat_socket import ASK, generate, make_app, prefill, receive,
 from tests.support.pages.browser import free_port
 from tests.support.paths import ROOT
 
-SCOPE = {"type": "websocket", "path": "/ws/streaming/a", "headers": [(b"host", b"testserver")], "client": ("1", 1)}
 SPOKEN = ["Good. ", "Now ", "mount ", "the ", "block.", " Then", " it"]
 
 
@@ -73,13 +66,6 @@ def test_a_signed_in_user_reuses_nothing_of_another(pool: WorkerPool[ChatWorker]
     assert cached["ann again"] > 0
 
 
-def test_a_connection_without_a_login_reuses_nothing_of_another(client: TestClient) -> None:
-    for _ in range(2):
-        with client.websocket_connect("/ws/streaming/a", headers={"x-forwarded-for": "192.0.2.1"}) as socket:
-            assert prefill(socket, ASK)["cached_tokens"] == 0
-            generate(socket)
-
-
 def test_pictures_with_other_pixels_share_nothing(client: TestClient) -> None:
     with client.websocket_connect("/ws/streaming/a") as socket:
         cached = []
@@ -89,34 +75,6 @@ def test_pictures_with_other_pixels_share_nothing(client: TestClient) -> None:
             generate(socket)
     assert cached[0] == 0
     assert cached[1] == cached[2] + 1, "all but the last token, and all up to the picture"
-
-
-def test_the_pictures_of_one_user_do_not_hold_up_those_of_others(
-    pool: WorkerPool[ChatWorker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, released, order = threading.Event(), threading.Event(), []
-
-    def build(_: Checkpoint, messages: Any) -> None:
-        begun.set()
-        released.wait(60)
-        order.append(messages[0].content[0].text)
-        raise ValueError("encoded")
-
-    monkeypatch.setattr(socket_module, "build_prompt", build)
-    with TestClient(make_app(pool)) as client, ExitStack() as stack:
-        sockets = []
-        for name, cookie in (("first", "secret"), ("second", "secret"), ("other", "")):
-            headers = {"cookie": f"access-token-x={cookie}"}
-            socket = stack.enter_context(client.websocket_connect("/ws/streaming/a", headers=headers))
-            sockets.append(socket)
-            content = [{"type": "text", "text": name}, {"type": "image", "data": ""}]
-            socket.send_json({"type": "prefill", "messages": [{"role": "user", "content": content}]})
-            socket.send_json({"type": "generate", "max_new_tokens": 0})
-            assert "max_new_tokens" in socket.receive_json()["error"], "the prompt before it has been accepted"
-            assert begun.wait(60)
-        released.set()
-        assert {socket.receive_json()["error"] for socket in sockets} == {"encoded."}
-    assert order == ["first", "other", "second"]
 
 
 def test_messages_may_come_in_parts(client: TestClient) -> None:
@@ -143,17 +101,14 @@ def test_stop_ends_this_answer_and_no_other(checkpoint: Checkpoint) -> None:
         assert not generate(first)[1]["stopped"]
 
 
-@pytest.mark.parametrize("phase", ["queued", "prefilling", "prefilled", "generating"])
+@pytest.mark.parametrize("phase", ["prefilling", "generating"])
 def test_a_client_that_leaves_frees_its_worker(client: TestClient, pool: WorkerPool[ChatWorker], phase: str) -> None:
-    with ExitStack() as others, client.websocket_connect("/ws/streaming/a") as socket:
+    with client.websocket_connect("/ws/streaming/a") as socket:
         prefill(socket, ASK)
         wanted, _ = generate(socket)
-        if phase == "queued":
-            wait_until_free(pool)  # else the other place is in the queue, which has one
-            others.enter_context(pool.enqueue((1,)))
         long = [{"role": "user", "content": "What is next? " * 100}]
         socket.send_json({"type": "prefill", "messages": long if phase == "prefilling" else ASK})
-        receive(socket, {"queued": "queued", "prefilling": "queue_done"}.get(phase, "prefill_done"))
+        receive(socket, "queue_done" if phase == "prefilling" else "prefill_done")
         if phase == "generating":
             socket.send_json({"type": "generate", "max_new_tokens": 4000})
             receive(socket, "chunk")
@@ -183,14 +138,7 @@ def test_the_queue_reports_its_places_and_a_client_that_leaves_it_takes_no_worke
     ("message", "reason"),
     [
         ({"type": "sing"}, "tag"),
-        ({"type": "prefill"}, "messages"),
-        ({"type": "prefill", "messages": []}, "the user's question"),
         ({"type": "prefill", "messages": [{"role": "assistant", "content": "x"}]}, "alternate"),
-        ({"type": "prefill", "messages": [{"role": "user", "content": [{"type": "audio"}]}]}, "no audio"),
-        (
-            {"type": "prefill", "messages": [{"role": "user", "content": [{"type": "image", "data": "x"}]}]},
-            "cannot be read",
-        ),
         ({"type": "generate"}, "send prefill first"),
         ([1], "message"),
     ],
@@ -263,48 +211,6 @@ def test_a_websocket_beyond_the_limit_is_refused_in_a_sentence(
             pass
 
 
-def test_a_connection_that_broke_raises_nothing(pool: WorkerPool[ChatWorker]) -> None:
-    received: list[dict[str, Any]] = [{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1006}]
-
-    async def receive() -> dict[str, Any]:
-        return received.pop(0)
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "websocket.close":
-            raise OSError("the connection broke")  # as uvicorn does
-
-    asyncio.run(make_app(pool)(dict(SCOPE), receive, send))
-    assert received == []
-
-
-def test_a_client_that_leaves_amid_an_answer_leaves_no_traceback(
-    pool: WorkerPool[ChatWorker], caplog: pytest.LogCaptureFixture
-) -> None:
-    async def converse() -> None:
-        is_gone = asyncio.Event()
-        asked = [{"type": "prefill", "messages": ASK}, {"type": "generate", "max_new_tokens": 8}]
-        waiting = [{"type": "websocket.connect"}]
-        waiting += [{"type": "websocket.receive", "text": json.dumps(message)} for message in asked]
-
-        async def receive() -> dict[str, Any]:
-            if waiting:
-                return waiting.pop(0)
-            await is_gone.wait()
-            return {"type": "websocket.disconnect", "code": 1006}
-
-        async def send(message: MutableMapping[str, Any]) -> None:
-            if '"chunk"' in message.get("text", ""):
-                asyncio.get_running_loop().call_later(0.05, is_gone.set)  # after the task of the answer has ended
-                raise OSError("the connection broke")  # as uvicorn does
-
-        await make_app(pool)(dict(SCOPE), receive, send)
-        gc.collect()
-
-    asyncio.run(converse())
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
-
-
-DOCUMENT = ROOT / "docs" / "chat.md"
 CLIENT = ROOT / "docs" / "chat_client.py"
 
 
@@ -328,24 +234,3 @@ def test_the_documented_client_converses(pool: WorkerPool[ChatWorker]) -> None:
     finally:
         server.should_exit = True
         thread.join(timeout=20)
-
-
-def test_the_documented_reports_have_the_fields_and_types_of_the_served_ones(
-    client: TestClient, pool: WorkerPool[ChatWorker]
-) -> None:
-    with client.websocket_connect("/ws/streaming/a") as socket:
-        prefill(socket, ASK)
-        generate(socket)
-    wait_until_free(pool)
-    text = DOCUMENT.read_text(encoding="utf-8")
-    examples = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
-    status, workers, cache = (client.get(path).json() for path in ("/status", "/workers", "/cache"))
-    assert [shape(example) for example in examples] == [shape(report) for report in (status, workers)]
-    assert shape(list(cache.values())) == shape([worker["store"] for worker in workers])
-
-
-def shape(value: Any) -> Any:
-    """Return a JSON value with the types of its leaves; names of workers are left out."""
-    if isinstance(value, dict):
-        return {re.sub("^cpu.*", "a worker", key): shape(one) for key, one in value.items()}
-    return [shape(one) for one in value] if isinstance(value, list) else type(value).__name__

@@ -50,7 +50,6 @@ class Uploads:
 
     empty: Path
     noise: Path
-    sound: Path
     long: Path
     """Lasts 11:00."""
     damaged: Path
@@ -159,7 +158,6 @@ def uploads(tmp_path_factory: pytest.TempPathFactory) -> Uploads:
     files = Uploads(
         empty=folder / "empty.mp4",
         noise=folder / "noise.mp4",
-        sound=folder / "sound.m4a",
         long=folder / "long.mp4",
         damaged=folder / "damaged.mkv",
         foreign=folder / "foreign.mp4",
@@ -167,7 +165,6 @@ def uploads(tmp_path_factory: pytest.TempPathFactory) -> Uploads:
     )
     files.empty.touch()
     files.noise.write_bytes(np.random.default_rng(0).bytes(4096))
-    write_sound(files.sound)
     write_h264(files.long, moving_square(660, shade=90), fps=1)
     write_h264(files.good, moving_square(80, shade=120), fps=2)
     write_with(files.damaged, moving_square(60, shade=60), codec="libx264", fps=10)
@@ -195,15 +192,4 @@ def write_with(path: Path, images: Iterator[np.ndarray], *, codec: str, fps: int
         stream.codec_context.gop_size = 5
         for image in images:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode(None))
-
-
-def write_sound(path: Path) -> None:
-    """Write a second of silence, without a video stream."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("aac", rate=44_100)
-        assert isinstance(stream, av.AudioStream)
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 44_100), np.float32), format="fltp", layout="mono")
-        frame.sample_rate = 44_100
-        container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

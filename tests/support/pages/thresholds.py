@@ -10,11 +10,6 @@ from tests.support.pages.browser import STATUS
 HEADS = ("speak", "update")
 
 
-def choose(page: Page, box: str, option: str) -> None:
-    page.click(f"#{box} input")
-    page.get_by_role("option", name=option, exact=True).click()
-
-
 def drag_slider(page: Page, name: str, to: float) -> None:
     slider = page.locator(f"#{name}_threshold input[type=range]")
     slider.scroll_into_view_if_needed()

@@ -1,9 +1,7 @@
 """Exact re-runs with new thresholds: the latest request counts, and the display agrees with one run."""
 
 import json
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -87,23 +85,6 @@ def test_a_request_that_was_overtaken_counts_no_more(context: AppContext, live: 
     assert live.requested == Thresholds(speak=0.7, update=0.7)
 
 
-def test_back_to_the_thresholds_of_the_run_needs_no_other_run(context: AppContext, live: LiveRun) -> None:
-    ask(context, live, 0.0, 0.0)
-    assert (
-        ask(context, live, 0.5, 0.5, ticket=2).status.value
-        == "The run already has these thresholds: speak 0.5, update 0.5."
-    )
-    assert rerun(context, live) == UNCHANGED
-
-
-def test_thresholds_asked_for_before_the_run_begins_are_its_own(context: AppContext, clip: Clip) -> None:
-    live = LiveRun()
-    assert ask(context, live, 0.0, 1.0, has_run=False) == UNCHANGED
-    *_, last = run_views(context, clip, live, speak_threshold=0.5, update_threshold=0.5)
-    assert json.loads(last.player)["thresholds"] == {"speak": 0.0, "update": 1.0}
-    assert rerun(context, live) == UNCHANGED
-
-
 def test_thresholds_asked_for_while_the_first_run_streams_follow_it(
     context: AppContext, clip: Clip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,24 +98,8 @@ def test_thresholds_asked_for_while_the_first_run_streams_follow_it(
     assert json.loads(rerun(context, live).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
 
 
-def test_thresholds_asked_for_while_a_run_is_stopped_are_those_of_what_is_left(
-    context: AppContext, clip: Clip, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
-    live = LiveRun()
-    streams = run_views(context, clip, live)
-    for _ in range(4):
-        next(streams)
-    streams.close()  # type: ignore[attr-defined]
-    stopped = handlers.show_stopped(context, live).buttons.live
-    ask(context, live, 0.0, 1.0)  # began before the window had the answer to Stop
-    assert json.loads(rerun(context, stopped).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
-    assert len(run_of(stopped).outputs) == 4
-
-
-@pytest.mark.parametrize("is_kept", [True, False])
 def test_a_run_that_was_stopped_is_run_again_as_far_as_it_went(
-    context: AppContext, clip: Clip, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
+    context: AppContext, clip: Clip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
     live, whole = LiveRun(), run_through(context, clip, speak_threshold=0.0, update_threshold=1.0)
@@ -144,8 +109,6 @@ def test_a_run_that_was_stopped_is_run_again_as_far_as_it_went(
     ask(context, live, 0.0, 1.0)
     streams.close()  # type: ignore[attr-defined]
     stopped = handlers.show_stopped(context, live).buttons.live
-    if not is_kept:
-        stopped.recording = None
     num_reached = len(run_of(stopped).outputs)
     assert json.loads(rerun(context, stopped).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
     run = run_of(stopped)
@@ -171,59 +134,7 @@ def test_a_run_of_another_checkpoint_keeps_its_thresholds_and_the_page_says_so(
     assert run_of(foreign) is run
 
 
-def test_a_run_that_cannot_be_repeated_keeps_its_thresholds(context: AppContext, live: LiveRun, tmp_path: Path) -> None:
-    run = run_of(live)
-    video = Path(shutil.copy(run.clip.path, tmp_path / "gone.mp4"))
-    gone = LiveRun.finished(replace(run, clip=replace(run.clip, path=video)))
-    assert run_of(gone).clip.video_fps
-    video.unlink()
-    ask(context, gone, 0.0, 1.0)
-    view = rerun(context, gone)
-    assert "gone.mp4" in view.status.value
-    assert "It keeps speak 0.5, update 0.5" in view.status.value
-    assert json.loads(view.player)["answers"] == 1
-    assert run_of(gone).outputs == run.outputs
-    assert rerun(context, gone) == UNCHANGED
-
-
-def test_a_rerun_is_of_this_page_and_no_more_once_another_video_is_shown(context: AppContext, live: LiveRun) -> None:
-    run = run_of(live)
-    saved = LiveRun.finished(replace(run, name="first"), other=replace(run, name="second"))
-    ask(context, saved, 0.0, 1.0)
-    shown = json.loads(rerun(context, saved).player)
-    assert (shown["run_name"], shown["other"]["run_name"]) == ("", "second")
-    ask(context, saved, 0.5, 0.5, ticket=2)
-    saved.stop()
-    assert rerun(context, saved) == UNCHANGED
-    assert list(run_views(context, run.clip, LiveRun.finished(run))) == [UNCHANGED]  # Run was not pressed for it
-
-
-@pytest.mark.parametrize(("has_run", "words"), [(True, "There is no run to apply thresholds to"), (False, "")])
-def test_without_a_run_nothing_is_run(context: AppContext, words: str, *, has_run: bool) -> None:
-    view = ask(context, None, 0.4, 0.6, has_run=has_run)
-    assert words in view.status.value if words else view == UNCHANGED
-    assert rerun(context, None) == rerun(context, LiveRun()) == UNCHANGED
-
-
 def test_what_is_no_threshold_is_refused_in_a_sentence(context: AppContext, live: LiveRun) -> None:
     view = ask(context, live, "abc", 0.5)
     assert view.status.value == "⚠ the speak threshold must be a number from 0 to 1; got 'abc'."
     assert live.requested is None
-
-
-@pytest.mark.parametrize(
-    ("box", "text", "words"),
-    [
-        ("clip", None, "there is no video"),
-        ("user_turns", "soon: hello", "soon: hello"),
-        ("update", None, "the update threshold must be a number from 0 to 1; got nothing"),
-    ],
-)
-def test_a_wrong_entry_is_refused_before_anything_ends(
-    context: AppContext, live: LiveRun, clip: Clip, box: str, text: Any, words: str
-) -> None:
-    boxes = {"clip": clip, "goal": "", "steps": "", "user_turns": "", "speak": 0.5, "update": 0.5, box: text}
-    view = handlers.queue_run(context, live, **boxes)
-    assert words in view.run.status.value
-    assert all(value == gr.skip() for value in view.buttons)
-    assert not live.is_cancelled

@@ -19,19 +19,14 @@ from stepscope.app.reviews.assignments import (
 from stepscope.app.reviews.review import review_disagreements
 from stepscope.app.reviews.store import ReviewStore, open_store, read_review, undo
 from stepscope.eval.annotations.corrections import Verdict
-from tests.support.reviews.databases import new_database
 from tests.support.reviews.desks import HOSTILE
 
 VIDEOS = {f"v{number}": 1.0 for number in range(10)}
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReviewStore]:
-    if request.param == "sqlite":
-        with open_store(tmp_path / "reviews.sqlite") as opened:
-            yield opened
-        return
-    with new_database(request.getfixturevalue("postgres")) as url, open_store(url) as opened:
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ReviewStore]:
+    with open_store(tmp_path / "reviews.sqlite") as opened:
         yield opened
 
 
@@ -92,14 +87,6 @@ def test_a_removed_reviewer_keeps_what_is_done_and_others_what_they_have_begun(s
     assert [said.reviewer for found in judged for said in found.opinions] == [HOSTILE]
 
 
-def test_the_last_of_two_supervisors_counts_and_undo_touches_no_assignment(store: ReviewStore) -> None:
-    assign_videos(store, VIDEOS, run="a", to=["ann"], by="sue")
-    assign_videos(store, {"v1": 1.0}, run="b", to=["ann"], by="sue")
-    assign_videos(store, VIDEOS, run="a", to=["ben"], by="tom")
-    assert undo(store, reviewer="sue", video_id="v1") is None
-    assert {(each.run, each.reviewers) for each in read_assignments(store)} == {("a", ("ben",)), ("b", ("ann",))}
-
-
 def test_the_overlap_is_measured_and_a_settled_event_is_no_longer_open(store: ReviewStore) -> None:
     assign_videos(store, {"x": 1.0, "y": 1.0}, run="a", to=["ann", "ben"], overlap_percent=50, by="sue")
     [both] = (each.video_id for each in read_assignments(store) if len(each.reviewers) == 2)
@@ -152,10 +139,7 @@ def test_plans_are_balanced_and_the_same_for_one_seed(
     ("changes", "reason"),
     [
         ({"to": ["ann"], "overlap_percent": 5}, "an overlap needs two reviewers"),
-        ({"to": []}, "name 1 to 100 reviewers"),
-        ({"to": ["a\0b"]}, "a reviewer's name is 1 to 80 printable characters"),
         ({"to": ["ann", "ben"], "overlap_percent": 101}, "from 0 to 100; got 101"),
-        ({"to": ["ann"], "lengths": {}}, "there is no video to assign"),
         ({"to": ["ann"], "by": " "}, "a reviewer's name is 1 to 80 printable characters"),
     ],
 )

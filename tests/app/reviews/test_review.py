@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,14 +71,6 @@ def test_blind_a_reviewer_sees_nothing_of_the_others() -> None:
     review = fold_actions(actions, only="ann")
     assert (verdicts(review), dict(review.corrections)) == ({"Hull.": {"ann": "correct"}}, {})
     assert fold_actions(actions).corrections == {"boat": (correction,)}
-
-
-def test_a_new_action_ends_redoing_in_its_video_only() -> None:
-    boat, car = judge(HULL, "correct"), judge(replace(HULL, video_id="car"), "missed")
-    actions = [boat, car, undo(boat), undo(car), judge(SAIL, "correct")]
-    assert find_redo(actions, reviewer="ann", video_id="boat") is None
-    assert find_redo(actions, reviewer="ann", video_id="car") == car
-    assert fold_actions([*actions, redo(boat)]) == fold_actions(actions)
 
 
 def test_an_undo_that_two_windows_send_counts_once_and_never_reaches_another_reviewer() -> None:
@@ -172,26 +163,7 @@ def test_a_disagreement_on_a_pair_is_listed_once() -> None:
     assert [event for event, _ in review_disagreements(review)] == [SAID]
 
 
-@pytest.mark.parametrize(
-    ("event", "paired", "message"),
-    [
-        (WANTED, SAID, "a pair must be an event of the model"),
-        (SAID, HULL, "a pair must be an event of the model"),
-        (SAID, reference_event("boat", replace(NAME, role="update")), "must have the same video and role"),
-        (SAID, reference_event("tower", NAME), "must have the same video and role"),
-    ],
-)
-def test_what_is_no_pair_is_refused(event: Event, paired: Event, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        act(kind="verdict", event=event, paired=paired, verdict="correct")
-
-
-@pytest.mark.parametrize("name", ["Ann O'Neil", "<script>", "\u05d0\u05d1", " ann "])
-def test_a_printable_name_is_a_reviewers_name(name: str) -> None:
-    assert check_reviewer(name) == name.strip()
-
-
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "\u202eevil", "\ud83d", "x" * (MAX_REVIEWER_CHARS + 1)])
+@pytest.mark.parametrize("name", ["", "\u202eevil", "x" * (MAX_REVIEWER_CHARS + 1)])
 def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="1 to 80 printable characters"):
         check_reviewer(name)
@@ -200,22 +172,12 @@ def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ({"kind": "guess"}, "must be one of verdict, tags"),
         ({"kind": "verdict", "verdict": "correct"}, "kind verdict needs its event"),
-        ({"kind": "correction"}, "kind correction needs its correction"),
-        ({"kind": "undo"}, "kind undo needs its target"),
-        ({"kind": "verdict", "event": HULL, "verdict": "fine"}, "must be one of correct, redundant"),
-        (
-            {"kind": "verdict", "event": replace(HULL, video_id="car")},
-            "the event is of video car, the action of video boat",
-        ),
         (
             {"kind": "correction", "correction": Correction(reviewer="bob", kind="delete", turn=NAME)},
             "ann cannot correct on behalf of bob",
         ),
-        ({"kind": "undo", "target": "x", "reviewer": " ann"}, "has no leading or trailing blanks"),
         ({"kind": "undo", "target": "x", "video_id": "a\0"}, "has characters that a database cannot store"),
-        ({"kind": "undo", "target": "x", "at": datetime(2026, 1, 1)}, "must have a UTC offset"),
     ],
 )
 def test_an_action_that_contradicts_itself_is_refused(content: dict[str, Any], reason: str) -> None:
@@ -288,11 +250,3 @@ def test_what_a_reviewer_gives_is_there_and_undone_and_redone_one_by_one(store: 
     assert (read_review(store).events, read_review(store).corrections) == ((), {})
     assert [store_history.redo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given, None]
     assert read_review(store) == review
-
-
-def test_an_undo_that_is_asked_for_twice_takes_back_one(store: ReviewStore) -> None:
-    for verdict in ("correct", "missed"):
-        store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict=verdict))
-    taken = [store_history.undo(store, reviewer="ann", video_id="boat", action_id="again") for _ in range(2)]
-    assert [action.verdict for action in taken if action] == ["missed", "missed"]
-    assert opinion(read_review(store), EVENT, "ann").verdict == "correct"

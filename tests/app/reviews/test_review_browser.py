@@ -1,21 +1,32 @@
+"""Reviewing in a browser: verdicts, pairs, notes, corrections, and what happens where the server does not answer."""
+
 import json
-import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 from stepscope.app.reviews.actions import Action, Event
-from stepscope.app.reviews.store import ReviewStore, open_store, read_review
+from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Verdict
 from tests.app.test_accessibility_browser import RULES
-from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player, wait_until_drawn
+from tests.support.pages.browser import (
+    NEEDS_CHROMIUM,
+    hold_requests,
+    inspect,
+    release_requests,
+    wait_until_drawn,
+)
 from tests.support.reviews.played import HOSTILE, make_run
+from tests.support.reviews.reviewed import opinion
 from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, open_player, press, wait_until_saved
 
 pytestmark = NEEDS_CHROMIUM
+SAID = Event(video_id="a", kind="generated", role="assistant", time_s=5.5, text="Now the roof. ")
+WANTED = Event(video_id="a", kind="reference", role="assistant", time_s=4.0, text="Now the roof. ")
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +109,125 @@ def page_folder(store: ReviewStore) -> Path:
 
 
 @pytest.mark.slow
+def test_reviewers_stand_side_by_side_unless_blind(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "dan")
+    event = go_to(page, "generated", "Now the wheel")
+    verdict: Verdict = "unclear"
+    about = Event(video_id="a", kind="generated", role="assistant", time_s=event["time"], text=event["text"], number=0)
+    for name in ("<b>eve</b>", "fay"):
+        store.append(Action(kind="verdict", reviewer=name, video_id="a", event=about, verdict=verdict))
+    press(page, "2", "q")
+    go_to(page, "generated", "Now the wheel")
+    others = page.locator(".ss-other").all_text_contents()
+    assert [text for text in others if not text.startswith("ann")] == ["<b>eve</b> unclear", "fay unclear"]
+    page.check(".ss-blind")
+    page.wait_for_function("document.querySelectorAll('.ss-other').length === 0")
+    assert opinion(read_review(store), about, "dan").verdict == "redundant"
+
+
+def test_one_verdict_on_a_pair_counts_for_both_and_a_split_pair_has_one_for_each_side(
+    page: Page, store: ReviewStore
+) -> None:
+    def judged() -> list[Verdict | None]:
+        return [opinion(read_review(store), event, "pia").verdict for event in (SAID, WANTED)]
+
+    name_reviewer(page, "pia")
+    assert page.inner_text(".ss-done") == "0 of 11 judged"  # 15 events, of which 8 are 4 pairs
+    go_to(page, "generated", "Now the roof")
+    assert "and its reference" in page.inner_text(".ss-event")
+    press(page, "4")
+    assert judged() == ["early or late"] * 2
+    assert page.inner_text(".ss-done") == "1 of 11 judged"
+    press(page, "z")
+    assert judged() == [None, None]
+    press(page, "x")
+    go_to(page, "generated", "Now the roof")
+    press(page, "s")
+    assert "without its reference" in page.inner_text(".ss-event")
+    press(page, "2")
+    assert judged() == ["redundant", "early or late"]
+
+
+@pytest.mark.slow
+def test_what_is_typed_stays_with_its_event(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "gus")
+    event = go_to(page, "reference", "Now the roof")
+    page.keyboard.press("m")
+    page.keyboard.type("over")
+    seek(page, 8.6)
+    assert inspect(page)["event"]["pair"]["key"] == event["key"]
+    page.keyboard.type("hangs")
+    page.keyboard.press("Enter")
+    wait_for(page, "seen.event.time === 8.5")  # and now it follows
+    wait_until_saved(page)
+    assert notes(store, "gus") == {event["text"]: "overhangs"}
+
+
+def notes(store: ReviewStore, reviewer: str) -> dict[str, str]:
+    """Return what a reviewer noted, by the texts of the events."""
+    return {
+        found.event.text: opinion.note
+        for found in read_review(store).events
+        for opinion in found.opinions
+        if opinion.reviewer == reviewer and opinion.note
+    }
+
+
+def wait_for(page: Page, condition: str) -> dict[str, Any]:
+    """Wait until what the player says of itself, ``seen``, fulfils a condition."""
+    page.wait_for_function(f"(() => {{ const seen = document.querySelector('.ss').inspect(); return {condition}; }})()")
+    return inspect(page)
+
+
+def seek(page: Page, time_s: float) -> None:
+    page.evaluate("(time) => { document.querySelector('#video video').currentTime = time; }", time_s)
+    wait_for(page, f"Math.abs(seen.time - {time_s}) < 0.02")
+    wait_until_drawn(page)
+
+
+@pytest.mark.slow
+def test_what_the_server_refuses_of_one_name_holds_up_no_other(page: Page) -> None:
+    kept = {"action_id": "old", "kind": "verdict", "video_id": "a", "reviewer": "a\ab"}
+    page.evaluate("([key, text]) => localStorage.setItem(key, text)", ["stepscope:outbox:0-old", json.dumps(kept)])
+    name_reviewer(page, "cal")
+    page.keyboard.press("w")
+    page.keyboard.press("1")
+    seen = wait_for(page, "seen.saved && seen.waiting === 1")
+    reviewers = {one["reviewer"] for said in seen["opinions"].values() for one in said}
+    assert ("cal" in reviewers, "a\ab" in reviewers) == (True, False)
+    page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved: ')")
+    assert "printable characters" in page.inner_text(".ss-saved")
+
+
+@pytest.mark.slow
+def test_what_is_not_saved_outlives_its_window_and_is_sent_again(
+    browser: Browser, address: str, store: ReviewStore
+) -> None:
+    laptop = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = open_player(laptop, address, reviewer="gil")
+    page.keyboard.press("w")
+    judged = [inspect(page)["event"]["key"]]
+    press(page, "1")
+    hold_requests(page, refuse=True)
+    for key in ("2", "3"):
+        judged.append(inspect(page)["event"]["key"])
+        page.keyboard.press(key)
+    page.wait_for_function("document.querySelector('.ss-saved').textContent.includes('2 not saved')")
+    assert read_verdicts(store, "gil") == [(judged[0], "correct")]
+    page.close()
+    page = open_player(laptop, address)
+    wait_until_saved(page)
+    assert read_verdicts(store, "gil") == list(zip(judged, ("correct", "redundant", "missed"), strict=True))
+    laptop.close()
+
+
+def read_verdicts(store: ReviewStore, reviewer: str) -> list[tuple[str, Verdict | None]]:
+    return [
+        (action.event.key, action.verdict) for action in store.read() if action.event and action.reviewer == reviewer
+    ]
+
+
+@pytest.mark.slow
 def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: ReviewStore) -> None:
     name_reviewer(page, "bea")
     sample = make_run(page_folder(store)).clip.sample
@@ -156,89 +286,19 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
 
 
 @pytest.mark.slow
-def test_only_what_is_chosen_is_stepped_through(page: Page) -> None:
-    name_reviewer(page, "hal")
+def test_a_late_reply_leaves_the_failure_that_was_selected_since(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "ida")
+    go_to(page, "reference", "Now the roof")
+    hold_requests(page)
+    page.keyboard.press("b")
+    page.wait_for_function("document.querySelector('.ss').inspect().waiting === 1")
     page.keyboard.press("Home")
-    page.select_option(".ss-scope", "failures")
-    wait_until_drawn(page)
-    assert inspect(page)["event"] is None  # nothing has failed yet
-    page.keyboard.press("1")
-    assert "no event here" in inspect(page)["said"]
-    seen = list[tuple[str, str]]()
-    for _ in range(60):
-        page.keyboard.press("w")
-        wait_until_drawn(page)
-        event = inspect(page)["event"]
-        if (event["kind"], event["text"]) in seen:
-            break
-        seen.append((event["kind"], event["text"]))
-    assert ("reference", "S1->complete") not in seen  # it was met
-    assert {kind for kind, _ in seen} == {"generated", "update", "reference", "state"}
-    assert "No event after" in inspect(page)["said"]
-
-
-@pytest.mark.slow
-def test_reviewers_stand_side_by_side_unless_blind_and_see_later_verdicts_of_each_other(
-    page: Page, store: ReviewStore
-) -> None:
-    name_reviewer(page, "dan")
-    event = go_to(page, "generated", "Now the wheel")
-    verdict: Verdict = "unclear"
-    about = Event(video_id="a", kind="generated", role="assistant", time_s=event["time"], text=event["text"], number=0)
-    for name in ("<b>eve</b>", "fay"):
-        store.append(Action(kind="verdict", reviewer=name, video_id="a", event=about, verdict=verdict))
-    press(page, "2", "q")
-    go_to(page, "generated", "Now the wheel")
-    others = page.locator(".ss-other").all_text_contents()
-    assert [text for text in others if not text.startswith("ann")] == ["<b>eve</b> unclear", "fay unclear"]
-    page.check(".ss-blind")
-    page.wait_for_function("document.querySelectorAll('.ss-other').length === 0")
-    said = next(found.opinions for found in read_review(store).events if found.event == about)
-    assert {"<b>eve</b>": "unclear", "fay": "unclear", "dan": "redundant"}.items() <= {
-        opinion.reviewer: opinion.verdict for opinion in said
-    }.items()
-    page.uncheck(".ss-blind")
-    name_reviewer(page, "gil")
-    event = go_to(page, "generated", "Now the wheel")
-    store.append(Action(kind="verdict", reviewer="hal", video_id="a", event=about, verdict="unclear"))
-    other = page.locator(".ss-other", has_text="hal unclear")
-    for _ in range(100):  # the server is asked at most every two seconds
-        for key in ("w", "q"):
-            page.keyboard.press(key)
-            wait_until_drawn(page)
-        if other.count():
-            break
-    assert inspect(page)["event"]["key"] == event["key"]
-    expect(other).to_be_visible()
-
-
-@pytest.mark.slow
-def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(browser: Browser, tmp_path: Path) -> None:
-    folder, port = make_folder(tmp_path), free_port()
-    laptop = browser.new_context(viewport={"width": 1440, "height": 900})
-    server = start_player(folder, port=port)
-    try:
-        page = open_player(laptop, f"http://127.0.0.1:{port}", reviewer="gil")
-        page.keyboard.press("w")
-        judged = [inspect(page)["event"]["key"]]
-        press(page, "1")
-        server.end(signal.SIGKILL)
-        for key in ("2", "3"):
-            judged.append(inspect(page)["event"]["key"])
-            page.keyboard.press(key)
-        page.wait_for_function("document.querySelector('.ss-saved').textContent.includes('2 not saved')")
-        assert read_verdicts(folder) == [(judged[0], "correct")]
-        page.close()
-        server = start_player(folder, port=port)
-        page = open_player(laptop, f"http://127.0.0.1:{port}")
-        wait_until_saved(page)
-        assert read_verdicts(folder) == list(zip(judged, ("correct", "redundant", "missed"), strict=True))
-        assert set(judged) <= set(inspect(page)["opinions"]), "and the other sides of the pairs that were judged"
-    finally:
-        laptop.close()
-        server.end(signal.SIGKILL)
-
-
-def read_verdicts(folder: Path) -> list[tuple[str, Verdict | None]]:
-    with open_store(folder / "reviews" / "reviews.sqlite") as store:
-        return [(action.event.key, action.verdict) for action in store.read() if action.event]
+    page.keyboard.press("n")
+    before = inspect(page)
+    assert "· ◇ wrong update" in before["said"]
+    release_requests(page)
+    after = wait_until_saved(page)
+    assert all(after[name] == before[name] for name in ("event", "time", "said"))
+    press(page, "2")
+    given = Event(video_id="a", kind="update", role="update", time_s=3.5, text="S2->begin")
+    assert opinion(read_review(store), given, "ida").verdict == "redundant"

@@ -63,64 +63,20 @@ def test_both_edges_are_dragged_and_a_held_key_marks_a_span(page: Page, folder: 
     assert ("Careful!", 6.0, 9.0) in spans(folder, store), "at the nearest frame"
     drag(page, 6.0, 5.1)
     assert ("Careful!", 5.0, 9.0) in spans(folder, store)
-    assert (page.input_value(".ss-when"), page.input_value(".ss-until")) == ("0:05.000", "0:09.000")
-    for box, typed, span in ((".ss-when", "5.125", (5.125, 9.0)), (".ss-until", "0:08.04", (5.125, 8.04))):
-        page.fill(box, typed)
-        page.press(box, "Enter")
-        wait_until_saved(page)
-        assert ("Careful!", *span) in spans(folder, store), "to the millisecond"
-    page.fill(".ss-when", "soon")
-    page.press(".ss-when", "Enter")
-    assert page.input_value(".ss-when") == "0:05.125"
-    for _ in range(2):
-        page.keyboard.press("z")
-        wait_until_saved(page)
-    assert ("Careful!", 5.0, 9.0) in spans(folder, store)
-    page.keyboard.press("z")
+    page.fill(".ss-until", "0:08.04")
+    page.press(".ss-until", "Enter")
     wait_until_saved(page)
-    assert ("Careful!", 6.0, 9.0) in spans(folder, store)
+    assert ("Careful!", 5.0, 8.04) in spans(folder, store), "to the millisecond"
 
-    offered = "[...document.querySelector('.ss-edited').list.options].map((option) => option.value)"
-    page.focus(".ss-edited")
-    assert "Now the roof." in page.evaluate(offered), "the texts of the reference"
-    page.evaluate("""() => {
-        const peaks = new Uint8Array(500).fill(2);
-        peaks.fill(120, 365, 375); // seconds 7.3 to 7.5
-        const times = Float64Array.from(peaks, (_, n) => n / 50);
-        Object.assign(document.querySelector('.ss').unpacked(), { sound: { peaks, per_s: 50, times } });
-    }""")
-    page.keyboard.press("Escape")
-    for choice, dropped_s, end_s in (("sound", 7.1, 7.3), ("off", 7.56, 7.56)):
-        page.evaluate("document.querySelector('.ss-snap option[value=sound]').disabled = false")
-        page.select_option(".ss-snap", choice)
-        (_, _, before_s) = next(found for found in spans(folder, store) if found[0] == "Careful!")
-        drag(page, before_s or 0.0, dropped_s)
-        found_s = next(found for found in spans(folder, store) if found[0] == "Careful!")
-        assert found_s[1:] == pytest.approx((6.0, end_s), abs=0.0005 if choice == "sound" else 0.03)
-    assert (found_s[2] or 0.0) % 1 > 0
-    page.select_option(".ss-snap", "frame")
-
-    def hold(begin_s: float, end_s: float) -> None:
-        page.evaluate(f"document.querySelector('#video video').currentTime = {begin_s}")
-        page.wait_for_function(f"Math.abs(document.querySelector('#video video').currentTime - {begin_s}) < 0.05")
-        page.evaluate("document.querySelector('#video video').playbackRate = 0.25")  # a busy machine looks late
-        page.click("[data-do=play]")
-        page.keyboard.down("9")
-        page.wait_for_function(f"document.querySelector('#video video').currentTime >= {end_s}")
-        page.keyboard.up("9")
-        page.evaluate("document.querySelector('#video video').pause()")
-
-    hold(3.8, 4.6)  # around the turn at 4 s
+    page.evaluate("document.querySelector('#video video').currentTime = 3.8")
+    page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 3.8) < 0.05")
+    page.evaluate("document.querySelector('#video video').playbackRate = 0.5")  # a busy machine looks late
+    page.click("[data-do=play]")
+    page.keyboard.down("9")
+    page.wait_for_function("document.querySelector('#video video').currentTime >= 4.3")  # around the turn at 4 s
+    page.keyboard.up("9")
     wait_until_saved(page)
     (_, start_s, stop_s) = next(found for found in spans(folder, store) if found[0] == "Now the roof.")
     assert stop_s is not None
-    assert 3.0 <= start_s <= 4.5
-    assert 4.5 <= stop_s <= 6.0
-    hold(1.6, 2.6)  # no turn of the assistant is there
-    page.wait_for_function("document.querySelector('.ss').querySelector('.ss-addedText').offsetParent !== null")
-    page.fill(".ss-addedText", "Hold it.")
-    page.press(".ss-addedText", "Enter")
-    wait_until_saved(page)
-    (_, start_s, stop_s) = next(found for found in spans(folder, store) if found[0] == "Hold it.")
-    assert stop_s is not None
-    assert start_s < stop_s
+    assert 3.0 <= start_s <= 4.3
+    assert 4.3 <= stop_s <= 6.0

@@ -88,13 +88,6 @@ def serve(
     return serve_page(page, *options, "--port")
 
 
-def start_player(folder: Path, *, port: int) -> Program:
-    """Serve ``tests.support.servers.player_page`` of a folder until the process is killed."""
-    program = start("tests.support.servers.player_page", [str(folder), str(port)])
-    wait_until_up(program, f"http://127.0.0.1:{port}")
-    return program
-
-
 def free_port() -> int:
     """Return an unused port."""
     with socket.socket() as free:

@@ -1,6 +1,5 @@
 """Whatever is sent as an action, and whatever stands in the store, a video stays open to all reviewers."""
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -13,7 +12,7 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert, text
+from sqlalchemy import delete, insert
 
 from stepscope.app.context import ReviewContext
 from stepscope.app.exports.folder import correct_samples, gather_videos
@@ -143,15 +142,6 @@ def test_any_json_as_an_action_is_kept_or_refused_and_disables_nothing(reviews: 
     check_all_works(reviews)
 
 
-@given(video_id=ANYTHING, reviewer=ANYTHING, actions=ANYTHING)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_question_gets_an_answer(reviews: ReviewContext, video_id: Any, reviewer: Any, actions: Any) -> None:
-    asked = {"video_id": video_id, "reviewer": reviewer, "is_blind": actions, "has_layer": actions, "actions": actions}
-    reply = answer(reviews, asked, request=anybody())
-    assert orjson.dumps(reply)
-    assert reply.get("error") or reply["state"]
-
-
 ROW = {
     "at": "2026-01-02T03:04:05+00:00",
     "reviewer": "bob",
@@ -178,14 +168,7 @@ BODY: dict[str, Any] = {
     ("change", "reason"),
     [
         ({"playhead_s": math.inf}, "moment.playhead_s must be a number"),
-        ({"at": "yesterday"}, "yesterday"),
-        ({"kind": "shout"}, "an action must be one of"),
-        ({"reviewer": "a\nb"}, "printable"),
-        ({"body": {**BODY, "event": {**EVENT, "number": 10**30}}}, "event.number must be a whole number"),
         ({"body": {**BODY, "event": {"kind": "reference"}}}, "missing"),
-        ({"body": {**BODY, "event": 3}}, "mapping"),
-        ({"body": {**BODY, "note": 3}}, "note must be text"),
-        ({"body": {**BODY, "tags": None}}, "NoneType"),
         ({"body": []}, "list"),
     ],
 )
@@ -202,22 +185,3 @@ def test_a_row_that_cannot_be_read_is_left_out_with_its_reason(
     assert ask(reviews)["state"]["left_out"] == list(stored.unreadable)
     check_all_works(reviews)
     assert ask(reviews, {"action_id": "u", "kind": "undo"})["refused"] == {}
-
-
-def test_a_row_whose_json_is_damaged_is_left_out(reviews: ReviewContext) -> None:
-    with reviews.store.engine.begin() as connection:
-        connection.execute(insert(ACTIONS).values({**ROW, "body": BODY, "action_id": "bad"}))
-        connection.execute(text("UPDATE review_actions SET body = '{\"event\": '"))
-    assert len(reviews.store.scan().unreadable) == 1
-    check_all_works(reviews)
-
-
-def test_a_row_with_half_a_surrogate_pair_is_read_with_a_question_mark(reviews: ReviewContext) -> None:
-    body = {**BODY, "note": HALF, "tags": [HALF], "event": {**EVENT, "text": HALF}}
-    with reviews.store.engine.begin() as connection:
-        connection.execute(insert(ACTIONS).values({**ROW, "body": body, "action_id": "old"}))
-    (action,) = reviews.store.read()
-    assert action.event is not None
-    assert (action.note, action.tags, action.event.text) == ("a?", ("a?",), "a?")
-    assert '"note": "a?"' in json.dumps(ask(reviews)["state"]["opinions"])
-    check_all_works(reviews)

@@ -59,34 +59,15 @@ def test_tiers_hold_predictions_references_states_and_verdicts(tmp_path: Path) -
     ]
 
 
-def test_the_document_names_its_video_and_where_a_clip_starts_and_slots_are_in_order(tmp_path: Path) -> None:
+def test_the_document_names_its_video_and_where_a_clip_starts(tmp_path: Path) -> None:
     write_eaf(tmp_path / "a.eaf", reviewed_video())
     root = etree.parse(str(tmp_path / "a.eaf")).getroot()
     assert root.find("HEADER/MEDIA_DESCRIPTOR").get("MEDIA_URL") == "a%20b.mp4"
     assert "/videos/" not in (tmp_path / "a.eaf").read_text(encoding="utf-8"), "no folder of the server"
     assert root.find("HEADER/MEDIA_DESCRIPTOR").get("TIME_ORIGIN") is None
-    values = [int(slot.get("TIME_VALUE")) for slot in root.iter("TIME_SLOT")]
-    assert values == sorted(values)
-    assert root.get("{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation").endswith("/EAFv3.0.xsd")
     write_eaf(tmp_path / "a.eaf", replace(reviewed_video(), start_s=96.5))
     root = etree.parse(str(tmp_path / "a.eaf")).getroot()
     assert root.find("HEADER/MEDIA_DESCRIPTOR").get("TIME_ORIGIN") == "96500"
-
-
-def test_tiers_of_reviewers_whose_names_look_like_lanes_stay_apart(tmp_path: Path) -> None:
-    video = reviewed_video()
-    (found,) = video.review.events
-    said = [replace(found.opinions[0], reviewer=name) for name in ("ann", "ann (2)")]
-    other = replace(found, event=replace(found.event, text="another"), opinions=(said[0],))
-    review = replace(video.review, events=(replace(found, opinions=tuple(said)), other))
-    write_eaf(tmp_path / "a.eaf", replace(video, review=review))
-    names = [name for name in tiers(tmp_path / "a.eaf") if name.startswith("verdicts")]
-    assert names == ["verdicts: ann", "verdicts: ann (2)", "verdicts: ann (2) (2)"]
-
-
-def test_a_video_of_which_nothing_is_known_is_still_a_valid_document(tmp_path: Path) -> None:
-    write_eaf(tmp_path / "a.eaf", ReviewedVideo(video_id="=cmd()\0", duration_s=1.0, review=fold_actions([])))
-    assert tiers(tmp_path / "a.eaf") == {}
 
 
 @given(st.lists(st.integers(0, 9), max_size=12))
@@ -100,17 +81,6 @@ def test_annotations_of_a_tier_never_overlap(starts: list[int]) -> None:
         ends = [span.end_ms for span in lane]
         assert all(span.start_ms < span.end_ms for span in lane)
         assert all(end <= span.start_ms for end, span in zip(ends, lane[1:], strict=False))
-
-
-def test_the_states_of_the_assistant_are_a_tier_of_their_own(tmp_path: Path) -> None:
-    video = reviewed_video()
-    words = ["silent"] * 4 + ["standby <b>"] * 2 + [None] * 6
-    outputs = [replace(output, state=word) for output, word in zip(video.outputs, words, strict=True)]
-    write_eaf(tmp_path / "a.eaf", replace(video, outputs=tuple(outputs)))
-    SCHEMA.assertValid(etree.parse(str(tmp_path / "a.eaf")))
-    assert tiers(tmp_path / "a.eaf")["assistant state"] == [(0, 2000, "silent"), (2000, 3000, "standby <b>")]
-    write_eaf(tmp_path / "b.eaf", video)
-    assert "assistant state" not in tiers(tmp_path / "b.eaf")
 
 
 SAMPLE = make_sample(
@@ -152,18 +122,16 @@ def set_times(root: etree._Element, text: str, start_ms: int, end_ms: int) -> No
     ("text", "edges", "expected"),
     [
         ("Span.", (2000, 7000), ("span", 2.0, 7.0)),
-        ("Span.", (3000, 6000), ("span", 3.0, 6.0)),
         ("Span.", (3000, 7000), ("time", 3.0, None)),  # moved with its length
         ("Instant.", (8000, 11000), ("span", 8.0, 11.0)),  # longer than an instant is shown
-        ("Instant.", (8000, 9000), None),
     ],
 )
 def test_dragged_edges_become_a_span(
-    tmp_path: Path, text: str, edges: tuple[int, int], expected: tuple[str, float, float | None] | None
+    tmp_path: Path, text: str, edges: tuple[int, int], expected: tuple[str, float, float | None]
 ) -> None:
     assert edited(tmp_path, lambda root: None) == ()
     found = edited(tmp_path, lambda root: set_times(root, text, *edges))
-    assert [(one.kind, one.time_s, one.end_s) for one in found] == ([] if expected is None else [expected])
+    assert [(one.kind, one.time_s, one.end_s) for one in found] == [expected]
 
 
 def test_a_corrected_span_is_kept_by_manifest_and_elan(tmp_path: Path) -> None:

@@ -3,37 +3,26 @@
 import html
 import json
 import math
-import re
-import zipfile
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stepscope.app.cli.stepscope import main
-from stepscope.app.exports import dataset
 from stepscope.app.exports.dataset import write_dataset
-from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
-from stepscope.app.exports.rows import ROW_TYPES, Tables, build_tables
+from stepscope.app.exports.rows import ROW_TYPES, build_tables
 from stepscope.app.exports.spans import write_webvtt
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.review import fold_actions
 from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.reviews.query import write_zip
-from stepscope.engine.errors import EngineError
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import RunFolder, VideoRecord
 from stepscope.eval.runs.imports.import_results import import_into
-from tests.support.data.strategies import TEXTS, few
 from tests.support.paths import ROOT
 from tests.support.reviews.exported import read_json_tables
 from tests.support.reviews.reviewed import EVIL, NAMES, SAMPLE, SAMPLES, output, reviewed_video
@@ -71,13 +60,6 @@ def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(r
     assert {row.video_id for row in build_tables(videos).predictions} == {"boat"}
 
 
-def test_the_documents_list_every_export_format() -> None:
-    text = (ROOT / "docs" / "data-formats.md").read_text(encoding="utf-8")
-    listed = text.partition("## Exports")[2].partition("## ")[0]
-    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.+) \|$", listed, re.MULTILINE))
-    assert rows == {form: described.label for form, described in EXPORT_FORMATS.items()}
-
-
 MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
 
 
@@ -107,36 +89,6 @@ def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) 
     assert ("00:00:01.500 --> 00:00:03.500", "verdicts: <script>", "unclear (generated)") in cues
     note = next(words for _, voice, words in cues if voice == "verdicts: =cmd()")
     assert note == f"unclear [+1, {PLAIN_EVIL}]: {PLAIN_EVIL} (generated)".replace("\0", "\ufffd")
-
-
-def test_a_reply_span_is_shown_for_its_length_in_captions_and_in_elan(tmp_path: Path) -> None:
-    turn = Turn(time_s=1.0, role="assistant", text="Hang it.", end_s=4.25)
-    video = reviewed_video(sample=replace(SAMPLE, turns=(turn,)))
-    write_webvtt(tmp_path / "boat.vtt", build_tables([video]))
-    assert ("00:00:01.000 --> 00:00:04.250", "reference: assistant", "Hang it.") in parse_webvtt(
-        (tmp_path / "boat.vtt").read_text()
-    )
-    write_eaf(tmp_path / "boat.eaf", video)
-    root = ElementTree.parse(tmp_path / "boat.eaf").getroot()
-    slots = {slot.get("TIME_SLOT_ID"): slot.get("TIME_VALUE") for slot in root.iter("TIME_SLOT")}
-    found = root.find("TIER[@TIER_ID='corrected: assistant']/ANNOTATION/ALIGNABLE_ANNOTATION")
-    assert found is not None
-    assert [slots[found.get(f"TIME_SLOT_REF{end}")] for end in (1, 2)] == ["1000", "4250"]
-
-
-@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
-@few
-def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
-    row = build_tables([reviewed_video()]).predictions[0]
-    rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "a.vtt")
-        write_webvtt(path, Tables(predictions=rows))
-        cues = parse_webvtt(path.read_bytes().decode())
-    assert [words for _, _, words in cues] == [text.replace("\0", "\ufffd") for text in texts]
-    hours, rest = divmod(start_ms, 3_600_000)
-    minutes, ms = divmod(rest, 60_000)
-    assert cues[0][0].startswith(f"{hours:02}:{minutes:02}:{ms / 1000:06.3f} --> ")
 
 
 ANSWERS = {3: "Attach the cabin.", 7: "Good: 1 < 2."}
@@ -185,31 +137,6 @@ def test_the_written_file_is_imported_with_the_same_texts(exported: Path, tmp_pa
     assert len(outputs) == split.samples[0].num_frames
 
 
-def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
-    tables = build_tables([reviewed_video()])
-    write_dataset(tmp_path, {"test": tables, "validation": replace(tables, states=())})
-    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
-    assert files == [
-        "README.md",
-        "predictions/test.parquet",
-        "predictions/validation.parquet",
-        "references/test.parquet",
-        "references/validation.parquet",
-        "states/test.parquet",
-        "verdicts/test.parquet",
-        "verdicts/validation.parquet",
-    ]
-    with pytest.raises(ValueError, match=r"a split name has letters, .* got '\.\./test'"):
-        write_dataset(tmp_path, {"../test": tables})
-
-
-def test_without_pyarrow_a_dataset_folder_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset, "pyarrow", None)
-    with pytest.raises(EngineError, match=r"needs the package pyarrow: pip install '\.\[parquet\]'"):
-        write_dataset(tmp_path, {})
-
-
 def test_the_datasets_library_loads_every_table_with_its_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets", reason="the datasets library is not installed")
@@ -235,7 +162,7 @@ def test_the_datasets_library_loads_every_table_with_its_types(tmp_path: Path, m
 SOURCE = ROOT / "tests" / "data" / "imports" / "gold.json"
 
 
-def test_the_command_and_the_page_write_corrected_gold_answers_that_load_again(tmp_path: Path) -> None:
+def test_the_command_writes_corrected_gold_answers_that_load_again(tmp_path: Path) -> None:
     (tmp_path / "gold.json").write_text(json.dumps(json.loads(SOURCE.read_text())[:1]))
     split = read_split(tmp_path / "gold.json")
     (sample,) = split.samples
@@ -246,16 +173,8 @@ def test_the_command_and_the_page_write_corrected_gold_answers_that_load_again(t
     )
     actions = [Action(kind="correction", reviewer="ann", video_id="kettle", correction=change) for change in changes]
     with open_store(tmp_path / "reviews.sqlite") as store:
-        stored = store.append_all(actions)
-    video = replace(reviewed_video(sample=sample), video_id="kettle", review=fold_actions(stored))
+        store.append_all(actions)
     options = ["--format", "proactive-videoqa", "--reviews", str(tmp_path / "reviews.sqlite")]
     assert main(["export", "split", str(split.path), *options, "--out", str(tmp_path / "new.json")]) == 0
     (found,) = read_samples(tmp_path / "new.json")
     assert found == replace(sample, turns=(sample.turns[0], replace(sample.turns[1], text="It boils.", end_s=6.5)))
-
-    content = "corrected split, as proactive-videoqa"
-    written = write_zip(tmp_path, [video], content=content, split="gold", source=split)
-    zipfile.ZipFile(written.path).extractall(tmp_path / "zip")
-    assert (
-        read_samples(tmp_path / "zip" / "gold-proactive-videoqa" / "gold.json", videos=tmp_path)[0].turns == found.turns
-    )

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,12 +168,6 @@ def test_corrections_have_their_order_their_time_and_whether_they_are_in_force()
     assert [row.status for row in bare] == ["", "", "", "undone"], "without a reference nothing is known of the others"
 
 
-def test_a_video_without_run_reference_or_review_has_no_rows_and_others_are_left_out() -> None:
-    bare = replace(reviewed_video(MOVED), video_id="car", outputs=(), sample=None)
-    assert build_tables([bare]) == Tables()
-    assert build_tables([]) == Tables()
-
-
 def test_no_cell_of_the_csv_is_a_formula_and_no_text_breaks_its_row(tmp_path: Path) -> None:
     tables = build_tables([reviewed_video(MOVED)])
     write_csv_tables(tmp_path, tables)
@@ -184,18 +177,6 @@ def test_no_cell_of_the_csv_is_a_formula_and_no_text_breaks_its_row(tmp_path: Pa
         assert {len(row) for row in rows} == {len(rows[0])}
         assert len(rows) == 1 + len(getattr(tables, name))
         assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))]
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [("a,b\r\n", "must have the columns video_id, frame_index"), (None, r"predictions\.csv, line 2: ")],
-)
-def test_a_csv_that_is_no_table_of_ours_is_refused(tmp_path: Path, content: str | None, reason: str) -> None:
-    write_csv_tables(tmp_path, Tables())
-    path = tmp_path / "predictions.csv"
-    path.write_text(path.read_text() + "v,many\r\n" if content is None else content)
-    with pytest.raises(ValueError, match=reason):
-        read_csv_tables(tmp_path)
 
 
 def test_states_of_the_steps_that_are_not_known_have_no_rows() -> None:

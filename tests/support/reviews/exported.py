@@ -19,20 +19,15 @@ SCHEMA = etree.XMLSchema(etree.parse(str(ROOT / "tests" / "data" / "eaf.xsd")))
 
 
 def read_csv_tables(folder: Path) -> Tables:
-    """Read the files of ``write_csv_tables``. Raises ``ValueError`` with the path and line of an unreadable file."""
+    """Read the files of ``write_csv_tables``."""
     tables = {}
     for name, row in ROW_TYPES.items():
-        path, types = folder / f"{name}.csv", column_types(row)
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            found = reader.fieldnames or []
-            if found != list(types):
-                raise ValueError(f"{path} must have the columns {', '.join(types)}")
-            try:
-                cells = [{column: _from_cell(cell, types[column]) for column, cell in line.items()} for line in reader]
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
-        tables[name] = tuple(row(**values) for values in cells)
+        types = column_types(row)
+        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            tables[name] = tuple(
+                row(**{column: _from_cell(cell, types[column]) for column, cell in line.items()})
+                for line in csv.DictReader(file)
+            )
     return Tables(**tables)
 
 

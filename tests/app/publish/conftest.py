@@ -48,8 +48,6 @@ def address(
     """Serve published runs, each in its folder, and yield their common address."""
     root = tmp_path_factory.mktemp("web")
     publish(bundled_run, root / "deep" / "all")
-    publish(bundled_run, root / "deep" / "one", videos=["tower-hard"])
-    publish(bundled_run, root / "deep" / "silent", videos=["boat"], files="none")
     publish(hostile_run, root / "deep" / "hostile")
     scored = save_run(root.with_name(f"{root.name}-run"), demo_manifest)
     write_scores(demo_manifest, scored.path)

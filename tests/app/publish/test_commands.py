@@ -1,13 +1,8 @@
 """``stepscope publish``: its messages and exit codes."""
 
-import errno
 import json
-import os
 import re
-import stat
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +13,7 @@ from stepscope.app.cli.stepscope import main
 from stepscope.app.publish.folder import MARKER, file_stem, replace_folder
 from stepscope.eval.matching.turns import TextEncoder
 from tests.support.data.saved_runs import save_run
+from tests.support.data.strategies import few
 from tests.support.streams.fakes import count_letters
 
 
@@ -63,19 +59,8 @@ def test_a_story_publishes_its_videos_of_runs_beside_each_other(
     index = json.loads((out / "data" / "run.json").read_text(encoding="utf-8"))
     assert (index["title"], [row["id"] for row in index["videos"]]) == ("Late", ["truck-2"])
     assert (out / "story" / "2.jpg").is_file()
-    assert publish(("as the page calls it", "truck-1")) == 0  # of one run: that of the command
-    capsys.readouterr()
-    for foreign in ("../run", "gone"):
-        assert publish(("run", "truck-2"), (foreign, "truck-1")) == 2
-        assert f"the story has moments of the run {foreign!r}, which has no folder beside" in capsys.readouterr().err
-
-
-def test_a_video_that_failed_is_left_out_with_a_line(
-    demo_manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = save_run(tmp_path / "run", demo_manifest, failed=["truck-1"]).path
-    assert main(["publish", str(run), "--out", str(tmp_path / "site")]) == 1
-    assert "truck-1: truck-1 has no outputs: the video is damaged." in capsys.readouterr().err
+    assert publish(("run", "truck-2"), ("../run", "truck-1")) == 2
+    assert "the story has moments of the run '../run', which has no folder beside" in capsys.readouterr().err
 
 
 def test_references_that_are_gone_are_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,28 +69,6 @@ def test_references_that_are_gone_are_one_line(run: Path, tmp_path: Path, capsys
     assert line.startswith("error: ")
     assert "/gone/split.json" in line
     assert not (tmp_path / "site").exists()
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["publish", str(tmp_path), "--out", str(tmp_path / "site")]) == 2
-    assert "is not the run folder of a split; give a folder of `stepscope eval`" in capsys.readouterr().err
-
-
-def test_a_full_disk_is_one_line_and_keeps_the_old_folder(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "site"
-    main(["publish", str(run), "--out", str(out)])
-    before = sorted(path.relative_to(out) for path in out.rglob("*"))
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("stepscope.app.publish.writer.write_page", fail)
-    assert main(["publish", str(run), "--out", str(out)]) == 2
-    assert "site cannot be written (No space left on device); free some space" in capsys.readouterr().err
-    assert sorted(path.relative_to(out) for path in out.rglob("*")) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "site"]
 
 
 def write(out: Path, text: str) -> None:
@@ -124,50 +87,14 @@ def test_a_published_folder_is_replaced_whole(tmp_path: Path) -> None:
     assert [path.name for path in out.parent.iterdir()] == ["site"], "nothing is left beside it"
 
 
-def test_what_killed_programs_left_is_removed_after_a_day(tmp_path: Path) -> None:
-    for name, inner, age_s in ((".publish.a", "new", 90_000), (".publish.b", "new", 0), (".publish.c", "old", 90_000)):
-        (tmp_path / name / inner).mkdir(parents=True)
-        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
-    write(tmp_path / "site", "new")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".publish.b", ".publish.c", "site"]
-
-
-def test_every_account_can_read_the_folder(tmp_path: Path) -> None:
-    mask = os.umask(0o022)
-    try:
-        write(tmp_path / "site", "page")
-    finally:
-        os.umask(mask)
-    assert stat.S_IMODE((tmp_path / "site").stat().st_mode) == 0o755
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, ValueError])
-def test_an_interrupted_publish_leaves_the_old_folder_whole(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_interrupted_publish_leaves_the_old_folder_whole(tmp_path: Path) -> None:
     out = tmp_path / "site"
     write(out, "old")
-    with pytest.raises(error), replace_folder(out) as folder:  # noqa: PT012 - the block is what is interrupted
+    with pytest.raises(KeyboardInterrupt), replace_folder(out) as folder:  # noqa: PT012 - the block is what is interrupted
         (folder / "index.html").write_text("new")
-        raise error
+        raise KeyboardInterrupt
     assert (out / "index.html").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
-
-
-def test_the_old_folder_returns_if_the_new_one_cannot_take_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "site"
-    write(out, "old")
-    rename = Path.rename
-
-    def fail(path: Path, target: Path) -> Path:
-        if path.name == "new":
-            raise OSError("no space")
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", fail)
-    with pytest.raises(OSError, match="no space"):
-        write(out, "new")
-    assert (out / "index.html").read_text() == "old"
 
 
 def test_an_empty_folder_is_taken_and_something_else_is_refused_and_kept(tmp_path: Path) -> None:
@@ -180,8 +107,6 @@ def test_an_empty_folder_is_taken_and_something_else_is_refused_and_kept(tmp_pat
     with pytest.raises(ValueError, match=r"mine exists and was not written by stepscope publish; choose another --out"):
         write(out, "page")
     assert (out / "thesis.tex").read_text() == "mine"
-    with pytest.raises(ValueError, match=r"thesis\.tex is a file; choose another --out"):
-        write(out / "thesis.tex", "page")
 
 
 def test_a_published_folder_with_an_own_file_is_refused_and_kept(tmp_path: Path) -> None:
@@ -193,15 +118,8 @@ def test_a_published_folder_with_an_own_file_is_refused_and_kept(tmp_path: Path)
     assert (out / ".git").is_dir()
 
 
-@pytest.mark.parametrize(
-    ("video_id", "name"),
-    [("boat", "0003-boat"), ("../Böat #1", "0003-boat-1"), ("日本", "0003"), ("", "0003"), ("a/b\\c", "0003-a-b-c")],
-)
-def test_names_are_plain(video_id: str, name: str) -> None:
-    assert file_stem(3, video_id) == name
-
-
 @given(st.lists(st.text(), max_size=20))
+@few
 def test_names_of_any_ids_are_short_safe_and_unique_ignoring_case(ids: list[str]) -> None:
     names = [file_stem(number, video_id) for number, video_id in enumerate(ids, start=1)]
     assert all(re.fullmatch(r"\d{4}(-[a-z0-9]+)*", name) and len(name) < 60 for name in names)

@@ -1,17 +1,14 @@
 import csv
-import errno
 import json
 import re
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import yaml
 from PIL import Image
 
 from stepscope.app.publish.story import Story, parse_story
-from stepscope.engine.errors import VideoError
 from stepscope.engine.video.reader import probe
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.data.loading import read_samples
@@ -73,7 +70,6 @@ def test_the_folder_is_a_static_space_with_relative_addresses_and_no_folder_of_t
     _, front_matter, _ = (site / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     found = yaml.safe_load(front_matter)
     assert (found["sdk"], found["app_file"], found["title"]) == ("static", "index.html", "StepScope: bundled")
-    assert len(found["short_description"]) <= 60
 
 
 def test_a_title_cannot_leave_its_line_of_the_front_matter(bundled_run: RunFolder, tmp_path: Path) -> None:
@@ -83,14 +79,9 @@ def test_a_title_cannot_leave_its_line_of_the_front_matter(bundled_run: RunFolde
     assert (found["sdk"], found["title"]) == ("static", "mine sdk: docker --- # x ?")
 
 
-def test_hostile_ids_have_their_own_safe_files(
-    hostile_run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_ids_have_their_own_safe_files(hostile_run: RunFolder, tmp_path: Path) -> None:
     out = tmp_path / "site"
-    with_count = Mock(side_effect=RunFolder.settings)
-    monkeypatch.setattr(RunFolder, "settings", lambda run: with_count(run))
     assert publish(hostile_run, out) == {}
-    assert with_count.call_count < len(HOSTILE_IDS), "run.json is not read for each video"
     rows = read(out / "data" / "run.json")["videos"]
     assert [row["id"] for row in rows] == list(HOSTILE_IDS)
     for name in ("data", "exports", "video"):
@@ -142,39 +133,6 @@ def test_failed_videos_are_rows_with_a_reason(demo_manifest: Path, tmp_path: Pat
     assert (good["remark"], bad["data"], bad["remark"]) == ("", None, left_out["truck-2"])
 
 
-def test_a_video_that_cannot_be_read_has_a_run_without_a_picture(uploads: Any, tmp_path: Path) -> None:
-    video = {"fps": 2.0, "num_frames": 4, "goal": "", "steps": STEPS, "turns": []}
-    split = write_split(tmp_path, {"video_id": "noise", "video_path": str(uploads.noise), **video})
-    story = tell({"run": "run", "video": "noise", "time_s": 1})
-    problems = publish(save_run(tmp_path / "run", split), tmp_path / "site", story=story)
-    assert list(problems) == ["noise"]
-    assert "\n\nNo picture\n\n" in (tmp_path / "site" / "story.md").read_text()
-    (row,) = read(tmp_path / "site/data/run.json")["videos"]
-    assert (row["video"], row["remark"]) == (None, problems["noise"])
-    assert read(tmp_path / "site" / row["data"])["is_finished"]
-
-
-def test_a_full_disk_is_no_problem_of_one_video(
-    demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("stepscope.app.core.display_copies.shutil.copyfileobj", fail)
-    with pytest.raises(VideoError, match=r"cannot be prepared for the browser \(No space left on device\); free some"):
-        publish(save_run(tmp_path / "run", demo_manifest), tmp_path / "site")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
-
-
-def test_a_run_without_outputs_and_an_unknown_video_are_refused(demo_manifest: Path, tmp_path: Path) -> None:
-    run = save_run(tmp_path / "run", demo_manifest, failed=["truck-1", "truck-2"])
-    with pytest.raises(ValueError, match="run has no outputs of these videos; give a finished run"):
-        publish(run, tmp_path / "site")
-    with pytest.raises(ValueError, match="the run run has no video ship"):
-        publish(run, tmp_path / "site", videos=["ship"])
-    assert not (tmp_path / "site").exists()
-
-
 def tell(*moments: dict[str, Any], title: str = "Why it was late") -> Story:
     return parse_story(json.dumps({"title": title, "moments": moments}))
 
@@ -204,33 +162,15 @@ def test_a_story_comes_first_with_pictures_captions_and_its_other_runs(demo_mani
     assert "\\<img src=x onerror=window.hacked=1\\>" in written
 
 
-def test_a_story_whose_moment_has_no_run_is_refused(demo_manifest: Path, tmp_path: Path) -> None:
-    run = save_run(tmp_path / "run", demo_manifest, failed=["truck-2"])
-    for moment, problem in (
-        ({"run": "run", "video": "truck-2"}, "moment 2 .* truck-2 has no outputs: the video is damaged"),
-        ({"run": "other", "video": "truck-1"}, "moment 2 .* It is not among the published videos"),
-        ({"run": "run", "video": "truck-1", "time_s": 900}, "moment 2 .* is at 15:00.0, but truck-1 ends at 0:"),
-    ):
-        story = tell({"run": "run", "video": "truck-1", "time_s": 0}, {"time_s": 0, **moment})
-        with pytest.raises(ValueError, match=problem):
-            publish(run, tmp_path / "site", story=story, files="none")
-        assert not (tmp_path / "site").exists()
-
-
 MOMENT: dict[str, Any] = {"run": "r", "video": "v", "time_s": 1.0}
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ({"moments": []}, "moments"),
         ({"moments": [MOMENT] * 11}, "moments"),
-        ({"moments": [{**MOMENT, "caption": "x" * 501}]}, "caption"),
         ({"moments": [{**MOMENT, "time_s": -1}]}, "time_s"),
-        ({"moments": [{**MOMENT, "time_s": "1"}]}, "time_s"),
-        ({"moments": [{**MOMENT, "run": ""}]}, "run"),
         ({"moments": [MOMENT], "more": "x" * 70_000}, "at most 64 KiB"),
-        ([], "object"),
     ],
 )
 def test_a_story_beyond_its_bounds_is_one_sentence(content: Any, problem: str) -> None:

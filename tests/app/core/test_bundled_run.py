@@ -1,7 +1,6 @@
 """The bundled run is shown where the page's own run would be the same, and nowhere else."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,38 +51,6 @@ def test_a_saved_run_is_the_run_that_the_page_would_make(context: AppContext) ->
     assert [output.response for output in live.run.outputs] == [output.response for output in saved.outputs]
 
 
-def test_a_chosen_video_opens_with_its_saved_run_to_which_the_sliders_are_set(context: AppContext) -> None:
-    page = opening.choose_bundled(context, None, "boat")
-    assert page.run.status.value == "boat, 0:43, with its saved run. Press Run to stream it again. It has no failures."
-    assert page.buttons.live.run == context.find_saved(context.bundled_videos.find("boat"))
-    assert list(page.thresholds) == [0.5, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("link", "starts"),
-    [
-        ({}, "boat, 0:43, with its saved run."),
-        ({"t": "3"}, "boat, 0:43, with its saved run."),
-        ({"speak": "0.3"}, "Waiting to start."),
-        ({"run": "elsewhere"}, "Waiting to start."),
-    ],
-)
-def test_a_link_wins(context: AppContext, link: dict[str, str], starts: str) -> None:
-    page = opening.open_page(context, None, OPENING_VIDEO, {"video": "boat", **link})
-    assert page.clip.clip is not None
-    assert page.clip.clip.name == "boat"
-    assert page.run.status.value.startswith(starts)
-    if "t" in link:
-        assert json.loads(page.run.player)["open_at"] is None, "the player seeks to the time of the address"
-
-
-def test_a_link_to_a_run_of_the_page_finds_the_saved_one(context: AppContext) -> None:
-    saved = context.find_saved(context.bundled_videos.find("boat"))
-    assert saved is not None
-    link = {"video": "boat", "run": saved.digest, "speak": "0.5", "update": "0.5", "t": "3"}
-    assert opening.open_page(context, None, None, link).buttons.live.run == saved
-
-
 def test_it_is_found_for_no_other_videos_model_or_settings(
     context: AppContext, tiny_folder: Path, demo_manifest: Path, tmp_path: Path
 ) -> None:
@@ -97,25 +64,6 @@ def test_it_is_found_for_no_other_videos_model_or_settings(
         assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, model_digest=checkpoint.digest, config=other) is None
     faster = replace(config, lookahead=2)  # of the same outputs
     assert BundledRun.find(BUNDLED_RUN, videos=MANIFEST, model_digest=checkpoint.digest, config=faster) is not None
-
-
-def test_a_damaged_folder_is_no_bundled_run(context: AppContext, tmp_path: Path) -> None:
-    folder = tmp_path / "demo" / "run"
-    shutil.copytree(BUNDLED_RUN, folder)
-    shutil.copy(MANIFEST, folder.parent)
-    videos = folder.parent / "test.json"
-
-    def find() -> BundledRun | None:
-        return BundledRun.find(folder, videos=videos, model_digest=context.checkpoint.digest, config=StreamConfig())
-
-    assert find() is not None, "a relative split moves with the folder"
-    for name, content in (
-        ("videos.csv", "video_id,error\nboat,\n"),
-        ("videos.csv", "video_id,error,num_failures\nboat,,inf\n"),
-        ("run.json", "["),
-    ):
-        (folder / name).write_text(content, encoding="utf-8")
-        assert find() is None
 
 
 def test_a_video_whose_reference_has_changed_has_no_saved_run(context: AppContext) -> None:

@@ -10,21 +10,15 @@ import pytest
 
 from stepscope.app import opening
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import list_components
-from stepscope.app.core import places
-from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.places import RecentSessions, link_params, run_url_params
+from stepscope.app.core.places import link_params, run_url_params
 from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.samples import build_task
-from tests.support.data.batches import SCORING, make_worker_config
 from tests.support.pages.benches import open_upload, run_through, run_views, views
 from tests.support.reviews.played import make_run
-from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture
@@ -69,27 +63,18 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
     assert page.thresholds == (0.3, 0.5)
 
 
-def test_an_upload_without_a_run_is_there_again(context: AppContext, clip: Clip) -> None:
-    run_view = views(opening.open_page(context, None, None, {"upload": clip.video_id}))[1]
-    assert run_view.status.value == "mine.mp4, 0:06. Press Run."
-    assert json.loads(run_view.player) == {"nothing": True, "name": "mine.mp4", "place": {"upload": clip.video_id}}
-    run_view = views(opening.open_page(context, None, None, {"upload": clip.video_id, "run": "gone"}))[1]
-    assert run_view.status.value == "mine.mp4, 0:06. Its run is no longer available. Press Run."
-
-
 def test_a_run_that_a_reload_interrupts_starts_again_with_the_typed_task(context: AppContext, clip: Clip) -> None:
-    for shown in (clip, context.bundled_videos.find("truck-1")):
-        live = LiveRun()
-        stream = run_views(context, shown, live, goal="my goal", user_turns="1: Next?")
-        next(stream)
-        assert live.run is not None
-        place, digest = run_url_params(live.run), live.run.digest
-        page = opening.open_page(context, None, None, place)
-        assert (page.clip.goal, page.clip.user_turns) == ("my goal", "1: Next?")
-        assert (page.run.status.value, page.buttons.live.linked_digest) == ("Waiting to start.", digest)
-        *_, last = stream
-        assert "Done" in last.status.value
-        assert opening.open_page(context, None, None, place).buttons.live.run is live.run
+    live = LiveRun()
+    stream = run_views(context, clip, live, goal="my goal", user_turns="1: Next?")
+    next(stream)
+    assert live.run is not None
+    place, digest = run_url_params(live.run), live.run.digest
+    page = opening.open_page(context, None, None, place)
+    assert (page.clip.goal, page.clip.user_turns) == ("my goal", "1: Next?")
+    assert (page.run.status.value, page.buttons.live.linked_digest) == ("Waiting to start.", digest)
+    *_, last = stream
+    assert "Done" in last.status.value
+    assert opening.open_page(context, None, None, place).buttons.live.run is live.run
 
 
 def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Clip) -> None:
@@ -111,72 +96,6 @@ def test_a_bundled_video_with_another_task_is_not_run_again_but_shown(context: A
     own = run(context, bundled, user_turns="3.5: What is next?")
     buttons = views(opening.open_page(context, None, None, run_url_params(own)))[2]
     assert (buttons.live.run, buttons.live.linked_digest) == (None, own.digest), "it is run again"
-
-
-def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
-    context: AppContext, clip: Clip, tmp_path: Path
-) -> None:
-    shutil.copy(clip.path, tmp_path / "a.mp4")
-    other = replace(make_run(tmp_path), name="b")
-    shown = json.loads(pack_run(replace(other, name="a"), other=(other, None)))
-    assert shown["place"] == {"video": "a", "saved": "a", "other": "b"}
-    work = make_worker_config(tmp_path)
-    batches = BatchContext(
-        jobs=JobQueue(encode=count_letters, scoring=SCORING), splits={}, runs=tmp_path, work=work, takes_paths=True
-    )
-    no_time = "t must be a time in seconds; got "
-    for t, words in {"2": "there is no run 'a'", "inf": f"{no_time}'inf'", "😀": f"{no_time}'😀'"}.items():
-        page = opening.open_linked(context, batches, None, "truck-1", {**shown["place"], "t": t})
-        assert words in views(page)[1].status.value
-        assert len(list_components(page)) == 18
-
-
-def test_a_reference_alone_comes_back_without_a_run(context: AppContext, tmp_path: Path) -> None:
-    sample = context.bundled_videos.find("truck-1").sample
-    first = opening.open_reference(context, None, sample, open_at=1.0)
-    place = json.loads(views(first)[1].player)["place"]
-    assert place == {"video": "truck-1", "run": "none"}
-    again = opening.open_linked_reference(context, None, None, {**place, "t": "1"})
-    clip_view, run_view, buttons = views(again)
-    assert clip_view.clip == context.bundled_videos.find("truck-1")
-    assert run_view.status.value == views(first)[1].status.value
-    assert buttons.live is None
-    wrong = opening.open_linked_reference(context, None, "truck-1", {**place, "t": "nan"})
-    assert "t must be a time in seconds" in views(wrong)[1].status.value
-    assert len(list_components(again)) == len(list_components(wrong)) == 18
-
-
-def test_the_runs_used_longest_ago_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "MAX_FRAMES", 40)
-    recent, first = RecentSessions(), make_run(tmp_path, text="own")
-    runs = [replace(first, model_digest=str(number)) for number in range(3)]
-    for kept in runs:
-        recent.keep_run(replace(kept, task=replace(kept.task, goal="mine")))
-    found = [recent.find_run(replace(r, task=replace(r.task, goal="mine")).digest, first.clip) for r in runs]
-    assert [kept is not None for kept in found] == [False, True, True]
-
-
-def test_a_link_has_the_context_strategy_of_its_run(context: AppContext) -> None:
-    clip = context.bundled_videos.clips[0]
-    assert clip.sample is not None
-    boxes = asdict(write_task(build_task(clip.sample)))
-    made = run(context, clip, **boxes, strategy="drop-all")
-    assert made.config.context_strategy == "drop-all"
-    assert ("settings that are not the default", "context_strategy drop-all") in [
-        (label, next((part for part in text.split(", ") if "context" in part), ""))
-        for label, text in made.provenance.rows()
-    ]
-    assert "context drop-all" in made.provenance.summary
-    link = run_url_params(made)
-    assert link["context"] == "drop-all"
-    opened = opening.open_page(context, None, None, link)
-    live = opened.buttons.live
-    assert (opened.strategy, live.linked_digest) == ("drop-all", made.digest)
-    list(run_views(context, clip, live, **boxes, strategy=opened.strategy))
-    assert live.run is not None
-    assert live.run.digest == made.digest
-    refused = opening.open_page(context, None, None, {**link, "context": "short"})
-    assert "the context must be one of refresh, drop-all" in str(refused.run.status.value)
 
 
 def test_a_link_reproduces_its_run_on_a_server_with_another_strategy(context: AppContext) -> None:

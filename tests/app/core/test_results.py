@@ -3,9 +3,6 @@
 import gc
 import json
 import math
-import time
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +12,15 @@ import pytest
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun, RecordingCache
 from stepscope.app.core.results import (
-    HEADERS,
     NOT_MEASURED,
     VIDEO_COLUMNS,
     draw_corpus,
     score_groups,
-    score_table,
     video_table,
 )
 from stepscope.app.core.run import PAGE_SCORING, analyze_run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
-from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import reruns
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.config import Thresholds
@@ -34,12 +28,9 @@ from stepscope.eval.cli.finished_runs import score
 from stepscope.eval.cli.options import RescoreOptions
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.recorder import RunRecorder, Turn
-from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import no_java
-from tests.support.pages.benches import make_page, run_through
-from tests.support.pages.browser import free_port
-from tests.support.pages.page_http import TASK, PageClient
+from tests.support.pages.benches import run_through
 from tests.support.servers.served import ModelServer, serve_chat
 from tests.support.streams.fakes import count_letters
 
@@ -62,39 +53,12 @@ ROWS: list[dict[str, str | float]] = [
         ("as in the split", "abcd"),
         ("worst responses", "bdac"),
         ("most redundant", "dabc"),
-        ("only failed", ""),
-        ("unknown", "abcd"),
     ],
 )
 def test_the_table_of_videos_is_sorted_and_filtered(order: str, names: str) -> None:
     table = video_table(ROWS, order)
     assert "".join(str(row[0]) for row in table) == names
     assert all(cell is None or not (isinstance(cell, float) and math.isnan(cell)) for row in table for cell in row)
-
-
-def test_scores_have_three_decimals_in_a_table_and_counts_none() -> None:
-    failed: dict[str, str | float] = {"video_id": "e", "error": "lost", **dict.fromkeys(VIDEO_COLUMNS, 0.0)}
-    table = score_table(HEADERS, video_table([{**ROWS[0], "num_failures": 3.0}, failed], "most failures"))
-    assert table["metadata"]["display_value"] == [
-        ["a", 3, "0.900", "0.500", "0.100", "0.500", "0.500", "0.500", ""],
-        ["e", *[None] * 7, "failed: lost"],
-    ]
-    assert table["data"][0][2] == 0.9, "a column is sorted by its numbers"
-
-
-def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
-    (tmp_path / "metrics.json").write_text("[", encoding="utf-8")
-    (tmp_path / "charts.json").write_text("[]", encoding="utf-8")
-    results = read_results(tmp_path)
-    assert (list(results.rows), dict(results.metrics), dict(results.charts)) == ([], {}, {})
-    assert draw_corpus(results.metrics) == ""
-
-
-def test_a_table_with_more_or_fewer_columns_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "videos.csv").write_text("video_id,error,F1\na,,0.9,more\nb,\nc,,0.2\n", encoding="utf-8")
-    rows = read_results(tmp_path).rows
-    assert [row[0] for row in video_table(rows, "worst responses")] == ["c", "a", "b"]
-    assert [row[0] for row in video_table(rows, "most missed")] == ["a", "b", "c"]
 
 
 def test_undefined_scores_are_last_and_a_group_of_them_is_a_note() -> None:
@@ -163,18 +127,6 @@ def exact(context: AppContext, live: LiveRun) -> list[tuple[Any, ...]]:
     return [(output.response, output.updates, dict(output.dst_state)) for output in live.run.outputs]
 
 
-def test_a_recording_counts_the_bytes_of_its_frames_and_its_cache(context: AppContext) -> None:
-    live = ran(replace(context, recordings=RecordingCache()))
-    assert live.recording is not None
-    model = context.checkpoint.model
-    frames = 12 * model.tokens_per_frame * model.feature_dim * 4
-    cache = live.recording._cache
-    assert cache is not None
-    held = sum(buffer.nbytes for layer in cache.layers for buffer in layer._buffers)
-    assert held > 0
-    assert live.recording.num_bytes == frames + held
-
-
 def test_the_least_recently_used_recordings_are_given_up_and_results_stay_the_same(context: AppContext) -> None:
     large = replace(context, recordings=RecordingCache())
     one = ran(large)
@@ -190,13 +142,6 @@ def test_the_least_recently_used_recordings_are_given_up_and_results_stay_the_sa
     assert exact(small, second) == exact(small, first) == exact(small, third)
 
 
-def test_a_recording_larger_than_the_budget_is_not_kept(context: AppContext) -> None:
-    small = replace(context, recordings=RecordingCache(10))
-    live = ran(small)
-    assert (live.recording, small.recordings.num_bytes) == (None, 0)
-    assert exact(small, live) == exact(context, ran(context))
-
-
 def test_a_window_that_is_gone_or_closed_keeps_nothing(context: AppContext) -> None:
     own = replace(context, recordings=RecordingCache())
     live = ran(own)
@@ -208,33 +153,3 @@ def test_a_window_that_is_gone_or_closed_keeps_nothing(context: AppContext) -> N
     assert own.recordings.num_bytes == size
     own.recordings.release(live)
     assert (own.recordings.num_bytes, live.recording) == (0, None)
-
-
-@pytest.fixture
-def window(context: AppContext, tmp_path: Path) -> Iterator[tuple[PageClient, AppContext]]:
-    """Serve the page in this process, and open a window."""
-    own = replace(context, recordings=RecordingCache())
-    port = free_port()
-    with open_store(tmp_path / "reviews.sqlite") as store:
-        page = make_page(own, runs=tmp_path, store=store)
-        page.launch(server_port=port, prevent_thread_lock=True, quiet=True, ssr_mode=False, enable_monitoring=False)
-        with closing(page), PageClient(address=f"http://127.0.0.1:{port}") as client:
-            yield client, own
-
-
-@pytest.mark.filterwarnings("ignore")  # Gradio's, whose queue runs in this process here
-def test_a_closed_window_gives_its_recording_up(window: tuple[PageClient, AppContext]) -> None:
-    client, context = window
-    chosen = client.find_event("chosen", "select")
-    begun = client.find_event("run", "click")
-    with client.http.stream("GET", f"/gradio_api/heartbeat/{client.session}") as heartbeat:
-        lines = heartbeat.iter_lines()  # as long as it lives, the window is open
-        next(lines)
-        client.run(chosen["id"], [None, "truck-1", 0.5, 0.5])
-        streams = client.find_begun(client.run(begun["id"], client.inputs(begun, **TASK)))
-        client.run(streams["id"], client.inputs(streams, **TASK))
-        assert context.recordings.num_bytes > 0
-    until = time.monotonic() + 60
-    while context.recordings.num_bytes and time.monotonic() < until:
-        time.sleep(0.1)
-    assert context.recordings.num_bytes == 0

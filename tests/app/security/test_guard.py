@@ -25,7 +25,6 @@ from stepscope.app.security.limits import MAX_BODY_BYTES, MAX_JSON_SIGNS
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
 from tests.support.pages.page_http import TASK, PageClient
-from tests.support.servers.programs import STARTED
 
 JSON = "application/json"
 LOCAL = HostRules.from_options("127.0.0.1", [])
@@ -45,14 +44,10 @@ def status(rules: HostRules, host: str, *, method: str = "POST", path: str = "/r
         (LOCAL, "127.0.0.1:7860", None),
         (LOCAL, "localhost:7860", None),
         (LOCAL, "[::1]:7860", None),
-        (LOCAL, "LOCALHOST", None),
-        (LOCAL, "127.0.0.2:7860", None),
-        (LOCAL, "0.0.0.0:7860", None),
         (LOCAL, "192.168.1.7:7860", 421),
         (SHARED, "192.168.1.7:7860", None),
         (LOCAL, "evil.example:7860", 421),
         (LOCAL, "localhost.evil.example", 421),
-        (LOCAL, "", 421),
         (LOCAL, "[", 421),
         (PROXIED, "lab.example", None),
         (PROXIED, "a.corp.example", None),
@@ -71,16 +66,12 @@ def test_the_page_answers_under_its_own_names_alone(rules: HostRules, host: str,
         (LOCAL, {"origin": "http://127.0.0.1:9999"}, 403),
         (LOCAL, {"origin": "http://evil.example"}, 403),
         (LOCAL, {"origin": "null"}, 403),
-        (LOCAL, {"origin": "http://["}, 403),
-        (LOCAL, {"origin": "http://evil.example", "sec_fetch_site": "cross-site"}, 403),
         (LOCAL, {"sec_fetch_site": "same-site"}, 403),
         (SHARED, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, None),
         (SHARED, {"origin": "https://lab.example"}, 403),
         (LOCAL, {"origin": "https://lab.example", "sec_fetch_site": "same-origin"}, 403),
         (PROXIED, {"origin": "https://lab.example"}, None),
         (LOCAL, {"content_type": "text/plain"}, 415),
-        (LOCAL, {"content_type": "multipart/form-data; boundary=x"}, 415),
-        (LOCAL, {"content_type": ""}, 415),
     ],
 )
 def test_only_the_page_itself_and_programs_change_anything(
@@ -104,9 +95,7 @@ def test_a_page_for_this_machine_refuses_what_a_proxy_sends(header: str) -> None
     ("rules", "is_local"),
     [
         (LOCAL, True),
-        (HostRules.from_options("::1", []), True),
         (SHARED, False),
-        (HostRules.from_options("127.0.0.1", ["lab.example"]), False),
         (HostRules.from_options("127.0.0.1", [], is_proxied=True), False),
     ],
 )
@@ -127,7 +116,7 @@ def test_the_page_fetches_nothing_from_other_hosts() -> None:
 
 @pytest.mark.parametrize(
     "called",
-    ["run/predict", "api/predict", "call/fn", "call/v2/fn/x", "call/run/x/y", "call/runs", "deep_link", "vibe-edit"],
+    ["run/predict", "call/v2/fn/x", "call/runs", "deep_link"],
 )
 def test_what_no_window_asks_of_gradio_is_not_answered(called: str) -> None:
     for method in ("GET", "POST"):
@@ -194,7 +183,7 @@ def test_passwords_cannot_be_tried_without_end() -> None:
         assert post(other, "/login", body, kind).status_code in (200, 400)
 
 
-@pytest.mark.parametrize("trusted", [(), ("127.0.0.1",), ("127.0.0.9/8",), ("10.0.0.1",)])
+@pytest.mark.parametrize("trusted", [("127.0.0.9/8",), ("10.0.0.1",)])
 def test_only_a_trusted_proxy_names_the_client_whose_passwords_are_counted(
     trusted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +199,7 @@ def test_only_a_trusted_proxy_names_the_client_whose_passwords_are_counted(
             sent = [{"x-forwarded-for": f"203.0.113.{number}"} for number in range(MAX_FAILURES + 1)]
             return [(await client.post("/login", content=b"wrong", headers=more)).status_code for more in sent]
 
-    is_trusted = trusted not in [(), ("10.0.0.1",)]
+    is_trusted = trusted == ("127.0.0.9/8",)
     assert asyncio.run(try_all()) == [*[400] * MAX_FAILURES, 400 if is_trusted else 429]
 
 
@@ -226,11 +215,6 @@ def test_passwords_that_are_tried_at_once_are_all_counted() -> None:
     assert found == {400: MAX_FAILURES, 429: 4 * MAX_FAILURES}
 
 
-def test_right_passwords_do_not_count_as_tries() -> None:
-    number = 11 * MAX_FAILURES  # more than the limit of all addresses
-    assert Counter(asyncio.run(log_in_at_once(guarded(), b"right", number))) == {200: number}
-
-
 def test_a_body_that_is_no_upload_has_an_end() -> None:
     assert post(guarded(), "/run", b"x" * 100, JSON).text == "100 127.0.0.1"
     for body in (b"x" * (MAX_BODY_BYTES + 1), b"[],{}" * (MAX_JSON_SIGNS // 3 + 1)):
@@ -242,8 +226,6 @@ def test_a_session_with_a_long_name_is_refused(client: PageClient) -> None:
     asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": "x" * 1000}
     reply = client.http.post("/gradio_api/queue/join", json=asked)
     assert (reply.status_code, reply.json()["detail"][:21]) == (400, "The name of a session")
-    review = {**verdict(client, "long"), "session_hash": "x" * 1000}
-    assert client.http.post("/gradio_api/component_server", json=review).status_code == 400
 
 
 @pytest.fixture(scope="module")
@@ -291,17 +273,6 @@ def test_a_foreign_page_writes_no_review(client: PageClient, runs: Path) -> None
         assert reply.status_code == expected
     with open_store(runs / "reviews.sqlite") as store:
         assert [action.action_id for action in store.read()] == ["0", "1"]
-
-
-def test_a_session_with_an_odd_name_disturbs_no_other(client: PageClient) -> None:
-    """Gradio would aggregate all events after each one, in a table that cannot hold unpaired surrogates."""
-    event = client.find_event("chosen", "select")
-    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": "\ud800"}
-    reply = client.http.post("/gradio_api/queue/join", content=json.dumps(asked), headers={"content-type": JSON})
-    assert reply.status_code == 200
-    for _ in range(2):
-        assert client.run(event["id"], [None, "slow", 0.5, 0.5])["success"]
-    assert "UnicodeEncodeError" not in STARTED[-1].output()
 
 
 def test_an_upload_that_is_too_large_is_refused(client: PageClient) -> None:

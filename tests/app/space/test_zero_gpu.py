@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +16,12 @@ from stepscope.app.cli import serve
 from stepscope.app.cli.stepscope import main
 from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.plan import StreamPlan
-from stepscope.app.core.videos import read_upload
-from stepscope.app.space.zero_gpu import MAX_S, START_S, ZeroGpuModel, estimate_s, find_gpu
+from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.tabs.player import handlers, reruns, streaming
 from stepscope.app.tabs.player.inspection import inspect_run
-from stepscope.engine.config import StreamConfig, Thresholds
-from stepscope.engine.control.task import Task
+from stepscope.engine.config import Thresholds
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
-from tests.conftest import Uploads
 from tests.support.pages.benches import make_context, run_through, run_views
 from tests.support.pages.browser import free_port
 from tests.support.streams.zero_gpu import FakeSpaces
@@ -95,38 +90,15 @@ def test_other_thresholds_and_an_inspection_are_further_calls(
     assert len(spaces.pids) == 3
 
 
-@pytest.mark.parametrize(
-    ("refused", "words"),
-    [
-        (None, "the schema prompt takes"),
-        (gr.Error("You have exceeded your quota. <a href='https://x'>Sign in</a>"), "ZeroGPU: You have exceeded"),
-    ],
-)
-def test_an_error_is_a_sentence_and_the_page_goes_on(
-    there: AppContext, spaces: FakeSpaces, refused: gr.Error | None, words: str
-) -> None:
-    spaces.refusal, live = refused, LiveRun()
-    clip = there.bundled_videos.find("truck-1")
-    *_, last = run_views(there, clip, live, goal="build" if refused else "long " * 5000)
+def test_a_refusal_is_a_sentence_and_the_page_goes_on(there: AppContext, spaces: FakeSpaces) -> None:
+    spaces.refusal, live = gr.Error("You have exceeded your quota. <a href='https://x'>Sign in</a>"), LiveRun()
+    *_, last = run_views(there, there.bundled_videos.find("truck-1"), live, goal="build")
     assert last.status.value.startswith("⚠ ")
-    assert words in last.status.value
+    assert "ZeroGPU: You have exceeded" in last.status.value
     assert "<a" not in last.status.value
     assert live.ended.is_set()
     spaces.refusal = None
     assert len(decisions(run(there))) == 12
-
-
-def test_a_refusal_of_many_angles_is_read_in_linear_time(there: AppContext, spaces: FakeSpaces) -> None:
-    spaces.refusal, began = gr.Error("<" * 100_000), time.process_time()
-    *_, last = run_views(there, there.bundled_videos.find("truck-1"), LiveRun(), goal="build")
-    assert "<<" in last.status.value
-    assert time.process_time() - began < 2, "a search for an end from each angle took seconds"
-
-
-def test_damage_of_the_video_is_reported(there: AppContext, uploads: Uploads) -> None:
-    *_, last = run_views(there, read_upload(uploads.damaged, fps=2, max_duration_s=600), LiveRun())
-    assert last.status.value.startswith("⚠ Done: ")
-    assert "damaged, could be read up to" in last.status.value
 
 
 def test_stop_ends_the_process(there: AppContext, spaces: FakeSpaces, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,15 +117,9 @@ class StoppedError(ValueError):
     """The page is built, and is not served."""
 
 
-@pytest.mark.parametrize(("is_zero", "asked"), [(True, ("cuda", "off")), (False, ("cpu", "auto"))])
 @pytest.mark.usefixtures("spaces")
 def test_the_page_places_the_model_on_the_gpu_at_start(
-    tiny_folder: Path,
-    demo_manifest: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    is_zero: bool,
-    asked: tuple[str, str],
+    tiny_folder: Path, demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
 
@@ -167,19 +133,6 @@ def test_the_page_places_the_model_on_the_gpu_at_start(
 
     monkeypatch.setattr(serve, "load_model", load)
     monkeypatch.setattr(serve, "build_page", build)
-    if not is_zero:
-        monkeypatch.setenv("SPACES_ZERO_GPU", "false")
     options = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
     assert main(["demo", *options, "--device", "cpu", "--port", str(free_port())]) == 2
-    assert seen == [asked, is_zero]
-
-
-@pytest.mark.parametrize(
-    ("num_frames", "wanted", "expected"), [(100, None, START_S + 5), (100, 10, START_S + 0.5), (10**6, None, MAX_S)]
-)
-def test_the_reserved_time_follows_the_frames(
-    here: AppContext, num_frames: int, wanted: int | None, expected: float
-) -> None:
-    clip = replace(here.bundled_videos.find("truck-1"), num_frames=num_frames)
-    plan = StreamPlan(clip=clip, task=Task(), config=StreamConfig(), num_frames=wanted)
-    assert estimate_s(plan) == pytest.approx(expected)
+    assert seen == [("cuda", "off"), True]

@@ -19,6 +19,7 @@ from stepscope.app.reviews.assignments import (
 from stepscope.app.reviews.review import review_disagreements
 from stepscope.app.reviews.store import ReviewStore, open_store, read_review, undo
 from stepscope.eval.annotations.corrections import Verdict
+from tests.support.data.strategies import few
 from tests.support.reviews.desks import HOSTILE
 
 VIDEOS = {f"v{number}": 1.0 for number in range(10)}
@@ -123,6 +124,7 @@ def test_the_overlap_is_measured_and_a_settled_event_is_no_longer_open(store: Re
     overlap=st.integers(0, 100),
     seed=st.integers(0, 3),
 )
+@few
 def test_plans_are_balanced_and_the_same_for_one_seed(
     lengths: dict[str, float], num_reviewers: int, overlap: int, seed: int
 ) -> None:

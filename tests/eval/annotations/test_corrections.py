@@ -38,12 +38,6 @@ def corrected(*corrections: Correction, prefer: tuple[str, ...] = ()) -> tuple[T
     return result.sample.turns
 
 
-def test_without_corrections_the_sample_is_the_source() -> None:
-    result = apply_corrections(SAMPLE, [])
-    assert result.sample == SAMPLE
-    assert [(turn.source, turn.reviewers) for turn in result.turns] == [(0, ()), (1, ()), (2, ()), (3, ())]
-
-
 def test_text_time_and_update_are_changed_and_the_order_follows() -> None:
     turns = corrected(
         correct("text", text="Now."), correct("time", time_s=3.0), correct("update", START, text=" S2 -> complete ")
@@ -84,7 +78,7 @@ def test_a_moved_boundary_does_not_bring_back_what_its_reviewer_deleted() -> Non
     assert [conflict.aspect for conflict in apply_corrections(SAMPLE, by_bob).conflicts] == ["presence"]
 
 
-@pytest.mark.parametrize("time_s", [-0.1, 1.16, float("inf"), float("nan")])
+@pytest.mark.parametrize("time_s", [-0.1, 1.16, float("nan")])
 def test_a_time_is_inside_where_it_is_on_a_frame_of_the_video(time_s: float) -> None:
     sample = replace(SAMPLE, fps=25.0, num_frames=29)
     assert is_inside(0.0, sample)
@@ -103,21 +97,6 @@ def test_where_reviewers_differ_the_source_stands_and_both_are_shown() -> None:
     assert apply_corrections(SAMPLE, [*corrections, correct("text", by="bob", text="Hers.")]).conflicts == ()
 
 
-def test_a_preferred_reviewer_settles_the_conflicts_that_she_takes_part_in_and_no_others() -> None:
-    texts = [correct("text", text="Hers."), correct("text", by="bob", text="His.")]
-    times = [correct("time", by="bob", time_s=1.5), correct("time", by="eve", time_s=3.0)]
-
-    def aspects(*edits: Correction, prefer: tuple[str, ...]) -> list[str]:
-        return [conflict.aspect for conflict in apply_corrections(SAMPLE, edits, prefer=prefer).conflicts]
-
-    assert aspects(*texts, *times, prefer=()) == ["text", "time"]
-    assert aspects(*texts, *times, prefer=("ann",)) == ["time"]
-    assert aspects(*texts, *times, prefer=("bob",)) == []
-    gone = correct("delete", by="zoe")
-    assert aspects(*texts, *times, gone, prefer=()) == ["text", "time", "presence"]
-    assert aspects(*texts, *times, gone, prefer=("zoe",)) == []
-
-
 NEW = Turn(time_s=4.0, role="assistant", text="New.")
 
 
@@ -125,34 +104,16 @@ NEW = Turn(time_s=4.0, role="assistant", text="New.")
     ("corrections", "prefer", "statuses"),
     [
         ([correct("text", text="a"), correct("text", text="b")], (), "replaced, effective"),
-        ([correct("text", text="a"), correct("time", time_s=2.0)], (), "effective, effective"),
-        ([correct("text", text="a"), correct("text", text="a", by="bob")], (), "effective, effective"),
         ([correct("text", text="a"), correct("text", text="b", by="bob")], (), "in conflict, in conflict"),
         ([correct("text", text="a"), correct("text", text="b", by="bob")], ("bob",), "overruled, effective"),
-        ([correct("text", text="a"), correct("delete")], (), "replaced, effective"),
         ([correct("delete"), correct("text", text="a")], (), "replaced, effective"),
-        ([correct("delete"), correct("add")], (), "replaced, effective"),
         ([correct("delete"), correct("text", text="a", by="bob")], (), "in conflict, effective"),
-        ([correct("delete"), correct("text", text="a", by="bob")], ("ann",), "effective, overruled"),
-        ([correct("delete"), correct("text", text="a", by="bob")], ("bob",), "overruled, effective"),
-        ([correct("add", NEW), correct("text", NEW, text="a")], (), "effective, effective"),
         (
             [correct("add", NEW), correct("delete", NEW), correct("text", NEW, text="a")],
             (),
             "effective, replaced, effective",
         ),
-        ([correct("add", NEW), correct("delete", NEW, by="bob")], (), "in conflict, in conflict"),
-        (
-            [correct("add", NEW), correct("text", NEW, text="a"), correct("delete", NEW, by="bob")],
-            (),
-            "in conflict, in conflict, in conflict",
-        ),
         ([correct("boundary", END, time_s=2.0), correct("time", END, time_s=3.0)], (), "effective, effective"),
-        (
-            [correct("boundary", END, time_s=2.0), correct("time", START, time_s=3.0, by="bob")],
-            (),
-            "in conflict, in conflict",
-        ),
         (
             [correct("delete", START), correct("delete", END), correct("boundary", END, time_s=2.0)],
             (),
@@ -175,16 +136,6 @@ def test_a_deletion_against_an_edit_is_a_conflict() -> None:
     assert corrected(*edits, prefer=("ann",)) == (END, START, ASK)
 
 
-def test_a_corrected_turn_names_those_whose_corrections_it_bears() -> None:
-    edits = [correct("text", text="Now."), correct("time", by="bob", time_s=1.5), correct("text", by="eve", text="No.")]
-    edits.append(correct("text", ASK, by="eve", text=ASK.text))
-    bears = {turn.source: turn.reviewers for turn in apply_corrections(SAMPLE, edits[:2]).turns}
-    assert bears == {0: (), 1: (), 2: ("ann", "bob"), 3: ()}
-    assert {turn.reviewers for turn in apply_corrections(SAMPLE, edits[2:]).turns if turn.source == 3} == {()}
-    in_conflict = apply_corrections(SAMPLE, edits[:3])
-    assert {turn.source: turn.reviewers for turn in in_conflict.turns}[2] == ("bob",), "no text of ann or eve is used"
-
-
 def test_turns_that_are_alike_are_told_apart_by_number() -> None:
     twice = replace(BOAT, turns=(GO, GO))
     assert [name.number for name in name_turns(twice.turns)] == [0, 1]
@@ -200,16 +151,8 @@ def test_turns_that_are_alike_are_told_apart_by_number() -> None:
             "no assistant turn 'Gone.' at 1 s; the source has changed",
         ),
         (correct("text", text=" "), "text must not be blank"),
-        (correct("text"), "text must not be blank"),
-        (correct("text", START, text="x"), "kind text does not fit a turn of the role update"),
-        (correct("update", text="S1->start"), "kind update does not fit a turn of the role assistant"),
         (correct("update", START, text="S9->start"), "of a step among S1, S2; got 'S9->start'"),
-        (correct("update", START, text="S1 begins"), "an update must be S3->start"),
-        (correct("boundary", time_s=1.0), "a step boundary is moved by its updates"),
         (correct("time", time_s=6.0), "from 0 to below 6 s; got 6.0"),
-        (correct("time", time_s=-0.5), "from 0 to below 6 s; got -0.5"),
-        (correct("add", Turn(time_s=7.0, role="user", text="x")), "from 0 to below 6 s; got 7.0"),
-        (correct("add", Turn(time_s=1.0, role="update", text="S7->start")), "got 'S7->start'"),
     ],
 )
 def test_a_correction_that_does_not_fit_is_listed_with_its_reason_and_changes_nothing(
@@ -226,34 +169,12 @@ def test_a_correction_that_does_not_fit_is_listed_with_its_reason_and_changes_no
     ("change", "reason"),
     [
         ({"time_s": float("nan")}, "time_s must be a number from -1e.09 to 1e.09; got nan"),
-        ({"time_s": float("inf")}, "got inf"),
-        ({"text": 3}, "text must be text of at most 50000 characters; got 3"),
         ({"text": "x" * 50_001}, "must be text of at most 50000 characters"),
-        ({"kind": "burn"}, "must be one of text, time, .*; got 'burn'"),
     ],
 )
 def test_a_correction_out_of_bounds_cannot_be_made(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Correction(**{"reviewer": "ann", "kind": "text", "turn": NAME, **change})
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"number": 10**30}, "a turn's number must be a whole number from 0 to 2147483647; got 1000"),
-        ({"number": True}, "got True"),
-        ({"time_s": float("inf")}, "a turn's time_s must be a number"),
-        ({"role": "nobody"}, "a turn's role must be one of update, user, assistant; got 'nobody'"),
-    ],
-)
-def test_a_name_of_a_turn_out_of_bounds_cannot_be_made(change: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        replace(NAME, **change)
-
-
-def test_half_a_surrogate_pair_in_a_correction_becomes_a_question_mark() -> None:
-    name = replace(NAME, text="a\ud83d")
-    assert (name.text, correct("text", text="\udc00b").text) == ("a?", "?b")
 
 
 @given(samples(), st.data())
@@ -304,20 +225,3 @@ def test_both_ends_of_a_reply_span_are_corrected_and_none_makes_an_instant() -> 
 def test_reviewers_who_want_different_ends_keep_the_source() -> None:
     assert times(spanned(("ann", 2.0, 6.0), ("bob", 2.0, 5.0))) == (2.0, 4.0, None)
     assert times(spanned(("ann", 2.0, 6.0), ("bob", 2.0, 6.0))) == (2.0, 6.0, None)
-
-
-def test_a_span_is_of_an_assistants_turn_and_inside_the_video() -> None:
-    turns = (Turn(time_s=2.0, role="assistant", text="Now."), Turn(time_s=3.0, role="user", text="When?"))
-    sample = Sample(
-        video_id="v", video_path=None, fps=2.0, num_frames=20, goal="", steps=(), turns=turns, initial_state={}
-    )
-    said, asked = name_turns(turns)
-    for name, time_s, end_s, words in (
-        (asked, 3.0, 4.0, "only a turn of the assistant"),
-        (said, 2.0, 2.0, "must end after its start, 2 s, and at most at 10 s; got 2"),
-        (said, 2.0, 10.5, "got 10.5"),
-        (said, None, 3.0, "a time must be within the video"),
-    ):
-        correction = Correction(reviewer="ann", kind="span", turn=name, time_s=time_s, end_s=end_s)
-        (found,) = apply_corrections(sample, [correction]).unusable
-        assert words in found.reason

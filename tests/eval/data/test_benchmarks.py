@@ -10,7 +10,7 @@ from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import InvalidSample
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.imports.import_results import import_into, read_result
+from stepscope.eval.runs.imports.import_results import import_into
 from tests.support.data.published import COOKING, EGOPROACTIVE, OMNIPRO, QEVD, QEVD_TIMES_NS, write, write_qevd
 
 
@@ -81,39 +81,13 @@ def test_results_of_qevd_have_seconds_of_the_exercise_or_unix_times(tmp_path: Pa
     assert [(output.time_s, output.response) for output in outputs if output.response] == [(0.5, "Up."), (3.0, "Hold.")]
 
 
-def test_unix_times_without_the_references_of_qevd_are_refused(tmp_path: Path) -> None:
-    results = {"mini_episode_id": "1_7", "pred_feedbacks": ["Up."], "pred_feedback_timestamps": [1.7e9]}
-    (tmp_path / "results.json").write_text(json.dumps([results]))
-    (sample,) = read_samples(write(tmp_path, [COOKING]))
-    with pytest.raises(ValueError, match="must be seconds; for Unix times choose the references of QEVD as the split"):
-        read_result(tmp_path / "results.json", sample)
-
-
 @pytest.mark.parametrize(
     ("changes", "times_ns", "message"),
     [
         ({"feedbacks": None}, [0.0, 0.5], "feedbacks is missing; it must have a text .* competition split has no"),
-        ({"feedbacks": ["", 3]}, QEVD_TIMES_NS, "feedbacks must be a list of texts, one for each frame"),
         ({"feedbacks": ["x"]}, QEVD_TIMES_NS, "feedbacks must have 24 texts, as video_timestamps has times, not 1"),
-        ({"is_transition": None}, QEVD_TIMES_NS, "is_transition is missing; it must be a list of true or false"),
-        ({"is_transition": [True] * 7 + ["x"]}, QEVD_TIMES_NS, "is_transition must be a list of true or false"),
-        (
-            {"is_transition": [False] * 8},
-            QEVD_TIMES_NS,
-            "is_transition must be true for the first and the last feedback",
-        ),
-        ({"is_transition": [True] * 8}, QEVD_TIMES_NS, "is_transition must leave a feedback between two transitions"),
-        ({"video_timestamps": 3}, QEVD_TIMES_NS, "video_timestamps must be text"),
-        ({"video_timestamps": "none.npy"}, QEVD_TIMES_NS, "video_timestamps must name a .npy file, .* there is none"),
         ({"video_timestamps": "x" * 999}, QEVD_TIMES_NS, "video_timestamps must name a .npy file that can be read"),
-        ({"long_range_video_file": ""}, QEVD_TIMES_NS, "long_range_video_file must be text"),
-        ({}, [QEVD_TIMES_NS], "video_timestamps must name a .npy file with the time of each frame"),
-        ({}, ["x"], "video_timestamps must name a .npy file with the time of each frame"),
-        ({}, [0.0, 0.5], "video_timestamps must have Unix times in nanoseconds"),
-        ({}, [float("nan")], "video_timestamps must have Unix times in nanoseconds"),
         ({}, [2e17, 2.5e17, 1.9e17], "must not fall back: frame 2 is 6e[+]07 s before the last"),
-        ({}, [2e17, 9e18], "video_timestamps must give a video of at most a day"),
-        ({}, [QEVD_TIMES_NS[0]] * 24, "lies outside the video of 0 s"),
     ],
 )
 def test_a_wrong_field_of_qevd_is_named(tmp_path: Path, changes: dict[str, Any], times_ns: Any, message: str) -> None:
@@ -129,17 +103,12 @@ def test_a_wrong_field_of_qevd_is_named(tmp_path: Path, changes: dict[str, Any],
     ("record", "message"),
     [
         ({**COOKING, "output_timestamps": [1.0]}, "output_texts must have one text for each of output_timestamps"),
-        ({**COOKING, "output_texts": ["a", "b", 3]}, r"output_texts\[2\].text must be text"),
-        ({**COOKING, "output_timestamps": [0, 1, "x"]}, r"output_timestamps\[2\] must be a number"),
         ({**EGOPROACTIVE, "answers": ["Stop"]}, r"answers\[0\].answer must begin with \$interrupt\$ or \$silent\$"),
         (
             {**EGOPROACTIVE, "video_intervals": [[8, 16], [0, 8.5], [16, 23.5]]},
             r"intervals\[0\] must not begin before video_intervals\[1\] ends",
         ),
-        ({**EGOPROACTIVE, "duration_in_sec": None}, "duration_in_sec is missing"),
         ({**OMNIPRO, "question_time": "soon"}, "question_time must be seconds, or minutes and seconds such as 01:05"),
-        ({**OMNIPRO, "ground_truth": [{}]}, r"ground_truth\[0\].trigger_time is missing"),
-        ({**OMNIPRO, "ground_truth": [{"trigger_time_sec": 95}]}, "95"),
     ],
 )
 def test_a_wrong_field_is_named(tmp_path: Path, record: dict[str, Any], message: str) -> None:

@@ -1,7 +1,6 @@
 """Published clips run from the one long video that they are parts of; the ids of several never collide."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.records import Step, frame_at
 from stepscope.engine.video.reader import read_frames
-from stepscope.eval import __main__ as command
 from stepscope.eval.data.clips import Extent
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Turn
-from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from tests.engine.video.test_excerpts import write_numbered
 from tests.support.data.batches import make_worker_config
@@ -104,12 +101,6 @@ def test_a_folder_of_videos_has_the_file_of_a_record_by_id_uid_or_frames_file(tm
     assert sample.video_path == videos / f"deep/{name}.MP4"
 
 
-def test_a_record_that_names_its_file_is_not_looked_for(tmp_path: Path) -> None:
-    videos = named(tmp_path / "videos", "v.mp4")
-    (sample,) = read_samples(write(tmp_path, {**CLIP, "video_path": "own.mp4"}), videos=videos)
-    assert sample.video_path == tmp_path / "own.mp4"
-
-
 def test_no_file_or_several_files_of_a_name_are_said(tmp_path: Path) -> None:
     path = write(tmp_path, CLIP)
     for names, reason in (
@@ -142,22 +133,6 @@ def test_clips_and_dialogues_of_one_video_have_ids_that_differ(tmp_path: Path) -
     assert ids(write(tmp_path, [plain, CLIP])) == ["v", "v_clip3"]
     with pytest.raises(ValueError, match="two videos share the video_id v; rename one of them"):
         read_samples(write(tmp_path, [plain, longer, plain]))
-
-
-@pytest.mark.slow
-def test_the_command_line_runs_published_clips_from_a_folder_of_videos(
-    tmp_path: Path, tiny_folder: Path, long_video: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    split = write(tmp_path, [SHORT_CLIP, {**SHORT_CLIP, "video_uid": "lost"}])
-    options = ["--videos", str(long_video.parent), "--checkpoint", str(tiny_folder), "--out", str(tmp_path / "run")]
-    assert command.main(["run", str(split), *options, "--devices", "cpu:1"]) == 1
-    said = capsys.readouterr()
-    assert "1 of 2 videos" in said.out
-    assert "failed: lost: " in said.err
-    assert "is called lost_clip3 or lost" in said.err
-    (sample,) = read_split(split, videos=long_video.parent).samples
-    assert len(RunFolder(tmp_path / "run").outputs(sample)) == 12
-    assert asdict(sample)["start_s"] == 10.0
 
 
 def test_the_real_dst_clip_keeps_every_turn_at_its_time() -> None:

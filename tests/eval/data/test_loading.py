@@ -18,18 +18,10 @@ OTHER = {**CLIP, "clip_idx": 4}
 @pytest.mark.parametrize(
     ("content", "ids"),
     [
-        (CLIP, ["v_clip3"]),
         ([CLIP, OTHER], ["v_clip3", "v_clip4"]),
         (json.dumps(CLIP, indent=1), ["v_clip3"]),
-        (json.dumps(CLIP) + "\n", ["v_clip3"]),
         (f"{json.dumps(DIALOGUE)}\r\n\n{json.dumps(CLIP)}\n", ["v_clip0_talk_1", "v_clip3"]),
-        # Notepad's byte order mark, and files that were joined
-        (f"\ufeff{json.dumps(CLIP)}", ["v_clip3"]),
         (f"\ufeff{json.dumps(DIALOGUE)}\n\ufeff{json.dumps(CLIP)}\n\ufeff\n", ["v_clip0_talk_1", "v_clip3"]),
-        (  # only a newline ends a line: U+2028 stands inside a text
-            json.dumps({**DIALOGUE, "video_uid": "a\u2028b"}, ensure_ascii=False) + "\n" + json.dumps(CLIP),
-            ["a\u2028b_clip0_talk_1", "v_clip3"],
-        ),
     ],
 )
 def test_the_form_is_told_by_content(tmp_path: Path, content: object, ids: list[str]) -> None:
@@ -42,38 +34,14 @@ def test_the_form_is_told_by_content(tmp_path: Path, content: object, ids: list[
         (changed(CLIP, "fps", to="2"), "fps must be a number from 0.001 to 1000; got '2'"),
         (changed(CLIP, "fps", to=...), "fps is missing; it must be a number"),
         (changed(CLIP, "end_frame_idx", to=193), "end_frame_idx must be larger than start_frame_idx, 193"),
-        (changed(CLIP, "start_frame_idx", to=-1), "start_frame_idx must be a whole number"),
-        (changed(CLIP, "inferred_goal", to=None), "inferred_goal is missing"),
-        (changed(CLIP, "dst", to=...), "dst is missing; it must be a list of objects"),
-        (changed(CLIP, "dst", 1, "id", to="S2"), "step ids must differ"),
-        (changed(CLIP, "dst", 1, "id", to="S 1"), r"dst\[1\].id must be one word"),
-        (changed(CLIP, "dst", 1, "type", to="action"), r"dst\[1\].type must be one of step"),
         (changed(CLIP, "conversation", 1, "time", to=...), r"conversation\[1\].time is missing"),
-        (changed(CLIP, "conversation", 1, "time", to=math.nan), r"conversation\[1\].time must be a number"),
-        (changed(CLIP, "conversation", 1, "content", to=" "), r"conversation\[1\].content must be text, not blank"),
-        (changed(CLIP, "conversation", 1, "content", to="a" * 50_001), "text must be text of at most 50000 characters"),
-        (changed(CLIP, "conversation", 2, "role", to="boss"), r"conversation\[2\].role must be one of DST_UPDATE"),
-        (changed(CLIP, "conversation", 3, "content", to=[]), r"conversation\[3\].content must hold at least one"),
         (
             changed(CLIP, "conversation", 3, "content", 0, "id", to="S9"),
             r"conversation\[3\].content\[0\].id must be one of S2, S1; got 'S9'",
         ),
-        (
-            changed(CLIP, "conversation", 3, "content", 0, "transition", to="end"),
-            r"content\[0\].transition must be one of start, complete; got 'end'",
-        ),
-        ({**CLIP, "initial_dst_state": {"S9": "completed"}}, "initial_dst_state must name steps of dst only"),
         ({**CLIP, "initial_dst_state": {"S1": "done"}}, "initial_dst_state.S1 must be one of not_started"),
         (changed(DIALOGUE, "metadata", to=...), "metadata is missing; it must be an object"),
-        (changed(DIALOGUE, "metadata", "task_goal", to=...), "metadata.task_goal is missing"),
-        (changed(DIALOGUE, "metadata", "knowledge", to="Tea"), "metadata.knowledge must be a recipe numbered"),
-        (changed(DIALOGUE, "metadata", "knowledge", to="1. a\n3. b"), "metadata.knowledge must be a recipe numbered"),
-        (changed(DIALOGUE, "metadata", "knowledge", to="1. a\n1. b"), "must number each step once, not 1 twice"),
         (changed(DIALOGUE, "conversation", 1, to={"role": "user", "content": "x"}), None),
-        (changed(DIALOGUE, "conversation", 1, to={"role": "assistant", "content": "x"}), "preceded by a frames turn"),
-        (changed(DIALOGUE, "conversation", 3, "start", to=14), r"conversation\[3\].start must not be before frame 15"),
-        (changed(DIALOGUE, "conversation", 3, "end", to=15), r"conversation\[3\].end must be larger than start, 15"),
-        (changed(DIALOGUE, "conversation", 3, "role", to="DST_UPDATE"), r"conversation\[3\].role must be one of"),
     ],
 )
 def test_a_published_record_that_cannot_be_used_is_named(
@@ -90,13 +58,9 @@ def test_a_published_record_that_cannot_be_used_is_named(
     ("content", "reason"),
     [
         (f"{json.dumps(CLIP)}\n{json.dumps(CLIP)[:-9]}\n", "line 2: "),
-        (f"{json.dumps(CLIP)}\n\n[]\n", r"data\.txt, line 3: a record must be a JSON object"),
         (f"{json.dumps(CLIP)}\n{json.dumps({**OTHER, 'fps': 0})}", r"data\.txt, line 2: fps must be"),
-        (json.dumps([CLIP, 7]), r"data\.txt, video number 1: a record must be a JSON object; write an object with"),
         (json.dumps([CLIP, CLIP]), "two videos share the video_id v_clip3; rename one of them"),
-        (json.dumps(changed(MANIFEST, "videos", 0, "initial_state", to=[1])), "initial_state must be an object"),
         ("{}", "has an unknown format; write an object with"),
-        ("[]", "is an empty list"),
     ],
 )
 def test_a_wrong_line_or_file_is_named(tmp_path: Path, content: str, reason: str) -> None:
@@ -130,7 +94,7 @@ def test_turns_outside_the_video_are_an_error_or_one_warning_that_lists_them(
     assert all(text in str(caught.value) and text in str(warned[0].message) for text in listed)
 
 
-@pytest.mark.parametrize(("num_frames", "fps"), [(2**31 - 1, 2.0), (2**31 - 1, 1000), (172_801, 2.0), (2_592_001, 60)])
+@pytest.mark.parametrize(("num_frames", "fps"), [(2**31 - 1, 2.0), (172_801, 2.0)])
 def test_a_sample_of_more_than_a_day_is_refused_because_each_frame_takes_memory(
     tmp_path: Path, num_frames: int, fps: float
 ) -> None:
@@ -192,16 +156,8 @@ def test_names_keep_their_order_and_without_a_file_there_are_none(tmp_path: Path
     ("content", "reason"),
     [
         ("[", "cannot be read"),
-        ("[" * 5000, "cannot be read"),
         ('{"tags": ["dark"]}', "tags: "),
-        ('{"labels": {}}', "labels"),
-        ('{"tags": {"dark": 1}}', "tags.dark"),
         (json.dumps({"tags": dict.fromkeys(map(str, range(61)), "")}), "tags has more than 60 names"),
-        (json.dumps({"causes": {"x" * 41: ""}}), "causes: a name has 1 to 40 printable characters"),
-        (json.dumps({"tags": {"dark, blurry": ""}}), "without comma"),
-        (json.dumps({"tags": {"\ud800": ""}}), "printable"),
-        (json.dumps({"tags": {"dark": "x" * 201}}), "tags.dark has at most 200 characters; got 201"),
-        (" " * 2**18, "is larger than 128 KiB"),
     ],
 )
 def test_an_invalid_file_is_refused_in_one_sentence(tmp_path: Path, content: str, reason: str) -> None:

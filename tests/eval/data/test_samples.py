@@ -49,21 +49,10 @@ def test_a_manifest_gives_samples_with_turns_in_order(tmp_path: Path) -> None:
     ("changes", "reason"),
     [
         ({"fps": 0}, "fps must be a number from 0.001 to 1000; got 0"),
-        ({"num_frames": "many"}, "num_frames must be a whole number"),
-        ({"num_frames": 0.5}, "num_frames must be a whole number"),
         ({"num_frames": 0}, "num_frames must be at least 1; got 0"),
-        ({"goal": None}, "goal is missing; it must be text"),
-        ({"turns": [{"time_s": "2", "role": "user", "text": "x"}]}, r"turns\[0\].time_s must be a number .*; got '2'"),
-        ({"turns": [{"time_s": True, "role": "user", "text": "x"}]}, r"time_s must be a number .*; got True"),
-        ({"turns": [{"time_s": 1.0, "role": "assistant", "text": " "}]}, r"turns\[0\].text must be text, not blank"),
         ({"turns": [{"time_s": 1.0, "role": "update", "text": "S9->start"}]}, "of a step among S2, S1; got 'S9"),
-        ({"initial_state": {"S1": True}}, "of a known step"),
         ({"turns": [{"time_s": 10.0, "role": "user", "text": "x"}]}, "lies outside the video of 10 s"),
-        ({"turns": [{"time_s": 1.0, "role": "boss", "text": "x"}]}, "role must be one of"),
-        ({"turns": [{"time_s": 1.0, "role": "update", "text": "x"}]}, "must have the form S3->start"),
-        ({"turns": [{"time_s": 1.0, "role": "user"}]}, r"turns\[0\].text is missing; it must be text"),
         ({"steps": [{"id": "S1", "name": "a"}, {"id": "S1", "name": "b"}]}, "step ids must differ"),
-        ({"initial_state": {"S7": "completed"}}, "of a known step"),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
@@ -71,7 +60,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, changes: dict[str, Any], r
         read_samples(write(tmp_path, {**VIDEO, **changes}))
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"videos": {}}', "\x00", "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "[" * 100_000])
 def test_a_file_that_is_no_manifest_is_one_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(ValueError, match=r"x\.json"):

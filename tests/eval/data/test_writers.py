@@ -1,4 +1,3 @@
-import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,11 +63,6 @@ def test_real_clips_are_written_as_they_were_read(path: str) -> None:
         assert rewritten(split, form) == split
 
 
-def test_a_start_between_two_frames_is_refused_in_a_published_form(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"cannot hold its start_s 0\.7, which is not a frame of its file at 2 frames"):
-        write_samples(tmp_path / "a.json", [replace(BOAT, start_s=0.7)], file_format="dst")
-
-
 def test_half_a_surrogate_pair_comes_back_as_a_question_mark(tmp_path: Path) -> None:
     odd = replace(BOAT, turns=(Turn(time_s=0.0, role="user", text="\ud83d!"),))
     write_samples(tmp_path / "odd.json", [odd], file_format="manifest")
@@ -87,20 +81,9 @@ def test_a_manifest_finds_its_videos_again_wherever_it_lies(tmp_path: Path) -> N
     ("sample", "form", "reason"),
     [
         (replace(BOAT, video_path=Path("a.mp4")), "dst", "dst format cannot hold the video's file"),
-        (replace(BOAT, video_path=Path("a.mp4")), "proassist", "'video_path' in 'omit'"),
-        (
-            replace(BOAT, turns=(replace(BOAT.turns[0], cause="drop"),)),
-            "dst",
-            "cannot hold the reason why a turn is hard",
-        ),
         (UPDATED, "proassist", "proassist format cannot hold state updates"),
-        (replace(UPDATED, turns=()), "proassist", "proassist format cannot hold state updates"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=0.7),)), "proassist", "'Set down the hull.' at 0.7 s"),
-        (replace(BOAT, turns=(Turn(time_s=1, role="update", text="S1 -> start"),)), "dst", "would load as 'S1->start'"),
         (replace(BOAT, steps=(Step(id="S2", name="x"),)), "proassist", "cannot hold its steps .*S2"),
-        (replace(BOAT, goal=" "), "dst", "does not fit the dst format: inferred_goal must be text, not blank"),
-        (replace(BOAT, turns=(replace(BOAT.turns[0], text="\n"),)), "dst", r"conversation\[0\].content must be text"),
-        (replace(BOAT, turns=(Turn(time_s=0, role="update", text="S1"),)), "dst", "'S1' must have the form S3->start"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=6.0),)), "manifest", "at 6 s is outside the video"),
         (replace(BOAT, turns=BOAT.turns[::-1]), "manifest", "must be in order of time"),
     ],
@@ -118,15 +101,6 @@ def test_a_split_without_videos_or_with_one_name_twice_is_refused(tmp_path: Path
         write_samples(tmp_path / "split.json", [], file_format="dst")
     with pytest.raises(ValueError, match="two videos share the video_id boat"):
         write_samples(tmp_path / "split.json", [BOAT, BOAT], file_format="dst")
-
-
-def test_many_videos_are_written_in_linear_time(tmp_path: Path) -> None:
-    one = replace(BOAT, turns=())
-    began_s = time.process_time()
-    write_samples(
-        tmp_path / "a.json", [replace(one, video_id=f"v{number}") for number in range(10_000)], file_format="manifest"
-    )
-    assert time.process_time() - began_s < 5, "each name against all others takes 9 s"
 
 
 def test_what_is_named_is_left_out_knowingly(tmp_path: Path) -> None:

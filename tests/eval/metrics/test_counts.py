@@ -62,16 +62,6 @@ def score(counts: Hits) -> dict[str, float]:
     return {"rate": ratio(counts.hits, counts.turns), "never": math.nan}
 
 
-def test_equal_videos_leave_no_doubt() -> None:
-    interval = bootstrap(Pool([Hits(hits=3, turns=4)] * 5, Hits), score)["rate"]
-    assert (interval.low, interval.high) == (0.75, 0.75)
-
-
-def test_two_unequal_videos_are_drawn_alone_in_a_quarter_of_the_splits_each() -> None:
-    interval = bootstrap(Pool([Hits(hits=0, turns=1), Hits(hits=1, turns=1)], Hits), score)["rate"]
-    assert (interval.low, interval.high) == (0, 1)
-
-
 def test_one_seed_gives_one_interval() -> None:
     pool = Pool([Hits(hits=number**0.5, turns=5) for number in range(20)], Hits)
     first, again, other = (bootstrap(pool, score, seed=seed)["rate"] for seed in (1, 1, 2))
@@ -127,7 +117,7 @@ def make_weightings(number: int) -> np.ndarray:
     return weightings
 
 
-@pytest.mark.parametrize("num_weightings", [1, 2, 150])
+@pytest.mark.parametrize("num_weightings", [1, 150])
 def test_each_weighting_gives_the_numbers_so_often(num_weightings: int) -> None:
     lists, weightings = make_lists(), make_weightings(num_weightings)
     pool = Pool([Timed(times=Values.of(times), edges=Values.of(edges)) for times, edges in lists], Timed)
@@ -146,13 +136,3 @@ def test_each_weighting_gives_the_numbers_so_often(num_weightings: int) -> None:
         for edges in (found.edges.numbers, np.array([3.0, -7.5, 3.0, 99.0, -99.0])):
             assert found.times.above(edges).tolist() == [(repeated > edge).sum() for edge in edges]
             assert found.times.above(edges, or_equal=True).tolist() == [(repeated >= edge).sum() for edge in edges]
-
-
-def test_the_numbers_may_be_asked_in_any_order_of_the_weightings() -> None:
-    lists, weightings = make_lists(), make_weightings(20)
-    pool = Pool([Timed(times=Values.of(times), edges=Values.of(edges)) for times, edges in lists], Timed)
-    together = list(pool.totals(weightings))
-    for weights, found in reversed(list(zip(weightings, together, strict=True))):
-        alone = pool.total(weights)
-        assert alone.times.above(alone.edges.numbers).tolist() == found.times.above(found.edges.numbers).tolist()
-        assert alone.times.quantile(0.9) == pytest.approx(found.times.quantile(0.9), abs=0, nan_ok=True)

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import (
     average_precision_score,
     balanced_accuracy_score,
-    f1_score,
     precision_recall_fscore_support,
     roc_auc_score,
 )
 
-from stepscope.eval.matching.assignment import Link, assign
+from stepscope.eval.matching.assignment import assign
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, summarize_decisions
 from stepscope.eval.reports.charts import precision_recall, reliability, roc
@@ -109,35 +108,11 @@ def test_events_score_within_a_tolerance() -> None:
     assert (scores["lead_mean_s"], scores["lead_median_s"]) == pytest.approx((-1.25, -1.25))
 
 
-def test_precision_and_recall_of_events_are_over_their_own_side() -> None:
-    # 3 decided, 1 expected at frame 2, one pair: 1/3 and 1/1
-    scores = events(9, [2, 5, 8], [2])
-    assert (scores["event_precision_0s"], scores["event_recall_0s"]) == pytest.approx((1 / 3, 1))
-
-
 def test_most_pairs_come_first_and_least_distance_second() -> None:
     # 2 s = 4 frames: nearest first takes 12-12 and leaves 8 and 16 alone; 8-12 and 12-16 are two pairs
     assert events(30, [8, 12], [12, 16])["event_recall_2s"] == 1
     # within 5 s = 10 frames two pairs: 10-10 and 13-11 (0 s and 1 s late), not 13-20 (3.5 s early)
     assert events(30, [10, 13], [10, 11, 20])["lead_mean_s"] == 0.5
-
-
-def test_equal_solutions_give_the_pairs_that_do_not_cross() -> None:
-    # 0-1, 1-2 and 0-2, 1-1 both cost 2 frames; the first gives twice -0.5 s, the second -1 s and 0 s
-    made = count_decisions([1, 1, 0], [True, True, False], expected_frames=[1, 2], fps=FPS)
-    assert made.leads_s.numbers.tolist() == [-0.5, -0.5]
-
-
-def test_perfect_decisions_score_perfectly() -> None:
-    scores = summarize_decisions(counts([0.0, 1.0, 0.0, 1.0], [1, 3]))
-    zero = {"brier", "ece", "lead_mean_s", "lead_median_s", "num_false_alarms", "num_misses"}
-    assert scores == {name: 0 if name in zero else 2 if name == "num_hits" else 1 for name in scores}
-
-
-def test_disjoint_decisions_score_nothing() -> None:
-    scores = summarize_decisions(counts([1.0, 0.0], [1]))
-    assert (scores["accuracy"], scores["f1"], scores["auroc"], scores["brier"], scores["ece"]) == (0, 0, 0, 1, 1)
-    assert (scores["event_f1_0s"], scores["event_f1_0.5s"], scores["lead_mean_s"]) == (0, 1, -0.5)
 
 
 def test_without_frames_everything_is_nan() -> None:
@@ -149,7 +124,7 @@ def test_without_frames_everything_is_nan() -> None:
 CLASS_SCORES = ("balanced_accuracy", "precision", "recall", "f1", "average_precision", "auroc")
 
 
-@pytest.mark.parametrize(("probs", "expected"), [([0.9, 0.1], []), ([0.9, 0.1], [0, 1]), ([0.9], [0])])
+@pytest.mark.parametrize(("probs", "expected"), [([0.9, 0.1], []), ([0.9, 0.1], [0, 1])])
 def test_where_one_class_is_absent_its_scores_are_nan(probs: list[float], expected: list[int]) -> None:
     scores = summarize_decisions(counts(probs, expected))
     assert all(math.isnan(scores[name]) for name in CLASS_SCORES)
@@ -185,33 +160,13 @@ def test_a_split_pools_its_videos_and_never_pairs_across_them() -> None:
     [
         ({"decided": [True]}, "must have one length; got 2 and 1"),
         ({"probs": [0.5, 1.5]}, r"within \[0, 1\]; got 1.5"),
-        ({"probs": [float("inf"), 0.5]}, r"within \[0, 1\]; got inf"),
         ({"expected_frames": [2]}, "frame 2 is outside the video of 2 frames"),
-        ({"fps": 0}, "fps must be positive"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], reason: str) -> None:
     given_values: dict[str, Any] = {"probs": [0.5, 0.5], "decided": [True, False], "expected_frames": [0], "fps": 2.0}
     with pytest.raises(ValueError, match=reason):
         count_decisions(**{**given_values, **changes})
-
-
-frame_sets = st.sets(st.integers(0, 39), max_size=12)
-
-
-@given(decided=frame_sets, expected=frame_sets)
-def test_a_wider_tolerance_never_lowers_f1_and_none_at_all_is_the_frames_own(
-    decided: set[int], expected: set[int]
-) -> None:
-    scores = events(40, sorted(decided), sorted(expected))
-    f1 = [scores[f"event_f1_{tolerance:g}s"] for tolerance in TOLERANCES_S]
-    if not decided and not expected:
-        assert all(math.isnan(value) for value in f1)
-        return
-    assert f1 == sorted(f1)
-    assert 0 <= scores["event_f1_area"] <= 1
-    flags = [[frame in side for frame in range(40)] for side in (expected, decided)]
-    assert f1[0] == pytest.approx(f1_score(*flags, zero_division=0))
 
 
 @given(
@@ -241,10 +196,3 @@ def test_an_assignment_is_as_good_as_the_best_of_all(costs: list[list[float]], u
         for columns in itertools.permutations(range(width), size)
     )
     assert price([(link.gen_index, link.ref_index) for link in links]) == min(price(pairs) for pairs in sets)
-
-
-def test_negative_costs_are_refused() -> None:
-    assert assign(np.array([[0.0]])) == (Link(gen_index=0, ref_index=0),)
-    for cost in (-1.0, float("nan")):
-        with pytest.raises(ValueError, match="costs must be 0 or greater"):
-            assign(np.array([[cost]]))

@@ -11,7 +11,6 @@ import pytest
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.io.files import unescape_formula, write_csv, write_json
 from stepscope.engine.records import FrameOutput, Step, frame_at
-from stepscope.eval.__main__ import main
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.decisions import reference_frames, summarize_decisions
 from stepscope.eval.metrics.definitions import METRICS
@@ -95,12 +94,6 @@ def test_nothing_is_undefined_everywhere_but_in_the_counts_of_turns() -> None:
     assert score_counts(VideoCounts() + VideoCounts()).keys() == scores.keys()
 
 
-def test_without_states_every_score_of_updates_is_undefined() -> None:
-    spoken = outputs({0: "Go."}, {})
-    scores = score_counts(analyze_video(SAMPLE, spoken, encode=count_letters, has_states=False).counts)
-    assert {name: value for name, value in scores.items() if "dst_" in name and not math.isnan(value)} == {}
-
-
 def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> None:
     assert [frame_at(time_s, 2.0) for time_s in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 1, 1]
     assert frame_at(1.16, 25.0) == 29  # 1.16 * 25 is 28.999... in floating point
@@ -116,28 +109,10 @@ def test_undefined_is_an_empty_cell_and_null(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "t.json").read_text()) == {"scores": {"F1": None}, "list": [1.5, None]}
 
 
-@pytest.mark.parametrize("text", ["", "a\rb", "a\r\nb", "a\nb", 'a"b', "a,b", "=1", "'=1", "''", "'", "-", "x'"])
+@pytest.mark.parametrize("text", ["", "a\r\nb", 'a"b', "'=1", "''"])
 def test_a_text_comes_back_from_csv(tmp_path: Path, text: str) -> None:
     write_csv(tmp_path / "t.csv", [{"text": text, "next": "b"}, {"text": "c", "next": "d"}])
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
         first, second = csv.DictReader(file)
     assert unescape_formula(first["text"]) == text
     assert (first["next"], second) == ("b", {"text": "c", "next": "d"})
-
-
-def test_an_empty_split_and_a_file_for_a_run_folder_are_refused_before_the_work(
-    demo_manifest: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "empty.json").write_text('{"videos": []}')
-    assert main(["run", str(tmp_path / "empty.json"), "--out", str(tmp_path / "run")]) == 2
-    assert "holds no videos" in capfd.readouterr().err
-    (tmp_path / "file").write_text("precious")
-    assert main(["run", str(demo_manifest), "--out", str(tmp_path / "file")]) == 2
-    assert "is a file; name a folder" in capfd.readouterr().err
-    assert (tmp_path / "file").read_text() == "precious"
-
-
-def test_a_split_that_is_none_is_one_line_and_exit_code_2(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(tmp_path / "none.json"), "--out", str(tmp_path / "run")]) == 2
-    assert capfd.readouterr().err.startswith("error: ")
-    assert not (tmp_path / "run").exists()

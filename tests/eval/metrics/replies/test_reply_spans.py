@@ -27,15 +27,11 @@ EPS = 1e-7
     ("graded", "weight", "expected"),
     [
         ([], 0.0, 0.25),  # 0.5 held over 10 s / (2 * 10)
-        ([], 1.0, 0.25),
         ([(15.0, 2)], 0.0, 0.625),  # (5 * 0.5 + 5 * 2) / 20
         ([(15.0, 2)], 0.5, 0.8125),  # the step is at 2.5 s: (2.5 * 0.5 + 7.5 * 2) / 20
         ([(15.0, 2)], 1.0, 1.0),
-        ([(10.0, 2)], 0.0, 1.0),  # at once and right
         ([(10.0, 0)], 0.0, 0.0),  # at once and wrong: worse than silence
-        ([(20.0, 2)], 0.0, 0.25),  # at the very end: no area
         ([(12.0, 1), (16.0, 2)], 0.0, 0.65),  # (2 * 0.5 + 4 * 1 + 4 * 2) / 20
-        ([(16.0, 2), (12.0, 1)], 0.0, 0.65),  # the order of the list does not matter
     ],
 )
 def test_the_area_of_a_span_is_that_worked_by_hand(
@@ -100,12 +96,6 @@ def test_a_lower_grade_after_the_evidence_is_dropped(related_end_s: float | None
     assert grade_span(replies, turn, question="", grade=grade) == expected
 
 
-def test_both_edges_of_a_span_are_inside() -> None:
-    sample = spans((10, 20))
-    for time_s, is_inside in ((9.0, 0), (10.0, 1), (20.0, 1), (21.0, 0)):
-        assert count_spans(sample, [TimedReply(time_s, "right")], grade=grade).num_inside == is_inside
-
-
 def test_a_reply_in_the_own_frame_of_a_turn_is_inside_its_span_but_before_it_for_pauc() -> None:
     # At 1 fps, the span from 10.3 to 20.6 s has the frames 10 to 20.
     sample = spans((10.3, 20.6))
@@ -127,21 +117,6 @@ def test_the_grade_of_a_span_is_that_of_all_replies_in_its_frames() -> None:
     assert found["PAUC_w1"] == 0.0
     alone = scores(spans((10.3, 20.6)), (10.0, "right"), (12.0, "half"))
     assert (alone["span_F1"], alone["PAUC_w1"]) == (1.0, 50.0)  # grade 1 is half right, and no reply is outside
-
-
-def test_a_span_between_the_times_of_two_frames_is_covered_by_a_reply_in_its_frame() -> None:
-    sample = spans((10.2, 10.7))
-    found = scores(sample, (10.0, "gold"))
-    assert found["span_coverage"] == found["span_F1"] == found["span_iou"] == 1.0
-    assert found["num_missed"] == found["num_redundant"] == 0
-    assert scores(sample, (11.0, "gold"))["span_coverage"] == 0.0
-    assert scores(sample, (11.0, "gold"))["span_iou"] == 0.0
-
-
-def test_the_f1_of_grades_is_0_if_every_reply_is_wrong() -> None:
-    assert scores(spans((10, 20)), (15.0, "wrong"))["span_F1"] == 0.0
-    assert scores(spans((10, 20)), (15.0, "wrong"), (30.0, "wrong"))["span_F1"] == 0.0
-    assert scores(spans((10, 20)))["span_F1"] == 0.0
 
 
 TIMES = st.integers(0, 2999).map(lambda number: number / 100)
@@ -205,11 +180,3 @@ def test_the_offline_judge_grades_by_bands_of_the_cosine() -> None:
     replies = [Reply(question="", gold="gold", text=text) for text in cosines]
     assert judge(replies) == [2, 1, 2, 1, 0]
     assert judge([]) == []
-
-
-def test_a_late_reply_inside_a_span_is_paired_and_in_time() -> None:
-    sample = spans((10, 20))
-    found = scores(sample, (18.0, "gold"))
-    assert found["num_missed"] == found["num_redundant"] == found["num_failures"] == 0
-    outside = scores(sample, (25.0, "gold"))
-    assert outside["failures_missed"] == outside["failures_redundant"] == 1

@@ -3,7 +3,6 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from stepscope.eval.matching.turns import Match, Pair, ZeroCost, find_match
 from stepscope.eval.metrics.replies.turn_taking import (
@@ -13,7 +12,6 @@ from stepscope.eval.metrics.replies.turn_taking import (
     matched_pairs,
     turn_metrics,
 )
-from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN
 
 
@@ -62,26 +60,10 @@ def test_the_threshold_is_exceeded_to_match_and_reached_to_be_averaged() -> None
     assert (counts.num_matched, counts.num_mismatched, counts.num_scored) == (0, 2, 1)
 
 
-def test_without_any_turn_every_score_is_undefined() -> None:
-    metrics = turn_metrics(TurnCounts())
-    assert all(metrics[name] == 0 for name in ("num_matched", "num_mismatched", "num_missed", "num_redundant"))
-    assert all(math.isnan(value) for name, value in metrics.items() if not name.startswith("num_"))
-
-
 def test_a_silent_assistant_misses_all_and_has_no_precision() -> None:
     metrics = turn_metrics(count_turns(match_of([], missed=4), fps=2))
     assert (metrics["F1"], metrics["recall"], metrics["missing_rate"], metrics["jaccard_index"]) == (0, 0, 1, 0)
     assert all(math.isnan(metrics[name]) for name in ("precision", "redundant_rate", "semantic_score", "time_diff"))
-
-
-def test_disjoint_turns_score_nothing() -> None:
-    metrics = turn_metrics(count_turns(match_of([], missed=4, redundant=2), fps=2))
-    assert (metrics["F1"], metrics["missing_rate"], metrics["redundant_rate"]) == (0, 1, 1)
-
-
-def test_one_perfect_turn_scores_everything() -> None:
-    metrics = turn_metrics(count_turns(match_of([1.0]), fps=2))
-    assert (metrics["F1"], metrics["jaccard_index"], metrics["semantic_score"], metrics["time_diff"]) == (1, 1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -101,14 +83,6 @@ def test_one_perfect_turn_scores_everything() -> None:
 )
 def test_windows_are_the_published_ones_in_whole_frames(dataset: str, fps: float, window: tuple[int, int]) -> None:
     assert match_window(dataset, fps=fps) == window
-
-
-@pytest.mark.parametrize("fps", [0, -2, float("nan"), float("inf")])
-def test_a_rate_that_is_no_rate_is_refused(fps: float) -> None:
-    with pytest.raises(ValueError, match="fps must be a positive number"):
-        match_window("wtag", fps=fps)
-    with pytest.raises(ValueError, match="fps must be a positive number"):
-        count_turns(match_of([]), fps=fps)
 
 
 @pytest.mark.parametrize("zero_cost", ["keep", "drop"])
@@ -131,51 +105,3 @@ def test_the_corpus_scores_are_those_of_the_published_program(zero_cost: ZeroCos
     expected = {name: value for name, value in golden["expected"].items() if not name.startswith(text_scores)}
     assert len(expected) == 12
     assert metrics == pytest.approx(expected, abs=1e-5)
-
-
-def reference_dialogues() -> list[list[str]]:
-    """Return the assistant's words per frame of six real videos, each on the last frame before its turn."""
-    dialogues = []
-    for line in shared("data/proassist_dialogues.jsonl").read_text(encoding="utf-8").splitlines():
-        clip = json.loads(line)
-        texts, last = [""] * (clip["end_frame_idx"] - clip["start_frame_idx"]), None
-        for turn in clip["conversation"]:
-            if turn["role"] == "frames":
-                last = turn["end"] - 1 - clip["start_frame_idx"]
-            elif turn["role"] == "assistant":
-                assert last is not None
-                texts[last] = turn["content"]
-        dialogues.append(texts)
-    return dialogues
-
-
-def f1_of_the_references(*, vectors: dict[str, NDArray[np.float32]], zero_cost: ZeroCost) -> float:
-    counts = TurnCounts()
-    for texts in reference_dialogues():
-        match = find_match(
-            texts,
-            texts,
-            encode=lambda distinct: np.array([vectors[text] for text in distinct]),
-            match_window=match_window("assembly101", fps=2),
-            zero_cost=zero_cost,
-        )
-        counts += count_turns(match, fps=2)
-    assert counts.num_matched + counts.num_mismatched + counts.num_missed == 176
-    return turn_metrics(counts)["F1"]
-
-
-def test_real_references_predicted_as_themselves_are_perfect_with_keep_only() -> None:
-    texts = sorted({text for dialogue in reference_dialogues() for text in dialogue if text})
-    rng = np.random.default_rng(0)
-    vectors = dict(zip(texts, rng.standard_normal((len(texts), 384)).astype(np.float32), strict=True))
-    assert f1_of_the_references(vectors=vectors, zero_cost="keep") == 1.0
-    # Which cosines are exactly 1 in float32 is a matter of rounding: of the vectors and of the order of their sums.
-    # Seen: 0.56 here; with all-MiniLM-L6-v2 0.59, and 0.65 where torch sums as the published program does.
-    assert 0.35 < f1_of_the_references(vectors=vectors, zero_cost="drop") < 0.8
-
-
-def test_real_references_whose_cosines_are_exact_are_all_lost_with_drop() -> None:
-    texts = sorted({text for dialogue in reference_dialogues() for text in dialogue if text})
-    vectors = dict(zip(texts, np.eye(len(texts), dtype=np.float32), strict=True))
-    assert f1_of_the_references(vectors=vectors, zero_cost="keep") == 1.0
-    assert f1_of_the_references(vectors=vectors, zero_cost="drop") == 0.0

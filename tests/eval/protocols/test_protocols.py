@@ -79,15 +79,6 @@ def test_without_references_a_score_is_undefined(name: str) -> None:
     assert all(map(math.isnan, score_protocol(name, [], []).values()))
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_score_of_many_videos_does_not_depend_on_their_order(name: str) -> None:
-    one = ([(10.0, 14.0)], [(11.0, 0.5)])
-    other = ([(5.0, 6.0)], [(5.0, 1.0), (9.0, 1.0)])
-    first = score_protocol(name, [one[0], other[0]], [one[1], other[1]])
-    assert first == pytest.approx(score_protocol(name, [other[0], one[0]], [other[1], one[1]]), nan_ok=True)
-    assert first.keys() == score_protocol(name, *one).keys()
-
-
 def test_streampro_ou_as_in_the_paper() -> None:
     # Reply 9 has S = (1 - 1/4) * 1 = 0.75, reply 12 has (1 - 2/4) * 0.5 = 0.25, both for the answer at 10; 30 has none.
     found = score_protocol("streampro-ou", [(10, 10), (20, 20)], [(9, 1), (12, 0.5), (30, 1)])
@@ -222,12 +213,7 @@ def test_the_rules_of_spans() -> None:
     [
         (("streampro-xy", [], []), "there is no protocol 'streampro-xy'; choose one of egoproactive, "),
         (("omnipro", [(3, 2)], []), r"a reference must end at or after its start; got \(3.0, 2.0\)"),
-        (("omnipro", [(-1, 2)], []), "the times of a reference must be seconds from 0; got -1"),
-        (("omnipro", [], [(math.nan, 1)]), "the times of a reply must be seconds from 0; got nan"),
         (("omnipro", [(1, 1)], [(1, 1.5)]), "an accuracy must be a number from 0 to 1; got 1.5"),
-        (("omnipro", [(1, 1)], [(1, [1, 1])]), "one for each of 1 references"),
-        (("omnipro", [1.0, 2.0], []), r"a reference is \(start_s, end_s\)"),
-        (("omnipro", [[(1, 1)], []], [[]]), "must be of the same videos; got 2, 1 and 2"),
         (("ipibench-single", [(1, 1), (2, 2)], []), "has one reference for each video; video 0 has 2"),
     ],
 )
@@ -240,26 +226,13 @@ def test_a_wrong_argument_is_named(arguments: Any, message: str) -> None:
     ("name", "parameters", "message"),
     [
         ("spot-pnr", {"k": 0}, "k must be a whole number from 1 to 1000; got 0"),
-        ("spot-pnr", {"k": 1.5}, "k must be a whole number from 1 to 1000; got 1.5"),
         ("omnipro", {"tolerance_s": math.nan}, "tolerance_s must be a number from 0 to 60; got nan"),
-        ("omnipro", {"tolerance_s": True}, "tolerance_s must be a number from 0 to 60; got True"),
         ("omnipro", {"k": 1}, "omnipro has no parameter 'k'; its parameters are: tolerance_s, right_accuracy"),
-        ("livestar", {"k": 1}, "livestar has no parameter 'k'; its parameters are: none"),
     ],
 )
 def test_a_wrong_parameter_is_named(name: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         score_protocol(name, [(1, 1)], [], **parameters)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-def test_a_protocol_states_its_rule(protocol: Any) -> None:
-    assert all((protocol.windows, protocol.matching, protocol.judge, protocol.aggregation, protocol.source))
-    scores = score_protocol(protocol.name, [(1.0, 2.0)], [])
-    assert protocol.main in scores
-    assert {name: one.check(name, one.default) for name, one in protocol.parameters.items()} == {
-        name: one.default for name, one in protocol.parameters.items()
-    }
 
 
 def test_the_document_has_the_tables_of_the_rules() -> None:

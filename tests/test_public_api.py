@@ -48,31 +48,13 @@ def test_public_names_import_from_their_package(package: str, names: list[str]) 
         assert value is getattr(import_module(value.__module__), name)
 
 
-@pytest.mark.parametrize("package", PUBLIC)
-def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
-    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'load_modle'"):
-        _ = import_module(package).load_modle
-
-
-@pytest.mark.parametrize(
-    ("statement", "absent"),
-    [
-        (
-            "from stepscope import FrameOutput, PROTOCOLS, RunRecorder, Task, find_match, live_metrics, read_samples; "
-            "from stepscope.eval.metrics import corpus_metrics, score_text; from stepscope.engine import records; "
-            "import stepscope.engine.control.controller, stepscope.eval.reports.scoring, stepscope.eval.cli.run_tables",
-            {"torch", "transformers", "gradio"},
-        ),
-        (
-            "import stepscope.engine.cli.commands, stepscope.engine.training.dataset",
-            {"gradio", "stepscope.app", "stepscope.eval", "peft", "sentence_transformers"},
-        ),
-        ("import stepscope.eval.cli.run_command", {"gradio", "transformers", "sentence_transformers", "sklearn"}),
-    ],
-    ids=["public names", "engine", "leading process of a run"],
-)
-def test_light_modules_load_no_heavy_libraries(statement: str, absent: set[str]) -> None:
-    program = f"import sys; {statement}; print(*({absent} & set(sys.modules)))"
+def test_light_modules_load_no_heavy_libraries() -> None:
+    program = (
+        "import sys; from stepscope import FrameOutput, PROTOCOLS, RunRecorder, Task, find_match, live_metrics; "
+        "from stepscope.eval.metrics import corpus_metrics, score_text; from stepscope.engine import records; "
+        "import stepscope.engine.control.controller, stepscope.eval.reports.scoring, stepscope.eval.cli.run_tables; "
+        "print(*({'torch', 'transformers', 'gradio'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "\n"
 
@@ -82,8 +64,6 @@ def test_light_modules_load_no_heavy_libraries(statement: str, absent: set[str])
     [
         ("stepscope.engine", "load_model", ["path_or_id"], {"device", "dtype"}),
         ("stepscope.engine", "read_frames", ["path"], {"fps", "size"}),
-        ("stepscope.engine", "Streamer", ["checkpoint", "config"], set()),
-        ("stepscope.eval.data", "read_samples", ["path"], set()),
         (
             "stepscope.eval.metrics",
             "find_match",
@@ -92,8 +72,6 @@ def test_light_modules_load_no_heavy_libraries(statement: str, absent: set[str])
         ),
         ("stepscope.eval.metrics", "corpus_metrics", ["videos"], {"fps", "encode", "match_window"}),
         ("stepscope.eval.metrics", "score_text", ["references", "hypotheses"], set()),
-        ("stepscope.eval.metrics", "live_metrics", ["turns"], {"threshold"}),
-        ("stepscope.eval.protocols", "score_protocol", ["name", "references", "replies"], {"durations_s"}),
     ],
 )
 def test_public_functions_keep_their_parameters(

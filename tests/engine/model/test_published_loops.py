@@ -80,6 +80,44 @@ def test_videollm_online_speaks_as_the_published_loop(tmp_path: Path, theta: flo
     assert any(reply is not None for reply in replies[:5] + replies[6:])
 
 
+def test_proassist_speaks_as_the_published_loop(tmp_path: Path) -> None:
+    folder = write_proassist(tmp_path, grid=2, terse=True)
+    checkpoint, loop = load_model(folder, device="cpu"), PublishedLoop(folder, "mm_projector")
+    frames, tokenizer = list(random_frames(checkpoint, 10)), checkpoint.prompt.tokenizer
+    threshold = settings(checkpoint).speak_threshold
+    task = Task(user_turns=(UserTurn(time_s=2.6, text="What is next?"),))
+    outputs = list(Streamer(checkpoint, without_refresh(checkpoint, threshold)).run(frames, task))
+    eot = tokenizer.convert_tokens_to_ids("<|eot_id|>")
+
+    def message(role: str, text: str) -> tuple[int, ...]:
+        template = f"<|start_header_id|>{role}<|end_header_id|>\n\n{text}<|eot_id|>"
+        return tuple(tokenizer(template, add_special_tokens=False)["input_ids"])
+
+    system = (
+        "You are a proactive assistant. Pay close attention to the user's actions and provide relevant information "
+        "proactively."
+    )
+    waiting = (tokenizer.convert_tokens_to_ids("<|begin_of_text|>"), *message("system", system))
+    replies: list[str | None] = []
+    for frame in frames:
+        if frame.index == 5:
+            waiting = message("user", "What is next?")
+        logits = loop.feed(waiting, frame.features)
+        waiting, written = (), list[int]()
+        not_talk = 1 - threshold
+        logits[eot] = 1e4 if logits.softmax(-1)[eot] > not_talk else -1e4
+        while (token := int(logits.argmax())) != eot and len(written) < 7:
+            written.append(token)
+            if len(written) < 7:
+                logits = loop.feed((token,))
+        text = tokenizer.decode(written).split("<|end_header_id|>")[-1]
+        for special in ("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>"):
+            text = text.replace(special, "")
+        replies.append(text.strip() if written else None)
+    assert [output.response for output in outputs] == replies
+    assert 0 < replies.count(None) < 10
+
+
 @pytest.mark.parametrize(("write", "connector"), [(write_online, "connector"), (write_proassist, "mm_projector")])
 def test_hidden_states_are_those_of_plain_transformers_and_peft(
     tmp_path: Path, write: Callable[..., Path], connector: str

@@ -10,10 +10,13 @@ from torch import Tensor
 
 from stepscope.engine.chat.prompts import render_run
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.control.requests import Image
+from stepscope.engine.control.requests import Branch, ForwardRequest, FrameTimesRequest, Image
+from stepscope.engine.inference.readout import make_readout_spec
+from stepscope.engine.inference.runner import Runner
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.hub.images import MODEL_TYPES
+from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.prompt import schema_text
 from stepscope.engine.records import UserTurn
@@ -25,6 +28,7 @@ from tests.support.streams.hub_runs import (
     TASK,
     count_image_tokens,
     hub_parts,
+    make_frames,
     make_images,
     run_traced,
     settings,
@@ -34,6 +38,8 @@ from tests.support.streams.hub_runs import (
 
 @pytest.fixture(scope="module", params=MODEL_TYPES)
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    if request.param == "bundled":
+        return load_model("bundled", device="cpu")
     return load_model(write_hub(tmp_path_factory.mktemp("hub"), request.param), device="cpu")
 
 
@@ -90,6 +96,47 @@ def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> 
         written.append(prompt.text(found[0, len(ids) :].tolist()))
     assert len(written) > 1
     assert written == [output.response for output in outputs if output.response is not None]
+
+
+@pytest.mark.parametrize("checkpoint", ["smolvlm", "qwen2_5_vl", "bundled"], indirect=True)
+def test_questions_in_one_pass_equal_those_asked_one_by_one_and_leave_no_trace(checkpoint: Checkpoint) -> None:
+    asking = replace(checkpoint, trained_policy="answer")
+    config = asking.fit_config(StreamConfig())
+    model, prompt = checkpoint.model, checkpoint.prompt
+    branched, alone = (
+        Runner(model, config, features=make_frames(checkpoint, 2), readout_spec=make_readout_spec(asking, config))
+        for _ in range(2)
+    )
+    for runner in (branched, alone):
+        runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=2))
+    questions = [prompt.question(text) for text in ("Speak now?", "Has the wheel been attached to the axle?", "Done?")]
+    opening = prompt.schema(goal="Be brief.", steps=STEPS, state={step.id: "not_started" for step in STEPS})
+    inputs: tuple[int | Image, ...] = (*opening, Image(frame_index=0), 7, Image(frame_index=1))
+    asked, branches = list[float](), list[Branch]()
+    for part in (inputs[:-2], inputs[-2:]):
+        alone.forward(ForwardRequest(num_cached=alone.cache.length, inputs=part, frames=range(2)))
+        length, position, held = read_cache(alone.cache)
+        branches += [Branch(position=length - 1, ids=ids) for ids in questions]
+        for ids in questions:
+            request = ForwardRequest(num_cached=length, inputs=ids, frames=range(2), decision_positions=(len(ids) - 1,))
+            asked.append(alone.forward(request).decisions[0].speak_prob)
+        alone.cache.crop_to(length)
+        assert read_cache(alone.cache)[:2] == (length, position)
+        assert torch.equal(read_cache(alone.cache)[2], held)
+    request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(2), branches=tuple(branches))
+    assert branched.forward(request).answers == pytest.approx(asked, abs=1e-5)
+    assert max(asked) - min(asked) > 0.001
+    assert read_cache(branched.cache)[:2] == (length, position)
+    assert torch.allclose(read_cache(branched.cache)[2], held, atol=1e-5)
+
+
+def read_cache(cache: KVCache) -> tuple[int, int, Tensor]:
+    """Return the length, the next position, and a copy of all keys and values."""
+    return (
+        cache.length,
+        cache.next_position,
+        torch.stack([x for layer in cache.layers for x in layer.read(cache.length)]),
+    )
 
 
 REPLIES = {1: "Good, go on.", 2: "Is it the 2nd?", 5: "It's done."}

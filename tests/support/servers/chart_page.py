@@ -23,14 +23,10 @@ def main(folder: Path, port: int) -> None:
         return [pack_chart(partial(chart.draw, results), revision=folder.name) for chart in CHARTS.values()]
 
     with gr.Blocks(analytics_enabled=False, fill_width=True) as page:
-        again = gr.Button("Again", elem_id="again")
         picked = gr.Textbox(label="picked", elem_id="picked")
-        with gr.Tabs():
-            with gr.Tab("First"), gr.Row(elem_classes="charts"):
-                charts = [make_chart(name, hint="Click") for name in CHARTS]
-            gr.Tab("Second")
+        with gr.Row(elem_classes="charts"):
+            charts = [make_chart(name, hint="Click") for name in CHARTS]
         page.load(draw_all, None, charts, show_progress="hidden")
-        again.click(draw_all, None, charts, show_progress="hidden")
         for chart in charts:
             chart.pick(_write_down, None, picked, show_progress="hidden")
     launch(page, folder, port)

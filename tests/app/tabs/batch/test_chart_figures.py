@@ -7,21 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import gradio as gr
 import pytest
 
 from stepscope.app.controls.widgets import FigureView
-from stepscope.app.figures.charts.registry import CHARTS, COMPARISON_CHARTS, SWEEP_CHARTS
+from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
 from stepscope.app.figures.charts.sweep_curves import SweepData
-from stepscope.app.figures.options import FORMATS
-from stepscope.app.tabs.batch.compare import ComparedRuns, draw_comparison_chart, make_compare_panel
+from stepscope.app.tabs.batch.compare import ComparedRuns, draw_comparison_chart
 from stepscope.app.tabs.batch.file_rows import write_chart
 from stepscope.app.tabs.batch.runs import panel
-from stepscope.app.tabs.batch.runs.panel import draw_run_chart, make_charts_panel
+from stepscope.app.tabs.batch.runs.panel import draw_run_chart
 from stepscope.app.tabs.batch.sweeps import folders
 from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.tabs.batch.sweeps.folders import FoundSweep
-from stepscope.app.tabs.batch.sweeps.panel import make_sweep_panel
 from stepscope.eval.data.samples import Split
 from stepscope.eval.reports.compare_runs import ComparedVideo
 from stepscope.eval.reports.table_files import Results, Row
@@ -76,9 +73,6 @@ def test_the_chart_of_videos_has_the_chosen_scores(batches: Any) -> None:
     ("run", "changes", "message"),
     [
         ("second", {}, NO_RUN),
-        (None, {}, NO_RUN),
-        ("first", {"name": "pie"}, NO_RUN),
-        ("first", {"width": "wide"}, "a width is a number with px, mm, cm, in or pt, such as 180mm; got 'wide'."),
         ("first", {"width": "9000px"}, "a figure is 240 to 6000 pixels (96 in an inch) wide; got 9000."),
     ],
 )
@@ -124,24 +118,3 @@ def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video(batches: 
     assert "contents judged by cosine bands 0.5/0.8, text encoder letters, match window" in subtitle
     view, _ = read(write_chart(draw, None, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
     assert view.status.value == "⚠ there is no chart; choose two runs, A above, B here."
-
-
-def test_every_chart_of_the_tab_is_in_a_menu_of_files() -> None:
-    unwired: Any = SimpleNamespace(wire=lambda *event: None)
-    unread: Any = SimpleNamespace()
-    with gr.Blocks() as page, gr.Tab() as here:
-        runs, shown, status, sliders = gr.Dropdown(), gr.State(), gr.HTML(), (gr.Slider(), gr.Slider())
-        places: dict[str, Any] = {"runs": runs, "here": here}
-        make_charts_panel(unread, shown=shown, status=status, **places)
-        window: dict[str, Any] = {"devices": gr.State(), "form": sliders, "player": sliders, "status": status}
-        make_sweep_panel(unread, unread, shown=shown, **window, **places)
-        make_compare_panel(unread, unread, batch=shown, in_player=unwired, **places)
-    blocks = list(page.blocks.values())
-    drawn = [block for block in blocks if "ss-chart" in str(getattr(block, "html_template", ""))]
-    menus = [block.choices for block in blocks if isinstance(block, gr.Dropdown) and block.label == "Figure of"]
-    titles = [{name: chart.title for name, chart in charts.items()} for charts in (CHARTS, SWEEP_CHARTS)]
-    titles.append(dict(COMPARISON_CHARTS))
-    assert menus == [[(title, name) for name, title in named.items()] for named in titles]
-    assert len(drawn) == sum(map(len, titles))
-    formats = [block.choices for block in blocks if isinstance(block, gr.Dropdown) and block.label == "Format"]
-    assert [[value for _, value in choices] for choices in formats] == [list(FORMATS)] * 3

@@ -16,12 +16,11 @@ from stepscope.app.tabs.batch import compare as comparing
 from stepscope.app.tabs.batch.compare import ComparedRuns
 from stepscope.app.tabs.batch.compare_tables import compared_videos, describe_sides, draw_differences
 from stepscope.eval.metrics.counts import Interval
-from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric
+from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.compare_runs import ComparedVideo
 from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import Provenance
-from tests.support.pages.batch_tab import make_jobs
 from tests.support.reviews.played import keys_of_failures
 
 
@@ -66,24 +65,6 @@ def test_a_delay_is_called_better_only_if_its_distance_from_0_is_tested_so() -> 
     ]
 
 
-@pytest.mark.parametrize(("b", "change"), [(0.5, "0.000"), (0.4999, "0.000"), (0.51, "+0.010"), (0.49, "-0.010")])
-def test_a_change_has_a_sign_unless_it_rounds_to_nothing(b: float, change: str) -> None:
-    ((_, _, _, said, interval, *_),) = cells(draw_differences({"F1": difference(0.5, b, low=-1e-9, high=0.02)}))
-    assert (said, interval) == (change, "0.000 to 0.020")
-
-
-def test_scores_that_differ_are_first_and_the_others_are_folded_by_group() -> None:
-    apart, equal = difference(0.5, 0.6, p_value=0.01), difference(0.5, 0.5)
-    drawn = draw_differences({"F1": equal, "dst_f1": apart, "missing_rate": apart, "METEOR": equal}, is_folded=True)
-    heads = re.findall(r"<details class=\"score-group\"( open)?><summary><b>(.*?)</b> <span>(\d+)", drawn)
-    assert heads == [
-        (" open", "Scores that differ, corrected p &lt; .05", "2"),
-        ("", "Turn-taking, no clear difference", "1"),
-        ("", "Text, no clear difference", "1"),
-    ]
-    assert [row[0] for row in cells(drawn)][:2] == [find_metric(name).label for name in ("dst_f1", "missing_rate")]
-
-
 def run(name: str, *, model: str = "feed", **config: object) -> Provenance:
     return Provenance(run=name, model_digest=model, device="cpu", config={"lookahead": 8, **config})
 
@@ -123,26 +104,6 @@ def test_videos_that_changed_are_first_and_the_worse_before_the_better() -> None
     assert [row[0] for row in rows] == ["worst", "worse", "better", "other turns", "same", "unknown"]
 
 
-def test_a_second_run_that_is_chosen_while_the_list_is_on_its_way_stays_chosen(
-    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(type(batches), "run_names", lambda self: ["a", "b", "c"])
-
-    def update(other: str | None, linked: str | None) -> Any:
-        return comparing.list_other_runs(batches, "a", other, linked).constructor_args
-
-    assert "value" not in update(None, None), "no value: what is chosen meanwhile stays"
-    assert "value" not in update("b", "c")
-    assert update(None, "c")["value"] == "c"
-    assert update("a", "c")["value"] is None
-    assert update("gone", "c")["value"] is None
-    offered = {shown: comparing.list_other_runs(batches, shown, None, None).choices for shown in "ab"}
-    assert offered == {"a": [("b", "b"), ("c", "c")], "b": [("a", "a"), ("c", "c")]}, "no run is its own run B"
-    nothing = comparing.list_other_runs(batches, None, None, "c").constructor_args
-    assert (nothing["interactive"], update(None, None)["interactive"]) == (False, True), "its options never shrink"
-    assert "choices" not in nothing
-
-
 def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: BatchContext) -> None:
     own = str(next(iter(batches.splits.values())).path.resolve())
     for name, settings in {"a": {"split": own}, "b": {"split": own}, "c": {"split": "elsewhere.json"}}.items():
@@ -178,15 +139,7 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     stale = ComparedRuns("gone", "silent", ())
     again = comparing.compare_again(context, batches, stale, "a", "silent", "only B", "missing_rate")
     assert (again.said, again.turns) == (view.said, view.turns), "that comparison ended late"
-    chosen_runs = ("a", "silent", "only B", "missing_rate")
-    begun = view.compared._replace(videos=view.compared.videos[:1], finished={"v0"})
-    for earlier in (begun, None):  # the run streamed: one video, or none, was finished
-        assert comparing.compare_grown(context, batches, earlier, *chosen_runs).said == view.said
-    assert comparing.compare_grown(context, batches, view.compared, *chosen_runs) == comparing.UNCHANGED
-    assert comparing.compare_grown(context, batches, stale, *chosen_runs) == comparing.UNCHANGED, "it is under way"
-    chosen = comparing.choose_turns(batches, view.compared, "both")
-    assert chosen == comparing.compare(context, batches, "a", "silent", "both", "F1").turns
-    assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])
+    assert {row[2] for row in comparing.choose_turns(batches, view.compared, "both")} == {"both"}
     event: Any = SimpleNamespace(row_value=view.turns[0])
     shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).run.player)
     assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
@@ -202,19 +155,5 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
     shown = json.loads(comparing.open_both(context, batches, None, view.compared, event).run.player)
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
-    picked: Any = SimpleNamespace(point="v1")
-    assert json.loads(comparing.open_both(context, batches, None, view.compared, picked).run.player) == shown
-    swapped = view.compared._replace(
-        a="silent", b="a", videos=[replace(v, scores=v.scores[::-1]) for v in view.compared.videos]
-    )
-    shown = json.loads(comparing.open_both(context, batches, None, swapped, event).run.player)
-    assert (shown["run_name"], shown["other"]["run_name"]) == above, "the run with more failures is above"
-    assert shown["open_at"] is not None
     assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("Choose two runs")
     assert "there is no run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said
-
-
-def test_a_page_with_one_run_names_the_way_to_a_second_one(context: AppContext, finished: BatchContext) -> None:
-    alone = replace(finished, jobs=make_jobs(), runs=finished.runs / "none", bundled=finished.runs / "a")
-    said = comparing.compare(context, alone, "bundled", None, "both", "F1").said
-    assert said == "There is no other run of this split. Start one with other settings, or import one, to compare it."

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import gradio as gr
 import pytest
 
 from stepscope.app.context import AppContext
@@ -120,31 +119,8 @@ def test_runs_of_the_shown_split_are_offered_and_a_choice_is_kept(page: BatchCon
     assert len(boards.list_runs(page, None, [], None).runs.value) == 2, "without a shown run those of the newest run"
 
 
-def test_runs_with_fewer_finished_videos_are_not_preselected_and_are_named(
-    context: AppContext, page: BatchContext
-) -> None:
-    for name, videos in (("few", 2), ("none", 0)):
-        with RunRecorder(page.runs / name, model="m", split=page.runs.parent / "kettles.json") as run:
-            for number in range(videos):
-                with run.video(f"v{number}") as video:
-                    video.frame(0.0)
-    try:
-        assert sorted(boards.list_runs(page, "recorded", [], None).runs.value) == ["imported", "recorded"]
-        assert "few" in boards.list_runs(page, "few", [], None).runs.value
-        said = show(context, page, "recorded", "few").said.value
-        assert "5 videos are omitted: not finished in all runs. few lacks 5 of them." in said
-        assert "none has no finished video of the split" in show(context, page, "recorded", "none").said.value
-        assert show(context, page, shown="few").said.value.startswith(
-            "few has finished 2 of 7 videos with a reference; choose runs of its split"
-        )
-    finally:
-        for name in ("few", "none"):
-            shutil.rmtree(page.runs / name)
-
-
 def test_refusals_are_sentences_and_leave_an_empty_table(context: AppContext, page: BatchContext) -> None:
     for names, metrics, words in (
-        ((), METRICS, "Choose runs of one split."),
         (("nowhere",), METRICS, "Choose runs of one split."),
         (("recorded",), (), "Choose scores."),
         (("recorded",), ("Bleu_4",), "'Bleu_4' is no score of a leaderboard"),
@@ -155,15 +131,6 @@ def test_refusals_are_sentences_and_leave_an_empty_table(context: AppContext, pa
     elsewhere = replace(page, splits={})
     assert "the page lacks kettles.json, the split of recorded" in show(context, elsewhere).said.value
     assert "there is no run yet" in show(context, replace(page, runs=page.runs / "none")).said.value.lower()
-
-
-def test_a_click_opens_the_run_and_a_run_that_is_gone_opens_nothing(page: BatchContext) -> None:
-    def click(name: str) -> boards.OpenedRun:
-        return boards.open_run(page, cast(gr.SelectData, SimpleNamespace(row_value=[name])))
-
-    opened = click("imported")
-    assert (opened.runs, opened.views.selected) == ("imported", "videos")
-    assert click("gone").runs == gr.skip()
 
 
 def test_the_downloads_are_those_of_the_command(

@@ -80,11 +80,9 @@ def test_a_click_on_a_turn_opens_the_player_there(context: AppContext, page: Bat
 
 def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchContext, show: Any) -> None:
     for name, protocols, words in (
-        (None, CHOSEN, "choose a run."),
         ("nowhere", CHOSEN, "choose a run."),
         ("late", (), "choose protocols."),
         ("late", ("spot",), "there is no protocol 'spot'"),
-        ("late", ("spot-pnr:k=0",), "k must be a whole number"),
     ):
         view = show(name, protocols=protocols)
         assert words in view.said.value
@@ -94,13 +92,6 @@ def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchCon
     )
     (skipped,) = tab.show_again(context, page, False, None, "late", "", CHOSEN)
     assert skipped == tab.UNCHANGED, "a tab that was never opened costs nothing"
-
-
-def test_the_second_run_is_one_of_the_split_or_none(page: BatchContext) -> None:
-    found = tab.list_runs(page, "late", "gone")
-    assert (found.choices[0], found.value) == (tab.ALONE, "")
-    assert {value for _, value in found.choices[1:]} == {"chatty"}
-    assert tab.list_runs(page, "late", "chatty").value == "chatty"
 
 
 def test_the_table_is_saved_with_one_column_for_each_score_of_a_protocol(show: Any, tmp_path: Path) -> None:
@@ -116,13 +107,3 @@ def test_the_table_is_saved_with_one_column_for_each_score_of_a_protocol(show: A
     assert parse_rule("ovo-timing").protocol.source.replace("_", "\\_") in latex
     with pytest.warns(UserWarning, match="there is no table"):
         assert list(save_table(tab.write_table, "csv", None)) == [None]
-
-
-def test_a_tab_that_a_link_opens_before_its_run_scores_the_run(context: AppContext, page: BatchContext) -> None:
-    *_, opened = tab.show_again(context, page, True, None, "late", "", CHOSEN)
-    assert "6 videos" in opened.said.value
-    assert list(tab.show_again(context, page, True, opened.shown, "late", "", CHOSEN)) == [tab.UNCHANGED]
-    begun = opened.shown._replace(finished=set())
-    *_, ended = tab.show_again(context, page, True, begun, "late", "", CHOSEN)
-    assert ended.said.value == opened.said.value, "the run was streaming"
-    assert list(tab.show_again(context, page, False, None, "late", "", CHOSEN)) == [tab.UNCHANGED]

@@ -96,16 +96,10 @@ def test_cancelling_writes_nothing(context: AppContext, finished: BatchContext, 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"run": None}, "choose a run above."),
-        ({"run": "gone"}, "there is no run"),
         ({"what": STORY}, "there is no story yet"),
-        ({"target": AS_MARKDOWN}, "there is no story yet"),
-        ({"what": STORY, "story": "{"}, "JSON"),
         ({"what": STORY, "story": tell(("../a", "v"))}, "there is no run"),
         ({"what": STORY, "story": tell(("a", "<b>v</b>"))}, "the run a has no video &lt;b&gt;v"),
         ({"what": SHOWN, "only": ["failure: nothing"]}, "no video is selected"),
-        ({"target": AS_FOLDER}, "give the folder to write"),
-        ({"target": AS_FOLDER, "folder": "a" * 300}, "the player cannot be written: File name too long; choose"),
     ],
 )
 def test_what_cannot_be_published_is_one_sentence(
@@ -115,12 +109,3 @@ def test_what_cannot_be_published_is_one_sentence(
     assert words in publishing.describe_plan(context, finished, *chosen)
     (view,) = publishing.publish(context, finished, None, *chosen)
     assert words in view.said
-
-
-def test_a_zip_and_a_disk_are_bounded(
-    context: AppContext, finished: BatchContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publishing, "estimate_bytes", lambda *_: 3 * 10**15)
-    assert "a zip has at most 2.1 GB" in finish(context, finished)[0].said
-    folder = {"target": AS_FOLDER, "folder": str(tmp_path / "new" / "site")}
-    assert "3000000.0 GB are needed" in finish(context, finished, **folder)[0].said

@@ -1,8 +1,5 @@
 """The tab *Runs*: the list, the notes of the shown run, and archived runs."""
 
-import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -55,34 +52,6 @@ def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContex
     assert show(batches, "seed:3").chart == "", "one point is no history"
 
 
-def test_an_empty_folder_says_how_to_get_a_run(batches: BatchContext, tmp_path: Path) -> None:
-    said = show(replace(batches, runs=tmp_path / "none")).said.value
-    assert "Runs in none are listed here" in said  # without the folders above it
-
-
-def test_the_chart_has_a_colour_for_each_group_and_shows_markup_as_text(batches: BatchContext) -> None:
-    set_notes(batches.runs / "old", group=HTML)
-    data = json.loads(show(batches).chart)["light"]["data"]
-    assert [trace["customdata"] for trace in data] == [["old"], ["new"]]
-    assert "<img" not in data[0]["name"]
-    assert len({(trace["marker"]["color"], trace["marker"]["symbol"]) for trace in data}) == 2
-
-
-def test_a_search_of_a_million_words_is_refused(batches: BatchContext) -> None:
-    assert "a search of runs has at most 100 terms; got 1,000,000." in show(batches, "a " * 10**6).said.value
-
-
-def test_damaged_notes_are_named_and_the_run_is_listed(batches: BatchContext) -> None:
-    (batches.runs / "old" / "notes.json").write_text("{")
-    view = show(batches)
-    assert names(view) == ["new", "old"]
-    assert "old: notes.json cannot be read" in view.said.value
-    assert "problem" in view.said.elem_classes
-    notes = load(batches, "old")
-    assert "notes.json cannot be read" in notes.said.value
-    assert not notes.save.interactive
-
-
 def test_an_archived_run_leaves_the_lists_unless_it_is_shown(batches: BatchContext) -> None:
     assert batches.listed_runs() == ["new", "old"] or batches.listed_runs() == ["old", "new"]
     assert "mid" in batches.listed_runs("mid")
@@ -117,29 +86,3 @@ def test_notes_that_were_not_saved_are_saved_before_another_run_is_shown(batches
     assert load(batches, "old", seen, "typed", ["a"], "lr", False).note == gr.skip(), "a late reply undoes no typing"
     assert load(batches, "new", seen, "typed", ["a"], "lr", False).note.value == ""
     assert read_notes(batches.runs / "old").note == "typed"
-
-
-@pytest.mark.parametrize(
-    ("typed", "words"), [(("x" * 2**20, [], "", False), "10,000 characters"), (("", ["x" * 300], "", False), "got 300")]
-)
-def test_notes_that_are_too_long_stay_in_their_inputs(batches: BatchContext, typed: Any, words: str) -> None:
-    view = run_list.save_notes(batches, "new", load(batches, "new").seen, *typed)
-    assert words in view.said.value
-    assert view.note == gr.skip()
-
-
-def test_the_bundled_run_and_no_run_take_no_notes(batches: BatchContext, tmp_path: Path) -> None:
-    shutil.copytree(batches.runs / "old", tmp_path / "demo")
-    page = BatchContext(
-        jobs=batches.jobs,
-        splits=batches.splits,
-        runs=batches.runs,
-        bundled=tmp_path / "demo",
-        work=batches.work,
-        takes_paths=True,
-    )
-    assert "bundled" in names(show(page))
-    for name, words in (("bundled", "takes no notes"), (None, "Choose a run"), ("../demo", "Choose a run")):
-        view = load(page, name)
-        assert words in view.said.value
-        assert view.seen is None

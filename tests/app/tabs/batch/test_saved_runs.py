@@ -1,4 +1,4 @@
-"""The way from a table of the batch tab into the player."""
+"""A recorded run in the player and on the tab: the order of its table, its worst moment, the bundled run."""
 
 import json
 from dataclasses import replace
@@ -14,15 +14,10 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import VideoFilter
 from stepscope.app.core.saved import BUNDLED_NAME
-from stepscope.app.tabs.batch import compare as comparing
-from stepscope.app.tabs.batch.new_run import start as new_run
 from stepscope.app.tabs.batch.runs import handlers
-from stepscope.app.tabs.batch.runs.panel import write_table
-from stepscope.app.tabs.batch.selection import save_slice
-from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.app.web.views import PlayerView, show_run
 from stepscope.eval.runs.folder import RunFolder
-from tests.support.pages.batch_tab import make_jobs, start, wait_for
+from tests.support.pages.batch_tab import make_jobs
 from tests.support.pages.benches import views
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -89,27 +84,10 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
         opening.read_saved(context, replace(batches, splits={}), "a", "v1")
 
 
-def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContext, finished: BatchContext) -> None:
-    event: Any = SimpleNamespace(row_value=["v1", 0.5, "only B"])
-    for opened in (comparing.open_both, comparing.open_turn):
-        with pytest.warns(UserWarning, match="no runs are compared"):
-            assert opened(context, finished, None, None, event).clip.clip == gr.skip()
-    view = new_run.start(finished, "split", None, 0.5, 0.5, None, "nothing", False, None, "as in the split")
-    assert "nothing" in view.problem.value
-    assert "choose a run" in save_slice(finished, None, None, None, None)[1]
-    (ended,) = sweeping.run_points(context, finished, None, "nothing", 5, "cpu:1")
-    assert "choose a run" in ended.progress
-
-
 @pytest.fixture
 def empty(finished: BatchContext, tmp_path: Path) -> BatchContext:
     """Return a page without runs of its own, whose bundled run is ``a`` of ``finished``."""
     return replace(finished, jobs=make_jobs(), runs=tmp_path / "runs", bundled=finished.runs / "a")
-
-
-def list_files(folder: Path | None) -> dict[str, int]:
-    assert folder is not None
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 def test_the_tab_opens_with_the_bundled_run(empty: BatchContext, context: AppContext) -> None:
@@ -118,28 +96,3 @@ def test_the_tab_opens_with_the_bundled_run(empty: BatchContext, context: AppCon
     event: Any = SimpleNamespace(row_value=["v1"])
     shown = opening.open_video(context, empty, None, BUNDLED_NAME, event)
     assert "v1 in the run bundled" in shown.run.status.value
-
-
-def test_line_and_downloads_of_the_bundled_run_have_its_name_on_the_page(empty: BatchContext, tmp_path: Path) -> None:
-    assert "<summary>run bundled · split " in handlers.enter(empty, None, "as in the split").origin
-    for table in ("provenance.json", "traces.csv"):
-        written = write_table(tmp_path, empty, BUNDLED_NAME, table).read_text(encoding="utf-8")
-        assert BUNDLED_NAME in written
-
-
-def test_a_start_with_the_settings_of_the_bundled_run_makes_a_run(empty: BatchContext) -> None:
-    before = list_files(empty.bundled)
-    start(empty, name="", speak=0.0)
-    name = empty.run_names()[0]
-    wait_for(empty, name, "done")
-    assert empty.run_names() == [name, BUNDLED_NAME]
-    assert (empty.runs / name / "metrics.json").is_file()
-    assert list_files(empty.bundled) == before
-
-
-def test_a_run_of_the_user_goes_before_the_bundled_one_of_its_name(empty: BatchContext) -> None:
-    own = empty.runs / BUNDLED_NAME
-    own.mkdir(parents=True)
-    (own / "run.json").write_text("{}")
-    assert empty.run_names() == [BUNDLED_NAME]
-    assert empty.folder(BUNDLED_NAME) == own

@@ -3,10 +3,8 @@
 import csv
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Semaphore
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +22,6 @@ from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.search import ALL_RUNS, THIS_RUN, Hits
 from stepscope.app.tabs.batch.selection import ALL_VIDEOS, read_slices
 from stepscope.app.web.views import PlayerView
-from stepscope.engine.io.files import write_json
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample
@@ -128,30 +125,6 @@ def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchCont
     assert before["num_videos"] == 2  # the scores of the run are as they were
 
 
-def test_slices_of_two_users_at_a_time_are_both_kept_up_to_a_limit(
-    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, goes_on = Semaphore(0), Event()
-
-    def write_slowly(path: Path, content: Any) -> None:
-        begun.release()
-        assert goes_on.wait(60)
-        write_json(path, content)
-
-    monkeypatch.setattr(choosing, "write_json", write_slowly)
-    with ThreadPoolExecutor() as pool:
-        saved = [pool.submit(choosing.keep_slice, batches, "a", frozenset({"v1"}), name) for name in ("one", "two")]
-        assert begun.acquire(timeout=60)
-        begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
-        goes_on.set()
-        assert all("1 video saved." in view.result().result for view in saved)
-    assert {"one", "two"} <= set(read_slices(batches, "a"))
-    monkeypatch.setattr(choosing, "MAX_SLICES", 2)
-    _, said = choosing.keep_slice(batches, "a", frozenset({"v1"}), "three")
-    assert "a split has at most 2 slices" in said
-    assert "1 video saved." in choosing.keep_slice(batches, "a", frozenset({"v0"}), "one").result
-
-
 @pytest.mark.parametrize("called", ["", "x" * 61, ALL_VIDEOS, "a\x00b"])
 def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
     _, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, called)
@@ -189,11 +162,6 @@ def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
     assert "in 0 videos. Remove a term" in searching.run_search(batches, "a", THIS_RUN, "nosuchword").said
     request: Any = SimpleNamespace(query_params={"search": "failure:missed is:message"})
     assert searching.search_linked(batches, "a", THIS_RUN, None, request).table == view.table
-
-
-def test_a_term_is_chosen_instead_of_typed() -> None:
-    assert searching.add_term("wheel", "tag: too dark") == ('wheel tag:"too dark"', None)
-    assert searching.add_term(None, "cause: decoy") == ("cause:decoy", None)
 
 
 def test_the_player_starts_a_search_for_its_kind_of_failure(batches: BatchContext) -> None:
@@ -241,12 +209,3 @@ def test_the_videos_are_kept_as_a_slice_and_the_moments_as_a_file(batches: Batch
     written = searching.download_hits(batches, "a", THIS_RUN, "failure:missed is:message")
     with Path(next(written)).open(newline="") as file:
         assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
-
-
-def test_a_changed_list_of_runs_keeps_the_selection_of_the_shown_run(batches: BatchContext) -> None:
-    first = choosing.offer_again(batches, "a", None)
-    assert (first.choices.only.value, first.choices.part.value, first.result, first.run) == ([], ALL_VIDEOS, "", "a")
-    again = choosing.offer_again(batches, "a", first.run)
-    assert "value" not in again.choices.only._constructor_args[0]
-    assert "value" not in again.choices.part._constructor_args[0]
-    assert (again.run, again.result) == ("a", gr.skip())

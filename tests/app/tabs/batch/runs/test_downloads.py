@@ -5,8 +5,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.runs.panel import TABLES, download
 from stepscope.eval.runs.folder import RunFolder
@@ -46,25 +44,6 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     traces = read_rows(tmp_path / "a-traces.csv")
     frames = {sample.video_id: sample.num_frames for sample in finished.splits["split"].samples}
     assert {name: sum(row["video_id"] == name for row in traces) for name in frames} == frames
-
-
-def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = list[str]()
-    monkeypatch.setattr("stepscope.app.tabs.batch.runs.panel.gr.Warning", said.append)
-    folder = batches.runs / "old"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text("{}")
-    (folder / "videos.csv").write_text("video_id,error,F1\na,,0.9,more\n")
-    (folder / "charts.json").write_text("[]")
-    for table, words in {
-        "videos.csv": "videos.csv has a row of 4 cells instead of 3",
-        "charts.json": "charts.json is not a JSON object",
-        "metrics.json": "old has no metrics.json",
-        "traces.csv": "the page lacks its split, the split of old",
-        "../x": "old has no ../x",
-    }.items():
-        assert list(download(batches, table, "old")) == [None]
-        assert words in said.pop()
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

@@ -9,7 +9,6 @@ import pytest
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.tabs.batch.runs import handlers
-from stepscope.app.tabs.batch.sweeps import handlers as sweeping
 from stepscope.engine.io.files import load_json, write_json
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, name_turns
@@ -90,17 +89,6 @@ def test_a_run_without_a_reference_of_others_has_no_scores(batches: BatchContext
         assert not (batches.runs / name / "metrics.json").exists()
 
 
-def test_a_session_made_by_command_beside_the_page_is_whole(batches: BatchContext) -> None:
-    folder = record_toy(batches.runs / "live")
-    copy_own_turns(folder)
-    settings = load_json((folder / "run.json").read_text(encoding="utf-8"))
-    write_json(folder / "run.json", {name: value for name, value in settings.items() if name != "recorded"})
-    view = handlers.show(batches, "live", ORDER)
-    assert view.status.value.startswith("live has no scores: its turns are a copy of the model's own.")
-    assert [row[-1] for row in view.videos["data"]] == [COPIED]
-    assert batches.need_split("live").samples
-
-
 def test_a_corrected_copy_is_a_reference_and_the_table_says_so(batches: BatchContext) -> None:
     folder = record_toy(batches.runs / "live")
     sample = copy_own_turns(folder)
@@ -112,15 +100,3 @@ def test_a_corrected_copy_is_a_reference_and_the_table_says_so(batches: BatchCon
     assert handlers.show(batches, "live", ORDER).videos["data"][0][-1] == remark
     assert read_metrics(folder)["warnings"] == {"boat": remark}
     assert job.rows["boat"]["num_failures"] == 1
-
-
-def test_points_are_offered_only_for_a_run_whose_model_the_page_has(batches: BatchContext) -> None:
-    record_toy(batches.runs / "toy")
-    assert not sweeping.offer_points(batches, None, "toy").interactive, "another program has its model"
-    assert not sweeping.offer_points(batches, None, None).interactive
-    path = batches.runs / "toy" / "run.json"
-    settings = {**load_json(path.read_text(encoding="utf-8")), "recorded": None}
-    write_json(path, settings)
-    assert sweeping.offer_points(batches, None, "toy").interactive
-    write_json(path, {**settings, "imported": ["kettle.json"]})
-    assert not sweeping.offer_points(batches, None, "toy").interactive

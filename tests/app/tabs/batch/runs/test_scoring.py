@@ -1,11 +1,7 @@
 """A run is judged on the page as it was scored: its own match window, kind of matching and teacher-forced pass."""
 
 import json
-import time
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,19 +11,15 @@ import pytest
 from stepscope.app import opening
 from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.job_queue import Job
 from stepscope.app.tabs.batch import compare as comparing
 from stepscope.app.web.views import RunView
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.matching import updates
-from stepscope.eval.metrics.replies import turn_taking
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.metrics.videollm_online import LiveTurn, count_live
-from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
-from tests.support.data.batches import SCORING, copies, no_java, write_split
+from tests.support.data.batches import copies, write_split
 from tests.support.data.records import make_output
 from tests.support.pages.batch_tab import make_batches
 from tests.support.streams.fakes import count_letters
@@ -110,79 +102,3 @@ def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(
     assert row.scores[0]["F1"] == row.scores[1]["F1"] < 1
     (row,) = batches.compare("usual", "published", encode=count_letters).videos
     assert row.scores[0]["F1"] == row.scores[1]["F1"] == 1
-
-
-def test_a_comparison_without_the_split_of_the_runs_names_its_file(batches: BatchContext) -> None:
-    bare = replace(batches, splits={})
-    with pytest.raises(ValueError, match=r"the page lacks split\.json, the split of usual; add it with --split"):
-        bare.compare("usual", "published", encode=count_letters)
-
-
-def test_another_text_encoder_than_the_page_has_is_named(context: AppContext, batches: BatchContext) -> None:
-    assert "text encoder" not in open_run(context, batches, "usual").status.value
-    path = batches.runs / "usual" / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "text_encoder": "words"}), encoding="utf-8")
-    said = open_run(context, batches, "usual").status.value
-    assert "The run was scored by the text encoder words; here it is letters." in said
-
-
-@pytest.fixture
-def matchings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the calls of both matchers."""
-    calls = Counter[str]()
-
-    def count(module: Any, name: str) -> None:
-        matcher = getattr(module, name)
-
-        def counted(*args: Any, **options: Any) -> Any:
-            calls[name] += 1
-            return matcher(*args, **options)
-
-        monkeypatch.setattr(module, name, counted)
-
-    count(turn_taking, "find_match")
-    count(updates, "match_updates")
-    return calls
-
-
-def rescore(_: AppContext, batches: BatchContext) -> None:
-    with no_java() as scorer:
-        score_run(batches.runs / "usual", batches.splits["split"], SCORING, encode=count_letters, scorer=scorer)
-
-
-@pytest.mark.parametrize(
-    ("act", "num_runs"),
-    [
-        (partial(open_run, name="usual"), 1),
-        (partial(opening.open_moment, live=None, video_id="v0", names=("usual", "late"), open_at="worst"), 2),
-        (lambda _, batches: batches.compare("usual", "late", encode=count_letters), 2),
-        (rescore, 1),
-    ],
-    ids=["opened", "two opened", "compared", "scored"],
-)
-def test_a_run_is_matched_once(
-    context: AppContext,
-    batches: BatchContext,
-    matchings: Counter[str],
-    act: Callable[[AppContext, BatchContext], object],
-    num_runs: int,
-) -> None:
-    act(context, batches)
-    assert matchings == {"find_match": num_runs, "match_updates": num_runs}
-
-
-def test_a_job_matches_its_video_once_for_the_rows_and_the_tables(
-    batches: BatchContext, matchings: Counter[str]
-) -> None:
-    job = Job(
-        folder=batches.runs / "new", split=batches.splits["split"], work=batches.work, devices="cpu:1", scoring=SCORING
-    )
-    batches.jobs.submit(job)
-    until = time.monotonic() + 300
-    while not job.is_over:
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    assert job.state == "done"
-    assert float(job.rows["v0"]["num_failures"]) >= 0
-    assert matchings == {"find_match": 1, "match_updates": 1}
-    assert not job.analyses

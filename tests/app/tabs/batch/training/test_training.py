@@ -14,7 +14,7 @@ from stepscope.app.tabs.batch import training
 from stepscope.app.tabs.batch.training import HEADERS, clip_table
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.training.curves import LossCurve, TrainingProgress, write_curves
-from stepscope.eval.training.results import VALIDATION_BASIS, ClipRow, TrainingResults, read_results, write_clips
+from stepscope.eval.training.results import VALIDATION_BASIS, ClipRow, read_results, write_clips
 
 HOSTILE = '<img src=x onerror="hacked=1">'
 CLIPS = (
@@ -90,13 +90,6 @@ def test_a_path_that_is_not_in_the_list_is_not_read(context: AppContext, finishe
     assert view.clips == []
 
 
-def test_a_damaged_file_is_named(context: AppContext, finished: BatchContext, runs: Path) -> None:
-    (runs / "training" / "losses.csv").write_text("step,text,speak,update\n1,x,0,0\n")
-    assert (
-        "losses.csv cannot be read: could not convert" in training.show_training(context, finished, "folder tuned").said
-    )
-
-
 def test_clips_with_problems_come_first_and_keep_their_texts(runs: Path) -> None:
     found = read_results(runs)
     assert str(found.clips).replace("30.0", "30") == str(CLIPS), "nan equals nan in a text"
@@ -104,11 +97,6 @@ def test_clips_with_problems_come_first_and_keep_their_texts(runs: Path) -> None
     assert [row[0] for row in rows] == ["=1+1", "c", "a"]
     assert rows[0][-1] == f"unusable: {HOSTILE}"
     assert dict(zip(HEADERS, rows[2], strict=True))["Frames that speak, %"] == 25
-
-
-def test_charts_of_a_folder_without_steps_give_the_reason() -> None:
-    for chart in TRAINING_CHARTS.values():
-        assert "yet" in chart.draw(TrainingResults(), "light").layout.annotations[0].text
 
 
 def test_the_best_step_is_marked(runs: Path) -> None:

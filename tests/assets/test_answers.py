@@ -1,4 +1,4 @@
-"""The adapter of the bundled checkpoint that answers questions: its files, and its figures in the documents."""
+"""The adapter of the bundled checkpoint that answers questions agrees with its card and its base."""
 
 import pytest
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.store import ReviewStore, read_review
@@ -22,7 +22,7 @@ from tests.support.pages.browser import (
 )
 from tests.support.reviews.played import HOSTILE, make_run
 from tests.support.reviews.reviewed import opinion
-from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, open_player, press, wait_until_saved
+from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press, wait_until_saved
 
 pytestmark = NEEDS_CHROMIUM
 SAID = Event(video_id="a", kind="generated", role="assistant", time_s=5.5, text="Now the roof. ")
@@ -200,11 +200,8 @@ def test_what_the_server_refuses_of_one_name_holds_up_no_other(page: Page) -> No
 
 
 @pytest.mark.slow
-def test_what_is_not_saved_outlives_its_window_and_is_sent_again(
-    browser: Browser, address: str, store: ReviewStore
-) -> None:
-    laptop = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = open_player(laptop, address, reviewer="gil")
+def test_what_is_not_saved_outlives_a_reload_and_is_sent_again(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "gil")
     page.keyboard.press("w")
     judged = [inspect(page)["event"]["key"]]
     press(page, "1")
@@ -214,11 +211,10 @@ def test_what_is_not_saved_outlives_its_window_and_is_sent_again(
         page.keyboard.press(key)
     page.wait_for_function("document.querySelector('.ss-saved').textContent.includes('2 not saved')")
     assert read_verdicts(store, "gil") == [(judged[0], "correct")]
-    page.close()
-    page = open_player(laptop, address)
+    page.reload()
+    page.wait_for_function("document.querySelector('.ss')?.inspect?.().layer.length")
     wait_until_saved(page)
     assert read_verdicts(store, "gil") == list(zip(judged, ("correct", "redundant", "missed"), strict=True))
-    laptop.close()
 
 
 def read_verdicts(store: ReviewStore, reviewer: str) -> list[tuple[str, Verdict | None]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Page
 
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
@@ -20,15 +20,6 @@ def make_folder(folder: Path) -> Path:
     write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
     write_reviewed(folder / "a.json", run, judge(run))
     return folder
-
-
-def open_player(browser: Browser | BrowserContext, address: str, *, reviewer: str = "") -> Page:
-    page = browser.new_page()
-    page.set_viewport_size({"width": 1440, "height": 900})
-    show_player(page, address)
-    if reviewer:
-        name_reviewer(page, reviewer)
-    return page
 
 
 def show_player(page: Page, address: str) -> None:

@@ -215,3 +215,22 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "S1->start" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    started = []
+    for command in _commands(README):
+        name = command.arguments[0] if command.program == "stepscope" else ""
+        if name not in ("run", "eval", "export", "publish"):
+            continue
+        words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.arguments]
+        words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if name == "export" else []
+        assert stepscope.app.cli.stepscope.main(words) == 0, words
+        started.append(name)
+    assert started == ["run", "eval", "export", "publish"]
+    assert (tmp_path / "toy-truck.jsonl").stat().st_size > 0
+    assert (tmp_path / "demo" / "metrics.json").exists()
+    assert [*(tmp_path / "demo-eaf").glob("*.eaf")]
+    assert len([*(tmp_path / "demo-player" / "videos").glob("*.mp4")]) == 16

@@ -3,8 +3,10 @@
 import csv
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Semaphore
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ from stepscope.app.tabs.batch.runs import handlers
 from stepscope.app.tabs.batch.search import ALL_RUNS, THIS_RUN, Hits
 from stepscope.app.tabs.batch.selection import ALL_VIDEOS, read_slices
 from stepscope.app.web.views import PlayerView
+from stepscope.engine.io.files import write_json
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample
@@ -209,3 +212,27 @@ def test_the_videos_are_kept_as_a_slice_and_the_moments_as_a_file(batches: Batch
     written = searching.download_hits(batches, "a", THIS_RUN, "failure:missed is:message")
     with Path(next(written)).open(newline="") as file:
         assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
+
+
+def test_slices_of_two_users_at_a_time_are_both_kept_up_to_a_limit(
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = Semaphore(0), Event()
+
+    def write_slowly(path: Path, content: Any) -> None:
+        begun.release()
+        assert goes_on.wait(60)
+        write_json(path, content)
+
+    monkeypatch.setattr(choosing, "write_json", write_slowly)
+    with ThreadPoolExecutor() as pool:
+        saved = [pool.submit(choosing.keep_slice, batches, "a", frozenset({"v1"}), name) for name in ("one", "two")]
+        assert begun.acquire(timeout=60)
+        begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
+        goes_on.set()
+        assert all("1 video saved." in view.result().result for view in saved)
+    assert {"one", "two"} <= set(read_slices(batches, "a"))
+    monkeypatch.setattr(choosing, "MAX_SLICES", 2)
+    _, said = choosing.keep_slice(batches, "a", frozenset({"v1"}), "three")
+    assert "a split has at most 2 slices" in said
+    assert "1 video saved." in choosing.keep_slice(batches, "a", frozenset({"v0"}), "one").result

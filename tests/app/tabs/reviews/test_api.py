@@ -1,3 +1,4 @@
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -210,3 +211,12 @@ def test_who_signed_in_cannot_speak_for_another_and_what_that_one_gave_waits(rev
 def test_a_question_that_cannot_be_read_is_an_error(reviews: ReviewContext) -> None:
     asked = {"video_id": "boat", "reviewer": "", "actions": [3], "is_blind": False}
     assert "reload" in answer(reviews, asked, request=anybody())["error"]
+
+
+def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(reviews: ReviewContext, tmp_path: Path) -> None:
+    reviews.store.engine.dispose()
+    (tmp_path / "reviews.sqlite").unlink()
+    (tmp_path / "reviews.sqlite").mkdir()
+    reply = ask(reviews, on_event("verdict", verdict="correct"))
+    assert re.match(r"the store [^/@]* cannot be used: ", reply["error"]), "without its folder or host"
+    assert (reply["kept"], reply["refused"]) == ([], {})

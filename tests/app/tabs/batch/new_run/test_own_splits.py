@@ -4,8 +4,10 @@ import json
 import os
 from collections import ChainMap
 from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Semaphore
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +20,7 @@ from stepscope.app.security.identity import current_user
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.app.tabs.batch.new_run.own_splits import add_file, add_path, read_kept_splits
 from stepscope.app.tabs.reviews.api import answer
+from stepscope.engine.io.files import digest_file
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples
@@ -177,3 +180,25 @@ def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
         batches.jobs, "active_jobs", lambda: [SimpleNamespace(split=s) for s in batches.splits.values()]
     )
     assert "1 uploads with runs are stored already" in add("x", "cid")
+
+
+def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = Semaphore(0), Event()
+
+    def digest_slowly(path: Path) -> str:
+        begun.release()
+        assert goes_on.wait(60)
+        return digest_file(path)
+
+    files = [write(tmp_path / folder / "own.json", one) for folder, one in zip("ab", samples[:2], strict=True)]
+    monkeypatch.setattr(own_splits, "digest_file", digest_slowly)
+    with ThreadPoolExecutor() as pool:
+        added = [pool.submit(add_file, batches, file) for file in files]
+        assert begun.acquire(timeout=60)
+        begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
+        goes_on.set()
+        said = sorted(view.result()[0].value for view in added)
+    assert said[0] == "The split “own” has 1 video."
+    assert "the page has another split called own; rename the file" in said[1]

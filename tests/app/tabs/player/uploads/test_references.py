@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from stepscope.app.context import AppContext
@@ -82,3 +83,31 @@ def test_a_reference_with_other_steps_keeps_the_run_unscored(
         assert data["run"] == json.loads(ended.player)["run"]
         assert (data["is_judged"], view.run.scores, view.clip.steps.count("S")) == (False, "", len(other.steps))
         assert "does not score the run shown" in view.run.status.value
+
+
+def test_a_reference_keeps_the_typed_task_where_it_has_none(
+    context: AppContext, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    def give(shown: Clip | None, own: Sample, *boxes: str) -> PlayerView:
+        write_samples(tmp_path / "own.json", [own], file_format="manifest")
+        return handlers.set_reference(context, None, shown, str(tmp_path / "own.json"), *boxes)
+
+    typed = ("build", "S1: hold the wheel", "")
+    spoken = tuple(turn for turn in sample.turns if turn.role == "assistant")
+    bare = replace(sample, goal="", steps=(), turns=spoken)
+    view = give(clip, bare, *typed)
+    assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2
+    assert view.run.status.value.endswith("of own.json. Press Run.")
+    *_, ended = run_views(
+        context, view.clip.clip, LiveRun(), goal=typed[0], steps=typed[1], speak_threshold=0.0, update_threshold=0.0
+    )
+    assert ended.scores, "a reference without steps scores the rest"
+    data = json.loads(ended.player)
+    assert any(turn["role"] == "update" for turn in data["turns"])
+    failed = [failure["turn"] for failure in data["failures"] if failure["turn"] is not None]
+    assert {data["turns"][turn]["role"] for turn in failed} == {"assistant"}, "updates and states are not scored"
+    view = give(clip, sample, *typed)
+    assert (view.clip.goal, view.clip.steps.count("S")) == (sample.goal, len(sample.steps))
+    assert view.run.status.value.endswith("of own.json. It replaces the typed goal and steps. Press Run.")
+    view = give(view.clip.clip, bare, view.clip.goal, view.clip.steps, "")
+    assert (view.clip.goal, view.clip.steps) == ("", ""), "they were those of the other reference"

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from stepscope.app.context import AppContext
@@ -146,3 +147,18 @@ def test_damaged_lines_of_other_videos_do_no_harm_and_are_named(
     assert "1 more line of the file cannot be read." in view.run.status.value
     path.write_text("\n".join([record.replace("kettle", "toast"), "{"]))
     assert "line 2 cannot be read" in results.check_result(None, clip, str(path)).status.value, "it may be this video's"
+
+
+def test_a_result_file_keeps_the_typed_task(context: AppContext, clip: Clip) -> None:
+    check = results.check_result(None, clip, str(DATA / "mmduet.jsonl"))
+    boxes = ("Make tea", "S1: boil the water", "0:01 When does it boil?")
+    view = results.show_result(context, None, clip, check.checked, *boxes)
+    assert [view.clip.goal, view.clip.steps, view.clip.user_turns] == [gr.skip()] * 3
+    task = view.buttons.live.run.task
+    assert (task.goal, [step.name for step in task.steps]) == ("Make tea", ["boil the water"])
+    reference = CheckedReference(path=str(DATA / "gold.json"))
+    for first in (clip, view.clip.clip):
+        view = results.show_reference(context, None, first, reference, check.checked, *boxes)
+        assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2, "the reference has none"
+    view = results.show_result(context, None, view.clip.clip, check.checked, *boxes)
+    assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2

@@ -78,6 +78,14 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_process_is_left() -> Iterator[None]:
+    """End the processes that a failed test left: at its exit, Python would wait for them forever."""
+    yield
+    for process in multiprocessing.active_children():
+        process.kill()
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a tiny random checkpoint, which says little whenever it speaks."""

@@ -59,7 +59,8 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
         if not results.metrics and results.rows:
             return _explain_recorded(batches, name), False
         if not results.metrics:
-            return f"{name} is not scored: it ended before its last video. Start it again to continue.", True
+            unfinished = f"{name} is not scored: not all of its videos are finished."
+            return f"{unfinished} Unless a program is still writing it, start it again to continue.", True
         if not results.rows:
             return f"{name} has no videos.csv. Start it again to restore the file.", True
         counted, is_problem = _count_videos(results.metrics.get("errors", {}).values(), len(results.rows))

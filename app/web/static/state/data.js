@@ -204,10 +204,10 @@ export function* piecesOf(data, band, end, frame = -1) {
   }
 }
 
-// The bands of each step, from the top. Without a run, or of one whose states are not known, there is none of the
-// model.
+// The bands of each step, from the top. A reference without steps has none, nor has the model without a run or known
+// states.
 export function bandsOf(data) {
-  const isKnown = { reference: data.has_reference, model: data.has_states && !data.isReferenceAlone };
+  const isKnown = { reference: data.bands.reference.length > 0, model: data.has_states && !data.isReferenceAlone };
   return ["reference", "model"].filter((name) => isKnown[name]);
 }
 

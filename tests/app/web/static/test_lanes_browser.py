@@ -117,6 +117,16 @@ def test_every_kind_of_run_is_painted_and_hovered_everywhere(page: Page, packed:
     assert on_timeline(page, body, packed) >= 3
 
 
+def test_a_reference_without_steps_has_no_band(page: Page) -> None:
+    packed = with_steps(2)
+    bare = packed | {"bands": packed["bands"] | {"reference": []}}
+    script = """
+        const { bandsOf } = await import(arg.data);
+        return packed.map((one) => bandsOf(show(one)).join());
+    """
+    assert on_timeline(page, script, packed, bare) == ["reference,model", "model"]
+
+
 def test_the_user_lane_has_the_turns_of_the_run_alone(page: Page) -> None:
     packed = with_steps(1)
     sooner = {"role": "user", "frame": 0, "time": 0.0, "text": "Begin?", "is_given": True}

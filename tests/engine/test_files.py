@@ -1,5 +1,6 @@
 """Records, settings and features on disk: written whole, read back equal, refused in one line."""
 
+import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import read_config
 from stepscope.engine.errors import FeatureError
+from stepscope.engine.io.files import atomic_write
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
 from stepscope.engine.model.preprocessing import Normalization
@@ -139,3 +141,16 @@ def test_features_are_kept_by_content_encoder_and_rate(tmp_path: Path, checkpoin
     others = {feature_path(tmp_path, tmp_path / "b.mp4", two), feature_path(tmp_path, tmp_path / "a.mp4", four)}
     assert first == feature_path(tmp_path, tmp_path / "a.mp4", two)
     assert len({first, *others}) == 3
+
+
+def test_a_full_disk_is_an_error_with_the_path_and_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*a\.txt'"), atomic_write(path) as file:
+            file.write("x" * 9000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [one.read_text() for one in tmp_path.iterdir()] == ["old"]

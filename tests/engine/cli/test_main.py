@@ -1,5 +1,7 @@
 """The command line, on real files."""
 
+import subprocess
+import sys
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +13,7 @@ from stepscope.engine.__main__ import main
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.records import read_outputs
 from stepscope.engine.video.writer import write_h264
+from tests.support.paths import ROOT
 from tests.support.streams.fakes import nan_checkpoint
 
 
@@ -112,3 +115,15 @@ def test_the_video_itself_is_never_overwritten(
     assert main(["run", str(video), "--out", str(video), "--checkpoint", str(checkpoint)]) == 2
     assert "is the input video" in capfd.readouterr().err
     assert video.read_bytes() == before
+
+
+def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    command = [sys.executable, "-m", "stepscope.engine", "run", str(video), "--out", str(out)]
+    with subprocess.Popen([*command, "--checkpoint", str(checkpoint)], stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stderr is not None
+        seen = b""
+        while b"frame" not in seen and process.poll() is None:
+            seen += process.stderr.read1(64)  # type: ignore[attr-defined]
+        process.kill()
+    assert not out.exists() or len(read_outputs(out)) == 12

@@ -14,7 +14,7 @@ demo: .venv/.demo
 	$(BIN)/stepscope demo
 
 test: .venv/.dev
-	@# three workers on two cores: a test waits half of its time for its browser or program
+	@# three workers on two cores: a test waits now and then for its browser or program
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 check: .venv/.dev

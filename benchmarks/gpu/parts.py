@@ -22,7 +22,8 @@ import torch
 from benchmarks.gpu import checks, questions, speed
 from benchmarks.gpu.settings import Figure, Figures, Settings, SkippedError
 
-START_S = 60.0
+FORK_S: Final = 60.0
+"""Time for the trial of a fork, which takes less than a second."""
 State = Literal["done", "failed", "skipped", "stopped", "not run"]
 
 
@@ -66,10 +67,9 @@ def choose_start() -> str:
     """Return how parts start: ``fork``, which spares the imports, or ``spawn`` if an import has touched CUDA."""
     process = multiprocessing.get_context("fork").Process(target=_check_fork)
     process.start()
-    process.join(START_S)
-    if process.exitcode is None:
-        process.kill()
-        process.join()
+    process.join(FORK_S)
+    process.kill()  # it hangs if it has not ended
+    process.join()
     return "spawn" if process.exitcode else "fork"
 
 

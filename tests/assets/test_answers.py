@@ -1,12 +1,26 @@
-"""The adapter of the bundled checkpoint that answers questions agrees with its card and its base."""
+"""The adapter of the bundled checkpoint that answers questions: its files, and its figures in the documents."""
+
+import re
+from collections.abc import Iterator
 
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.questions import list_update_questions
+from stepscope.engine.control.requests import Image
+from stepscope.engine.dialogue import initial_state
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import identify_model
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from stepscope.engine.records import frame_at
+from stepscope.engine.stream import StreamRequest
+from stepscope.engine.streamer import Streamer
+from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.runs.streaming.sample_features import SampleFeatures
+from tests.support.paths import ASSETS, ROOT
 
 REMEDY = "python -m stepscope.assets answers, then measure it again; see docs/checkpoints.md"
 
@@ -24,3 +38,39 @@ def test_it_is_an_adapter_of_the_bundled_checkpoint(adapter: Checkpoint) -> None
     assert adapter.base.resolve() == BUNDLED_CHECKPOINTS["bundled"].resolve()
     assert adapter.encoder_digest == load_model("bundled", device="cpu").encoder_digest
     assert adapter.fit_config(StreamConfig()).decision_policy == "answer"
+
+
+def ask_about_completion(checkpoint: Checkpoint, sample: Sample) -> Iterator[tuple[bool, float]]:
+    """Yield for each question whether a step was completed if it is due at this frame, and the probability of yes.
+
+    The labels are those of the heads: yes at the frame of the reference's update, no before and after it.
+    """
+    frames = SampleFeatures(checkpoint=checkpoint).embed(sample)
+    request = StreamRequest(video_id="", features=list(frames), task=build_task(sample), fps=sample.fps, is_traced=True)
+    events = list(Streamer(checkpoint, checkpoint.fit_config(StreamConfig())).run_many([request]))
+    trace, outputs = events[-1].trace, [event.output for event in events if event.output is not None]
+    assert trace is not None
+    completed = {
+        turn.text: frame_at(turn.time_s, sample.fps)
+        for turn in sample.turns
+        if turn.role == "update" and turn.text.endswith("->complete")
+    }
+    for computed in (item for context in trace.contexts for item in context):
+        if isinstance(computed.item.piece, Image) and computed.decision is not None:
+            frame = computed.item.piece.frame_index
+            state = outputs[frame - 1].dst_state if frame else initial_state(sample.steps, sample.initial_state)
+            questions = list_update_questions(sample.steps, state)
+            for question, prob in zip(questions, computed.decision.answers, strict=True):
+                if question.update.endswith("->complete"):
+                    yield completed.get(question.update) == frame, prob
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_its_answers_about_completion_are_as_good_as_documented(adapter: Checkpoint, split: str) -> None:
+    samples = read_samples(ASSETS / "demo" / f"{split}.json")
+    truth, probs = zip(*(one for sample in samples for one in ask_about_completion(adapter, sample)), strict=True)
+    text = (ROOT / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    row = re.search(rf"^\| {split}, answers \| ([\d.]+) \|", text, re.MULTILINE)
+    assert row is not None
+    assert roc_auc_score(truth, probs) == pytest.approx(float(row[1]), abs=2e-3), REMEDY

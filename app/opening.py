@@ -13,7 +13,7 @@ import gradio as gr
 
 from stepscope.app.context import AppContext
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import begin, read_event, wire
+from stepscope.app.controls.widgets import read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import PAGE_SCORING, Run
@@ -191,7 +191,7 @@ def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | Non
 
 def show_running_buttons(live: LiveRun) -> Buttons:
     """Return the buttons of a run that enters the queue of the model."""
-    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=begin())
+    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=True)
 
 
 def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:

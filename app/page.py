@@ -190,7 +190,7 @@ def _make_player_tab(
             user_turns=user_turns,
         ),
         run=run_view,
-        buttons=Buttons(live=live, run=run, stop=stop, stream=gr.State(None), rerun=gr.State(None)),
+        buttons=Buttons(live=live, run=run, stop=stop, stream=None, rerun=None),
         thresholds=SliderThresholds(speak=sliders.speak, update=sliders.update),
         tabs=tabs,
         strategy=strategy,
@@ -261,10 +261,13 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         if closed is not None:
             context.recordings.release(closed)
 
-    opened = widgets.wire(page.load, open_page, [live, tab.view.clip.chosen], tab.view, **widgets.AT_ONCE)
-    opened.then(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
+    queues_run = {"is_followed": lambda view: view.buttons.stream, **widgets.AT_ONCE}
+    opened = widgets.wire_first(page.load, open_page, [live, tab.view.clip.chosen], tab.view, **queues_run)
+    for after in (opened.success, opened.failure):
+        after(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
     tab.view.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
-    widgets.wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **widgets.AT_ONCE)
+    queue = partial(handlers.queue_run, context)
+    queued = [opened, widgets.wire_first(buttons.run.click, queue, tab.run_inputs, tab.view, **queues_run)]
     page.unload(release_recording)
     clip = tab.view.clip
     proposed = ProposedSteps(steps=clip.steps, status=tab.view.run.status)
@@ -273,27 +276,30 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     )
     wire_calibration(context, batches, clip.clip, tab.calibration, tab.view.thresholds)
     if tab.asking is not None:
-        wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=tab.view)
-    stream = buttons.stream.change(
-        partial(streaming.stream_run, context),
-        tab.run_inputs,
-        run_view,
+        question = tab.asking.question
+        queued += [wire_question(tab.asking.in_run.click, context, question=question, live=live, view=tab.view)]
+    options: dict[str, Any] = {
         **widgets.MODEL_QUEUE,
-        trigger_mode="multiple",
-        show_progress="minimal",
-        show_progress_on=tab.view.run.progress,
-    )
-    widgets.wire(stream.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
-    view = RequestView(run=tab.view.run, rerun=buttons.rerun)
+        "trigger_mode": "multiple",
+        "show_progress": "minimal",
+        "show_progress_on": tab.view.run.progress,
+    }
+    stream = partial(streaming.stream_run, context)
+    streams = [event.success(stream, tab.run_inputs, run_view, **options) for event in queued]
+    for event in streams:
+        widgets.wire(event.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
+    view = RequestView(run=tab.view.run, rerun=None)
     request = partial(reruns.request_thresholds, context)
-    widgets.wire(tab.view.run.player.thresholds, request, live, view, trigger_mode="multiple", **widgets.AT_ONCE)
+    options = {"is_followed": lambda view: view.rerun, "trigger_mode": "multiple", **widgets.AT_ONCE}
+    requested = widgets.wire_first(tab.view.run.player.thresholds, request, live, view, **options)
     stopping = buttons.stop.click(handlers.stop_run, live, None, **widgets.AT_ONCE)
-    widgets.wire(
-        stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=stream, **widgets.AT_ONCE
-    )
+    show_stopped = partial(handlers.show_stopped, context)
+    options = {"is_followed": lambda view: view.buttons.rerun, "cancels": streams, **widgets.AT_ONCE}
+    stopped = widgets.wire_first(stopping.then, show_stopped, live, tab.view, **options)
     options = {**widgets.MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
-    again = buttons.rerun.change(partial(reruns.rerun, context), live, run_view, **options)
-    return {"cancels": [stream, again], **widgets.AT_ONCE}
+    rerun = partial(reruns.rerun, context)
+    again = [event.success(rerun, live, run_view, **options) for event in (requested, stopped)]
+    return {"cancels": [*streams, *again], **widgets.AT_ONCE}
 
 
 def _wire_previews(tab: PlayerTab) -> None:

@@ -13,7 +13,6 @@ from inspect import isasyncgenfunction, isgeneratorfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 import gradio as gr
 
@@ -30,8 +29,7 @@ SCORING: Final[dict[str, Any]] = {**LATEST, "concurrency_limit": 2, "show_progre
 MODEL_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 """Options of events that need the model: one at a time, in a queue.
 
-An event in it counts as waiting (``list_waiting``), so none enters it with nothing to do: a handler that finds
-work changes a state (``begin``), and the ``change`` of this state is the event.
+An event in it counts as waiting (``list_waiting``), so none enters it with nothing to do (``wire_first``).
 """
 CHECK_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "checks", "concurrency_limit": 4}
 """Options of checks of uploads: one may take minutes, and the memory of ``MAX_PICTURES`` or ``MAX_PARTS``."""
@@ -107,9 +105,31 @@ def wire(
     return event(handle, inputs, outputs, **options)
 
 
-def begin() -> str:
-    """Return a new value of a state whose change begins an event in the queue of the model."""
-    return uuid4().hex
+def wire_first(
+    event: Callable[..., Any],
+    handler: Callable[..., Any],
+    inputs: Any,
+    components: tuple[Any, ...],
+    *,
+    is_followed: Callable[[Any], bool],
+    **options: Any,
+) -> Any:
+    """As ``wire``, for a handler whose ``success`` events run only after a view for which ``is_followed`` holds.
+
+    After any other view its ``failure`` events run: in Gradio only an error keeps an event from following, and one that
+    is not visible shows nothing.
+    """
+    if isinstance(handler, partial):
+        vars(handler)["__annotations__"] = handler.func.__annotations__
+
+    @wraps(handler)
+    def handle(*values: Any) -> Iterator[Any]:
+        view = handler(*values)
+        yield view
+        if not is_followed(view):
+            raise gr.Error("", visible=False, print_exception=False)
+
+    return wire(event, handle, inputs, components, **options)
 
 
 def list_components(view: tuple[Any, ...]) -> list[Any]:

@@ -65,10 +65,10 @@ class Buttons(NamedTuple):
     live: Any
     run: Any
     stop: Any
-    stream: Any = gr.skip()
-    """A state: its change begins the queued run."""
-    rerun: Any = gr.skip()
-    """A state: its change begins a run with the requested thresholds."""
+    stream: bool | None = False
+    """No component, but whether the queued run follows."""
+    rerun: bool | None = False
+    """No component, but whether a run with the requested thresholds follows."""
 
 
 class SliderThresholds(NamedTuple):

@@ -12,7 +12,7 @@ import gradio as gr
 
 from stepscope.app.context import AppContext
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import Pace, begin
+from stepscope.app.controls.widgets import Pace
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import Run, check_has_task, check_task_text
@@ -89,7 +89,7 @@ def queue_session(
     windows.add(window)
     monitor = {"key": window.key, "is_webcam": isinstance(source, PushedSource), "fps": config.fps}
     view = show_message("Waiting for the model.")._replace(
-        window=window, begin=begin(), numbers="", monitor=json.dumps(monitor)
+        window=window, begin=True, numbers="", monitor=json.dumps(monitor)
     )
     return with_buttons(view, is_running=True)
 
@@ -212,7 +212,7 @@ def show_cancelled(window: LiveWindow | None) -> LiveView:
     """Enable Start after the cancellation of a session that still waited for the model, and end its wait."""
     if window is None or window.is_started:
         return LiveView()
-    view = show_message("Stopped before it started.")._replace(monitor="", withdraw=begin())
+    view = show_message("Stopped before it started.")._replace(monitor="", withdraw=True)
     return with_buttons(view, is_running=False)
 
 

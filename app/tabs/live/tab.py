@@ -14,7 +14,7 @@ from stepscope.app.controls.run_inputs import (
     make_context_choice,
     make_threshold_sliders,
 )
-from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, MODEL_QUEUE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, MODEL_QUEUE, make_status_line, wire, wire_first
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.opening import InPlayer
@@ -82,8 +82,8 @@ def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlaye
                 stage = make_player(video_id="live_video", elem_id="live_player", streams=context.streams, hint=HINT)
     view = LiveView(
         window=window,
-        begin=gr.State(None),
-        withdraw=gr.State(None),
+        begin=None,
+        withdraw=None,
         status=status,
         numbers=numbers,
         monitor=monitor,
@@ -164,13 +164,14 @@ def _wire_session(
         browser = request.session_hash or ""
         return handlers.queue_session(context, windows, browser, *entries, can_connect=batches.takes_paths)
 
-    wire(view.start.click, queue, [window, *inputs], view, **CHECK_QUEUE)
-
+    options = {"is_followed": lambda view: view.begin, **CHECK_QUEUE}
+    queued = wire_first(view.start.click, queue, [window, *inputs], view, **options)
     options = {**MODEL_QUEUE, "trigger_mode": "multiple", "show_progress": "hidden"}
-    streamed = wire(view.begin.change, partial(handlers.stream_session, context, batches), window, view, **options)
+    streamed = wire(queued.success, partial(handlers.stream_session, context, batches), window, view, **options)
     stopped = view.stop.click(handlers.stop_session, window, None, **AT_ONCE)
-    wire(stopped.then, handlers.show_cancelled, window, view, **AT_ONCE)
-    view.withdraw.change(None, None, None, cancels=streamed, **AT_ONCE)
+    options = {"is_followed": lambda view: view.withdraw, **AT_ONCE}
+    cancelled = wire_first(stopped.then, handlers.show_cancelled, window, view, **options)
+    cancelled.success(None, None, None, cancels=streamed, **AT_ONCE)
     for event in (view.ask.click, view.question.submit):
         wire(event, handlers.ask, [window, view.question], view, **AT_ONCE)
 

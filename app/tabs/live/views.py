@@ -64,10 +64,10 @@ class LiveView(NamedTuple):
     """Updates of the live tab; by default nothing changes."""
 
     window: Any = gr.skip()
-    begin: Any = gr.skip()
-    """A state: its change begins the queued session."""
-    withdraw: Any = gr.skip()
-    """A state: its change removes the queued session from the queue."""
+    begin: bool | None = False
+    """No component, but whether the queued session follows."""
+    withdraw: bool | None = False
+    """No component, but whether the queued session leaves the queue."""
     status: Any = gr.skip()
     numbers: Any = gr.skip()
     monitor: Any = gr.skip()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire
+from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire_first
 from stepscope.app.core.live_run import LiveRun, PlannedQuestion
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import show_running_buttons
@@ -28,16 +28,22 @@ class QuestionView(NamedTuple):
     player: PlayerView = PlayerView()
 
 
-def wire_question(
-    event: Callable[..., Any], context: AppContext, *, question: Any, live: Any, view: PlayerView
-) -> None:
-    """Wire the event that asks in the run."""
+def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, live: Any, view: PlayerView) -> Any:
+    """Wire the event that asks in the run; return it: the run that it queues follows by ``success``."""
     playhead = gr.Textbox(visible="hidden")
 
     def ask(live_run: Any, text: Any, frame: Any) -> QuestionView:
         return ask_in_run(context, live_run, text, frame)
 
-    wire(event, ask, [live, question, playhead], QuestionView(question, view), js=READ_PLAYHEAD_JS, **AT_ONCE)
+    return wire_first(
+        event,
+        ask,
+        [live, question, playhead],
+        QuestionView(question, view),
+        is_followed=lambda asked: asked.player.buttons.stream,
+        js=READ_PLAYHEAD_JS,
+        **AT_ONCE,
+    )
 
 
 def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> QuestionView:

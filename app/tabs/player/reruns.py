@@ -9,12 +9,12 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, begin, read_event
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, read_event
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Run
@@ -32,8 +32,8 @@ class RequestView(NamedTuple):
     """Updates after a request of thresholds; by default nothing changes."""
 
     run: RunView = UNCHANGED
-    rerun: Any = gr.skip()
-    """A state: its change begins ``rerun``."""
+    rerun: bool | None = False
+    """No component, but whether ``rerun`` follows."""
 
 
 def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.EventData) -> RequestView:
@@ -55,13 +55,13 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
         return RequestView()
     live.requested, live.ticket = requested, ticket
     if live.run is None or not live.ended.is_set():
-        return RequestView(rerun=begin())  # it waits until the queued or streaming run is shown
+        return RequestView(rerun=True)  # it waits until the queued or streaming run is shown
     if live.run.model_digest != context.checkpoint.digest:
         problem = "this run was made with a different checkpoint"
         return RequestView(_refuse(context, live, live.run, problem))
     if requested == live.run.thresholds:
         return RequestView(show_status(f"The run already has these thresholds: {_words(live.run, requested)}."))
-    return RequestView(show_status(f"Waiting to run again with {_words(live.run, requested)}."), rerun=begin())
+    return RequestView(show_status(f"Waiting to run again with {_words(live.run, requested)}."), rerun=True)
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:

@@ -7,11 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import numpy as np
+from pydantic import BaseModel
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record
 from stepscope.eval.metrics.counts import Pool, ratio
 from stepscope.eval.metrics.decisions import DecisionCounts, summarize_decisions
 from stepscope.eval.metrics.dialogue_state import StepStates
@@ -23,6 +27,71 @@ from stepscope.eval.metrics.values import Values
 NUM_POINTS: Final = 101
 """Thresholds of a precision-recall curve: 0, 0.01, ... 1."""
 MAX_ROC_POINTS: Final = 500
+
+
+Head = Literal["speak", "update"]
+
+
+class _CurvePoint(TypedDict):
+    threshold: Finite
+    precision: Finite
+    recall: Finite
+
+
+class _RocPoint(TypedDict):
+    threshold: FiniteOrNan
+    false_positive_rate: Finite
+    recall: Finite
+
+
+class _OperatingPoint(TypedDict):
+    precision: FiniteOrNan
+    recall: FiniteOrNan
+    false_positive_rate: FiniteOrNan
+
+
+class _ReliabilityBin(TypedDict):
+    mean_prob: Finite
+    expected_share: Finite
+    num_frames: Finite
+
+
+class _Lead(TypedDict):
+    lead_s: Finite
+    num_events: Finite
+
+
+class _StateShares(TypedDict):
+    right: FiniteOrNan
+    ahead: FiniteOrNan
+    behind: FiniteOrNan
+
+
+class _Latency(TypedDict):
+    share: Finite
+    latency_ms: Finite
+
+
+class _SignalCharts(BaseModel):
+    title: str
+    decides: Head
+    threshold: FiniteOrNan
+    precision_recall: list[_CurvePoint]
+    roc: list[_RocPoint]
+    operating_point: _OperatingPoint
+    reliability: list[_ReliabilityBin]
+
+
+class _Charts(BaseModel):
+    precision_recall: dict[Head, list[_CurvePoint]]
+    roc: dict[Head, list[_RocPoint]]
+    operating_points: dict[Head, _OperatingPoint]
+    reliability: dict[Head, list[_ReliabilityBin]]
+    leads_s: dict[Head, list[_Lead]]
+    failures: dict[str, Count]
+    states: list[_StateShares]
+    latency_ms: list[_Latency]
+    signals: dict[str, _SignalCharts] = {}
 
 
 def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
@@ -147,3 +216,8 @@ def _histogram(values: Values) -> list[dict[str, float]]:
     leads_s, places = np.unique(np.round(2 * values.numbers) / 2, return_inverse=True)
     numbers = np.bincount(places, values.weights, len(leads_s))
     return [{"lead_s": lead_s, "num_events": number} for lead_s, number in np.stack((leads_s, numbers), 1).tolist()]
+
+
+def read_charts(folder: Path) -> Mapping[str, Any]:
+    """Read ``charts.json``. Raises ``FileNotFoundError`` without it, and ``ValueError`` with its name and the field."""
+    return read_record(_Charts, folder / "charts.json").model_dump()

@@ -8,65 +8,25 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from stepscope.engine.io.files import open_text, replace_surrogates_in, unescape_formula
-from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
+from stepscope.engine.io.json_records import Count, Finite, read_record, reading
+from stepscope.eval.reports.charts import read_charts
 
 Row = Mapping[str, str | float]
 Cells = Mapping[str, str | None]
 """The cells of a row by column; None for those that a short row lacks."""
 T = TypeVar("T")
 _TEXT_COLUMNS: Final = ("video_id", "error", "warning", "scoring")
-Head = Literal["speak", "update"]
 
 
 class _Interval(TypedDict):
     low: Finite | None
     high: Finite | None
-
-
-class _CurvePoint(TypedDict):
-    threshold: Finite
-    precision: Finite
-    recall: Finite
-
-
-class _RocPoint(TypedDict):
-    threshold: FiniteOrNan
-    false_positive_rate: Finite
-    recall: Finite
-
-
-class _OperatingPoint(TypedDict):
-    precision: FiniteOrNan
-    recall: FiniteOrNan
-    false_positive_rate: FiniteOrNan
-
-
-class _ReliabilityBin(TypedDict):
-    mean_prob: Finite
-    expected_share: Finite
-    num_frames: Finite
-
-
-class _Lead(TypedDict):
-    lead_s: Finite
-    num_events: Finite
-
-
-class _StateShares(TypedDict):
-    right: FiniteOrNan
-    ahead: FiniteOrNan
-    behind: FiniteOrNan
-
-
-class _Latency(TypedDict):
-    share: Finite
-    latency_ms: Finite
 
 
 class _Metrics(BaseModel):
@@ -81,36 +41,9 @@ class _Metrics(BaseModel):
     text_problem: str | None = None
 
 
-class _SignalCharts(BaseModel):
-    title: str
-    decides: Head
-    threshold: FiniteOrNan
-    precision_recall: list[_CurvePoint]
-    roc: list[_RocPoint]
-    operating_point: _OperatingPoint
-    reliability: list[_ReliabilityBin]
-
-
-class _Charts(BaseModel):
-    precision_recall: dict[Head, list[_CurvePoint]]
-    roc: dict[Head, list[_RocPoint]]
-    operating_points: dict[Head, _OperatingPoint]
-    reliability: dict[Head, list[_ReliabilityBin]]
-    leads_s: dict[Head, list[_Lead]]
-    failures: dict[str, Count]
-    states: list[_StateShares]
-    latency_ms: list[_Latency]
-    signals: dict[str, _SignalCharts] = {}
-
-
 def read_metrics(folder: Path) -> Mapping[str, Any]:
     """Read ``metrics.json``: the scores, None if undefined, and the settings."""
     return read_record(_Metrics, folder / "metrics.json").model_dump()
-
-
-def read_charts(folder: Path) -> Mapping[str, Any]:
-    """Read ``charts.json``; see ``eval.reports.charts``."""
-    return read_record(_Charts, folder / "charts.json").model_dump()
 
 
 def read_video_rows(folder: Path) -> Sequence[Row]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.reports.leaderboard import list_leaderboard_metrics
 from stepscope.eval.reports.table_files import read_metrics
+from stepscope.eval.reports.tables import write_columns
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.output_folder import with_defaults
 from stepscope.eval.runs.worker_messages import WorkerConfig
@@ -96,3 +98,8 @@ def test_it_is_small_and_names_no_folder_of_the_machine_that_made_it() -> None:
     assert sum(path.stat().st_size for path in files) < 700_000
     for name in ("run.json", "metrics.json"):
         assert '"/' not in (RUN.path / name).read_text(encoding="utf-8")
+
+
+def test_its_columns_have_the_definitions_of_today(tmp_path: Path) -> None:
+    write_columns(tmp_path / "columns.csv")
+    assert (RUN.path / "columns.csv").read_bytes() == (tmp_path / "columns.csv").read_bytes(), REMEDY

@@ -15,6 +15,13 @@ export const cache = defineLane({
   appliesTo: (run, isSecond) =>
     !isSecond && !run.isReferenceAlone && (!run.times.length || hasCache(run) || hasLatency(run)),
   rows: () => [{ label: "cache, model time" }],
+  *data(run) {
+    for (const [frame, time] of run.times.entries()) {
+      if (run.cache[frame] > 0) yield { lane: "cache", series: "tokens", time_s: time, value: run.cache[frame] };
+      if (run.latency[frame] > 0) yield { lane: "latency", series: "ms", time_s: time, value: run.latency[frame] };
+    }
+    for (const frame of run.refreshed) yield { lane: "cache", series: "refresh", time_s: timeOf(run, frame) };
+  },
   // The model time has the axis of the visible range, as in figures.
   paintLabel: (timeline, { run, top, height }) => {
     const { pen, colours } = timeline,

@@ -23,6 +23,8 @@ const DEFAULTS = {
   // (timeline, row, settings): the signs in view, for the legend of a figure: a `word`, and the function that draws its
   // sign at a point, or the sign itself with its `colour`
   signs: () => [],
+  // (run, counts, isSecond): its rows of a figure's data, by the columns of `export/rows.js` without those of the run
+  data: () => [],
   describeLabel: () => null, // (row, settings): the tooltip over the label
   describe: () => null, // (timeline, row, x, y): the tooltip at a point
   markAt: () => null, // (timeline, row, x, y): the keys of the events whose mark is at a point, and their time

@@ -26,6 +26,10 @@ export const states = defineLane({
   below: 2,
   appliesTo: (run) => run.assistant_states.length > 0,
   rows: () => [{ label: "state" }],
+  data: (run) =>
+    piecesOf(run, run.assistant_states, run.reached)
+      .filter(({ state }) => state !== null)
+      .map(({ start, end, state }) => ({ lane: "state", series: "state", time_s: start, end_s: end, text: state })),
   paint: (timeline, { run, top, height }) => {
     const { pen, view, colours } = timeline,
       pieces = piecesOf(run, run.assistant_states, run.reached, frameAt(run, view.start));

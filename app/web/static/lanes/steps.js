@@ -85,10 +85,27 @@ export const steps = defineLane({
       run.failures.find((failure) => failure.kind === "wrong state" && frame >= failure.frame && frame < failure.end);
     return wrong ? { keys: [wrong.key].filter(Boolean), time } : null;
   },
+  *data(run, counts, isSecond) {
+    for (const name of bandsOf(run)) if (!isSecond || name === "model") yield* bandData(run, name);
+    for (const [number, spans] of run.differences.entries())
+      for (const [first, last] of spans) {
+        const span = { time_s: timeOf(run, first), end_s: last < run.times.length ? timeOf(run, last) : run.reached };
+        yield { lane: run.steps[number].id, series: "differs", ...span };
+      }
+  },
 });
 
+function* bandData(run, name) {
+  const last = name === "model" ? run.reached : run.duration_s;
+  for (const [number, band] of run.bands[name].entries()) {
+    const lane = run.steps[number].id;
+    for (const { start, end, state } of piecesOf(run, band, last))
+      yield { lane, series: name, time_s: start, end_s: end, text: stateWord(run, state) };
+  }
+}
+
 // The word of a state without its sign.
-export function stateWord(run, state) {
+function stateWord(run, state) {
   return run.state_words[state].replace(/^\P{L}+/u, "");
 }
 

@@ -3,7 +3,7 @@
 
 import { clockText, countText, frameAt, thresholdWords, timeOf } from "../state/data.js";
 import { conditionText, hasSignal } from "../state/policy.js";
-import { hasValues, visibleSignals } from "../state/signals.js";
+import { fullTitle, hasValues, visibleSignals } from "../state/signals.js";
 import { colourOf, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
 import { ROLES } from "../signals/hover_text.js";
@@ -14,6 +14,7 @@ import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 const HIT_PX = 9,
   MANY = 4,
   LOW_ROW = 48; // more rows than MANY are lower, and so is one of marks alone
+const MARKS = { hits: "in time", alarms: "unexpected", misses: "no decision" };
 
 export const traces = defineLane({
   kind: "trace",
@@ -36,6 +37,9 @@ export const traces = defineLane({
       signal,
       ...((length > MANY || !hasScale({ signal })) && { height: LOW_ROW }),
     })),
+  *data(run, counts) {
+    for (const signal of visibleSignals(run)) yield* signalData(run, signal, counts[signal.name]);
+  },
   paintLabel: ({ pen, colours, gutter, isFigure }, row, { thresholds, counts }) => {
     const { run, name, signal, top, height } = row,
       lines = [top + 12, top + height / 2 + 1, top + height - 11];
@@ -101,4 +105,16 @@ function labelParts({ run, signal }, thresholds) {
   if (decides && !hasSignal(policy, decides)) return [`no ${name}s: ${run.policy.name}`, ""];
   const isShown = hasThreshold && name in thresholds;
   return [title, isShown ? conditionText(policy, thresholdWords(policy, thresholds[name])) : ""];
+}
+
+function* signalData(run, signal, counts) {
+  const lane = signal.key ?? signal.name,
+    values = run[signal.series];
+  for (const [frame, time] of run.times.entries())
+    yield { lane, series: fullTitle(signal), time_s: time, value: values[frame] };
+  for (const [kind, series] of Object.entries(MARKS))
+    for (const frame of counts?.[kind] ?? [])
+      yield { lane, series, time_s: timeOf(run, frame), value: kind === "misses" ? NaN : values[frame] };
+  if (signal.hasThreshold)
+    yield { lane, series: "threshold", time_s: 0, end_s: run.duration_s, value: run.thresholds[signal.name] };
 }

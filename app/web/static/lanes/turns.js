@@ -15,6 +15,7 @@ export const user = defineTurns({
   label: () => "user",
   turns: (run) => run.userTurns,
   look: (turn, colours) => [colours.user, "▹"],
+  data: (run, counts, isSecond) => (isSecond ? [] : dataOf("user", run.userTurns, () => "user")),
 });
 
 export const reference = defineTurns({
@@ -26,6 +27,7 @@ export const reference = defineTurns({
     if (turn.role === "user") return [colours.reference, "▹", true, "user turn not given"];
     return turn.is_missed ? [colours.missed, "✕", true, "missed"] : [colours.reference, "●"];
   },
+  data: (run, counts, isSecond) => (isSecond ? [] : dataOf("reference", run.referenceDialogue, seriesOfReference)),
 });
 
 export const assistant = defineTurns({
@@ -37,7 +39,17 @@ export const assistant = defineTurns({
     const word = turn.failure ?? (turn.is_low ? LOW_SIMILARITY : turn.verdict && "matched");
     return [colours[drawnVerdict(turn)] ?? colours.speak, signOfTurn(turn) || "●", false, word];
   },
+  data: (run) => dataOf("assistant", run.responses, (turn) => turn.failure ?? turn.verdict ?? "assistant"),
 });
+
+function dataOf(lane, turns, seriesOf) {
+  return turns.map((turn) => ({ lane, series: seriesOf(turn), time_s: turn.time, text: turn.text }));
+}
+
+function seriesOfReference(turn) {
+  if (turn.role === "user") return "user not asked";
+  return turn.is_missed ? "missed" : "reference";
+}
 
 // A lane of turns: its `label(run)`, `turns(run)` sorted by time, and the `look` of a turn: its colour, its sign,
 // whether it is hollow, and its word in the legend of a figure. In the page a text has one

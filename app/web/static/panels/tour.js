@@ -6,7 +6,6 @@ import { readSetting, writeSetting } from "../state/settings.js";
 const GAP_PX = 12,
   EDGE_PX = 8, // between the popover and its part, and the window's edge
   PLAYHEAD_PX = 60;
-const BELOW_SIGNALS = ["cache", "axis"];
 const SETTING = "tour",
   SEEN = "seen";
 const STOPS = [
@@ -23,7 +22,7 @@ const STOPS = [
     "Lanes",
     "Dialogue and step states over time, the reference above the model. Hatching shows where they differ. A " +
       "click goes there.",
-    (player) => boxesOfRows(player, ({ kind }) => kind !== "trace" && !BELOW_SIGNALS.includes(kind)),
+    (player) => boxesOfRows(player, (row, index, rows) => rows.slice(0, index + 1).every(isAboveSignals)),
   ],
   [
     "Signals and thresholds",
@@ -43,6 +42,10 @@ const STOPS = [
     () => [...document.querySelectorAll("#rooms > .tab-wrapper [role=tab]:not([aria-selected=true])")].map(boxOf),
   ],
 ];
+
+function isAboveSignals({ kind }) {
+  return kind !== "trace" && kind !== "axis";
+}
 
 function boxOf(element) {
   return element.getBoundingClientRect();

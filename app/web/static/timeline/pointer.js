@@ -62,7 +62,8 @@ function describe(player, event) {
   if (!text) return;
   player.tip.textContent = showTurns(text.length > 400 ? `${text.slice(0, 400)}…` : text);
   player.tip.style.left = `${Math.min(x + 12, player.timeline.width - Math.min(360, player.tip.offsetWidth) - 8)}px`;
-  player.tip.style.top = `${y + 16}px`;
+  // beside the pointer in the lowest lane, as nothing is shown below the lanes
+  player.tip.style.top = `${Math.min(y + 16, player.timeline.height - player.tip.offsetHeight)}px`;
 }
 
 function turnWheel(player, event) {

@@ -7,19 +7,18 @@ the turn has one, or if the annotation of an assistant's turn is longer than tha
 never writes, and documents above ``_MAX_BYTES`` are refused.
 """
 
-import codecs
-import heapq
 import re
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any
 from xml.etree import ElementTree
 
 from stepscope.app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
-from stepscope.app.exports.spans import TURN_DURATION_MS, to_ms
-from stepscope.engine.io.files import decode_text, load_json, open_file
+from stepscope.app.exports.spans import TURN_DURATION_MS, Span, split_lanes, to_ms
+from stepscope.engine.io.files import load_json, open_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
@@ -28,8 +27,6 @@ from stepscope.eval.data.samples import Role, Sample
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _MAX_BYTES = 8 * 2**20
 _NUM_BLOCK_BYTES = 2**16
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_DECLARATION = re.compile(r"\A\s*<\?xml[^>]{0,200}\?>")
 _TIME = re.compile("[0-9]{1,12}")
 _ORIGIN = re.compile("-?[0-9]{1,12}")
 _INSTANT_MS = TURN_DURATION_MS + 1
@@ -38,6 +35,8 @@ _INSTANT_MS = TURN_DURATION_MS + 1
 
 _TurnKey = tuple[str, int, str]
 """Role, start in milliseconds and text; equal for turns that differ only in their number."""
+_TextAndStart = tuple[str, int]
+"""Text of a turn or an annotation, and its start in milliseconds."""
 
 
 class MissingTierError(ValueError):
@@ -100,9 +99,6 @@ def read_eaf_corrections(
     Raises ``ValueError`` with the annotation that cannot be a turn of the video, and ``MissingTierError``.
     """
     root = _parse(path)
-    video_id = root.findtext("HEADER/PROPERTY[@NAME='video_id']")
-    if video_id is not None and video_id != escape_control_chars(sample.video_id):
-        raise ValueError(f"{path} is of the video {video_id}, not of {sample.video_id}")
     base = apply_corrections(sample, corrections, prefer=prefer)
     names = [*name_turns(sample.turns), *(correction.turn for correction in corrections if correction.kind == "add")]
     numbers: dict[_TurnKey, int] = {}
@@ -111,9 +107,11 @@ def read_eaf_corrections(
     found = list[Correction]()
     for role in ("update", "user", "assistant"):
         turns = [turn for turn in base.turns if turn.turn.role == role]
-        changes = _find_changes(turns, _annotations(root, path, role, sample, turns), numbers, reviewer)
+        lanes = _exported_lanes(turns)
+        changes = _find_changes(turns, lanes, _annotations(root, path, role, sample, turns), numbers, reviewer)
         num_deleted = sum(change.kind == "delete" for change in changes)
-        missing = [name for name in _tier_names(role, turns) if root.find(f"TIER[@TIER_ID='{name}']") is None]
+        tiers = [f"corrected: {role}", *(f"corrected: {role} ({number})" for number in range(2, len(lanes) + 1))]
+        missing = [name for name in tiers if root.find(f"TIER[@TIER_ID='{name}']") is None]
         if missing and num_deleted and not allow_deletions:
             raise MissingTierError(
                 f"{path} has no tier {', '.join(map(repr, missing))}; the import would delete "
@@ -147,20 +145,17 @@ class _Annotation:
         return self.role == "assistant" and self.end_s is not None and to_ms(self.end_s) > self.start_ms + _INSTANT_MS
 
 
-class _TimedText(NamedTuple):
-    text: str
-    start_ms: int
+def _exported_lanes(turns: Sequence[CorrectedTurn]) -> list[list[Span]]:
+    """Return the annotations of each tier that ``write_eaf`` wrote for these turns; a text is the index of its turn.
 
-
-def _tier_names(role: Role, turns: Sequence[CorrectedTurn]) -> list[str]:
-    """Return the names of the tiers that ``write_eaf`` wrote for these turns.
-
-    There are as many tiers as turns with the same start. Example: three updates at 3.0 s give
-    ``corrected: update``, ``corrected: update (2)`` and ``corrected: update (3)``.
+    Example: three updates at 3.0 s are in the tiers ``corrected: update``, ``corrected: update (2)`` and
+    ``corrected: update (3)``.
     """
-    num_by_start = Counter(to_ms(turn.turn.time_s) for turn in turns)
-    numbers = range(2, max(num_by_start.values(), default=1) + 1)
-    return [f"corrected: {role}", *(f"corrected: {role} ({number})" for number in numbers)]
+    spans = []
+    for place, turn in enumerate(turns):
+        start_ms, end_ms = to_ms(turn.turn.time_s), to_ms(turn.turn.end_s or 0.0)
+        spans.append(Span(track="", start_ms=start_ms, end_ms=max(end_ms, start_ms + 1), text=str(place)))
+    return split_lanes(spans)
 
 
 def _parse(path: Path) -> ElementTree.Element:
@@ -168,8 +163,6 @@ def _parse(path: Path) -> ElementTree.Element:
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise ValueError(f"{path} is larger than {_MAX_BYTES // 2**20} MiB, the largest document that is read")
-    if content.startswith(_UTF16_MARKS):  # the declaration still names UTF-8
-        content = _DECLARATION.sub("", decode_text(content), count=1).encode()
     parser = ElementTree.XMLParser(target=_Tree())
     try:
         for start in range(0, len(content), _NUM_BLOCK_BYTES):  # the parser stops all other threads
@@ -244,30 +237,28 @@ def _snap_to_frame(time_s: float, fps: float) -> float:
 
 
 def _find_changes(
-    turns: Sequence[CorrectedTurn], annotations: Sequence[_Annotation], numbers: dict[_TurnKey, int], reviewer: str
+    turns: Sequence[CorrectedTurn],
+    lanes: Sequence[Sequence[Span]],
+    annotations: Sequence[_Annotation],
+    numbers: dict[_TurnKey, int],
+    reviewer: str,
 ) -> list[Correction]:
-    """Return the corrections from turns to annotations.
+    """Return the corrections from turns, exported as ``lanes``, to annotations.
 
-    Matches are made in three passes: same text and time (unchanged), same text (moved, nearest first), same time
-    (reworded). Unmatched turns are deletions, unmatched annotations additions. ``numbers`` has the largest number of
-    each turn key and is updated by additions.
+    Matches are made in three passes: same text and time (unchanged), same text (moved), same time (reworded).
+    Unmatched turns are deletions, unmatched annotations additions. ``numbers`` has the largest number of each turn key
+    and is updated by additions.
     """
-    old = {
-        place: _TimedText(escape_control_chars(turn.turn.text), to_ms(turn.turn.time_s))
-        for place, turn in enumerate(turns)
-    }
-    new = {place: _TimedText(found.text, found.start_ms) for place, found in enumerate(annotations)}
+    old = {place: (escape_control_chars(turn.turn.text), to_ms(turn.turn.time_s)) for place, turn in enumerate(turns)}
+    new = {place: (found.text, found.start_ms) for place, found in enumerate(annotations)}
+    ends_ms = {int(span.text): span.end_ms for lane in lanes for span in lane}
     found: list[Correction] = []
-    ends_ms = _exported_ends(turns)
-    for i, j in match_equal(old, new):
-        _remove_pair(i, j, old, new)
+    for i, j in _take_equal(old, new, lambda name: name):
         found += _find_span(turns[i], ends_ms[i], annotations[j], reviewer)
-    for i, j in match_nearest(old, new):
-        _remove_pair(i, j, old, new)
+    for i, j in _take_moved(old, new):
         moved = Correction(reviewer=reviewer, kind="time", turn=turns[i].name, time_s=annotations[j].time_s)
         found += _find_span(turns[i], ends_ms[i], annotations[j], reviewer) or [moved]
-    for i, j in match_equal(_start_times(old), _start_times(new)):
-        _remove_pair(i, j, old, new)
+    for i, j in _take_equal(old, new, lambda name: name[1]):
         found += _find_span(turns[i], ends_ms[i], annotations[j], reviewer)
         kind: CorrectionKind = "update" if annotations[j].role == "update" else "text"
         found.append(Correction(reviewer=reviewer, kind=kind, turn=turns[i].name, text=annotations[j].text))
@@ -282,104 +273,44 @@ def _find_changes(
     return found
 
 
-def _exported_ends(turns: Sequence[CorrectedTurn]) -> list[int | None]:
-    """Return the ends in milliseconds at which ``write_eaf`` wrote the reply spans of turns; None for instants.
-
-    A tier has no overlaps, so an annotation ends at the latest where the next one of its tier begins. Of the turns
-    with one start, each is in a tier of its own; see ``_tier_names``.
-    """
-    lanes: dict[int, int] = {}  # the last turn of each tier
-    num_by_start = Counter[int]()
-    ends = [None if turn.turn.end_s is None else to_ms(turn.turn.end_s) for turn in turns]
-    starts = [to_ms(turn.turn.time_s) for turn in turns]
-    for place in sorted(range(len(turns)), key=starts.__getitem__):
-        lane = num_by_start[starts[place]]
-        num_by_start[starts[place]] += 1
-        if lane in lanes:
-            before = ends[lanes[lane]]
-            ends[lanes[lane]] = None if before is None else min(before, starts[place])
-        lanes[lane] = place
-    return ends
-
-
-def _find_span(turn: CorrectedTurn, end_ms: int | None, found: _Annotation, reviewer: str) -> list[Correction]:
-    """Return the correction of the reply span of a turn from its annotation, if its length has changed."""
+def _find_span(turn: CorrectedTurn, end_ms: int, found: _Annotation, reviewer: str) -> list[Correction]:
+    """Return the correction of a reply span, exported up to ``end_ms``, if the length of its annotation has changed."""
     if found.role != "assistant" or found.end_s is None:
         return []
-    if end_ms is None:
-        return [_set_span(turn.name, found, reviewer)] if found.is_long else []
-    length_ms = end_ms - to_ms(turn.turn.time_s)
-    return [_set_span(turn.name, found, reviewer)] if to_ms(found.end_s) - found.start_ms != length_ms else []
+    is_changed = to_ms(found.end_s) - found.start_ms != end_ms - to_ms(turn.turn.time_s)
+    return [_set_span(turn.name, found, reviewer)] if (found.is_long if turn.turn.end_s is None else is_changed) else []
 
 
 def _set_span(name: TurnName, found: _Annotation, reviewer: str) -> Correction:
     return Correction(reviewer=reviewer, kind="span", turn=name, time_s=found.time_s, end_s=found.end_s)
 
 
-def _remove_pair(i: int, j: int, old: dict[int, _TimedText], new: dict[int, _TimedText]) -> None:
-    del old[i], new[j]
+def _take_equal(
+    old: dict[int, _TextAndStart], new: dict[int, _TextAndStart], key: Callable[[_TextAndStart], Any]
+) -> list[tuple[int, int]]:
+    """Remove the pairs with an equal key, and return them; the first old one gets the first new one."""
+    places = defaultdict[Any, list[int]](list)
+    for place, name in reversed(new.items()):
+        places[key(name)].append(place)
+    pairs = [(place, places[key(name)].pop()) for place, name in old.items() if places[key(name)]]
+    for i, j in pairs:
+        del old[i], new[j]
+    return pairs
 
 
-def _start_times(texts: Mapping[int, _TimedText]) -> dict[int, int]:
-    return {index: text.start_ms for index, text in texts.items()}
-
-
-H = TypeVar("H", bound=Hashable)
-
-
-def match_equal(old: Mapping[int, H], new: Mapping[int, H]) -> list[tuple[int, int]]:
-    """Return pairs of keys with equal values; each key occurs once, and the first old key gets the first new one."""
-    keys_by_value: dict[H, list[int]] = defaultdict(list)
-    for key, value in reversed(list(new.items())):
-        keys_by_value[value].append(key)
-    return [(key, keys_by_value[value].pop()) for key, value in old.items() if keys_by_value.get(value)]
-
-
-def match_nearest(old: Mapping[int, tuple[str, int]], new: Mapping[int, tuple[str, int]]) -> list[tuple[int, int]]:
-    """Return pairs of keys with the same text, greedily by distance in time; each key occurs once.
-
-    Both mappings have text and start in milliseconds, by key.
-    """
-    groups: dict[str, list[_Point]] = defaultdict(list)
-    for is_new, items in enumerate((old, new)):
-        for key, (text, start_ms) in items.items():
-            groups[text].append(_Point(start_ms, bool(is_new), key))
-    return [pair for points in groups.values() for pair in _match_on_line(sorted(points))]
-
-
-class _Point(NamedTuple):
-    start_ms: int
-    is_new: bool
-    key: int
-
-
-def _match_on_line(points: list[_Point]) -> Iterator[tuple[int, int]]:
-    """Yield the keys of old and new points, nearest pair first.
-
-    The nearest pair of an old and a new point is always adjacent: a point between them would be nearer to one of them.
-    So a heap of adjacent pairs suffices. Removing a pair makes the points around it adjacent, as in a linked list.
-    Example: old 0, new 4, old 5, new 9 gives (5, 4) and then (0, 9).
-    """
-    previous, following = list(range(-1, len(points) - 1)), list(range(1, len(points) + 1))
-    is_free = [True] * len(points)
-    heap: list[tuple[int, int, int, int, int]] = []  # distance, old key, new key, indices of the left and right point
-
-    def push(left: int, right: int) -> None:
-        if left >= 0 and right < len(points) and points[left].is_new != points[right].is_new:
-            first, second = points[left], points[right]
-            i, j = (second.key, first.key) if first.is_new else (first.key, second.key)
-            heapq.heappush(heap, (second.start_ms - first.start_ms, i, j, left, right))
-
-    for left in range(len(points) - 1):
-        push(left, left + 1)
-    while heap:
-        _, i, j, left, right = heapq.heappop(heap)
-        if is_free[left] and is_free[right]:
-            is_free[left] = is_free[right] = False
-            yield i, j
-            outer_left, outer_right = previous[left], following[right]
-            if outer_left >= 0:
-                following[outer_left] = outer_right
-            if outer_right < len(points):
-                previous[outer_right] = outer_left
-            push(outer_left, outer_right)
+def _take_moved(old: dict[int, _TextAndStart], new: dict[int, _TextAndStart]) -> list[tuple[int, int]]:
+    """Remove the pairs of equal texts, and return them; each new one gets the nearest old one that is left."""
+    left = defaultdict[str, list[tuple[int, int]]](list)
+    for place, (text, start_ms) in sorted(old.items(), key=lambda item: item[1]):
+        left[text].append((start_ms, place))
+    pairs = []
+    for place, (text, start_ms) in new.items():
+        starts = left[text]
+        if starts:
+            after = bisect_left(starts, (start_ms, -1))
+            near = range(max(after - 1, 0), min(after + 1, len(starts)))
+            _, before = starts.pop(min(near, key=lambda index: abs(starts[index][0] - start_ms)))
+            pairs.append((before, place))
+    for i, j in pairs:
+        del old[i], new[j]
+    return pairs

@@ -131,7 +131,6 @@ def test_a_tier_that_is_renamed_is_refused_unless_deletions_are_allowed(tmp_path
             lambda root: setattr(annotation(root, "S1->start")[0], "text", "S9->start"),
             "update annotation 'S9->start': an",
         ),
-        (lambda root: setattr(root.find("HEADER/PROPERTY"), "text", "car"), "is of the video car, not of boat"),
         (
             lambda root: [slot.set("TIME_VALUE", "6000") for slot in root.iter("TIME_SLOT")],
             "a time must be within the video, from 0 to below 6 s; got 6.0",

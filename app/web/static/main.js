@@ -60,7 +60,7 @@ export function createPlayer(host) {
   player.signals = new SignalLayer(player.find("signals"), settings.plotly_url, {
     onLoad: () => player.data && requestPaint(player),
     onZoom: (start, end) => setView(player, start, end),
-    onReset: () => setView(player, player.data.begin_s, player.data.duration_s),
+    onReset: () => setView(player, 0, player.data.duration_s),
     onHover: (isOver) => {
       player.tip.hidden ||= isOver;
     },
@@ -80,7 +80,7 @@ export function createPlayer(host) {
     ask: (stream, first) => withTimeout(player.server.follow({ stream, first })),
     isGone: () => player.listeners.signal.aborted,
     onRun: (data) => showRun(player, data),
-    onGrowth: (added) => showIncrement(player, added),
+    onGrowth: () => showIncrement(player),
   });
   return player;
 }

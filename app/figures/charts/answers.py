@@ -86,7 +86,6 @@ def cached_share(timings: Sequence[AnswerTiming], theme: Theme) -> go.Figure:
                 y=[_share(timing) for timing in timings],
                 marker=bar_marker(theme, "matched"),
                 text=[f"{timing.cached_tokens:,} of {timing.prompt_tokens:,} tokens" for timing in timings],
-                textposition="none",
                 hovertemplate="answer %{x}: %{y:.0%}, %{text}<extra></extra>",
             )
         ],

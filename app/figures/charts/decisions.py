@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from stepscope.app.figures.charts.layout import (
     HEADS,
+    Style,
     colours,
     make_chart,
     make_empty_chart,
@@ -21,17 +22,19 @@ from stepscope.app.figures.charts.layout import (
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.engine.config import format_threshold
+from stepscope.engine.decisions.signals import Decision
+from stepscope.eval.metrics.signals import PREFIXES
 from stepscope.eval.reports.table_files import Results
 
 Curve = Literal["precision_recall", "roc", "reliability"]
 Points = Sequence[Mapping[str, float]]
 _STYLES: Final = (
-    ("latency", "dash", "diamond", "x"),
-    ("user", "dot", "cross", "\\"),
-    ("done", "dashdot", "triangle-up", "-"),
-    ("reference", "longdash", "triangle-down", "."),
+    Style("latency", "dash", "diamond", "x"),
+    Style("user", "dot", "cross", "\\"),
+    Style("done", "dashdot", "triangle-up", "-"),
+    Style("reference", "longdash", "triangle-down", "."),
 )
-"""Colours, dashes, symbols and patterns of named signals, in turn."""
+"""Styles of named signals, in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +43,7 @@ class Decider:
 
     title: str
     """Name as Plotly shows it."""
-    colour: str
-    dash: str
-    symbol: str
-    pattern: str
+    style: Style
     scores: Mapping[str, float | None]
     """By the names of ``summarize_decisions``."""
     charts: Mapping[str, Points]
@@ -61,18 +61,14 @@ def list_deciders(results: Results, curve: Curve) -> list[Decider]:
     return [*found, *sums]
 
 
-def _read_head(results: Results, head: str) -> Decider:
-    style, charts = HEADS[head], results.charts
-    scores = results.metrics.get("scores", {})
+def _read_head(results: Results, head: Decision) -> Decider:
+    charts, scores, prefix = results.charts, results.metrics.get("scores", {}), PREFIXES[head]
     config = results.metrics.get("config")
     threshold = config.get(f"{head}_threshold") if isinstance(config, Mapping) else None
     return Decider(
         title=head,
-        colour=head,
-        dash=style.dash,
-        symbol=style.symbol,
-        pattern=style.pattern,
-        scores={name.removeprefix(style.prefix): scores[name] for name in scores if name.startswith(style.prefix)},
+        style=HEADS[head],
+        scores={name.removeprefix(prefix): scores[name] for name in scores if name.startswith(prefix)},
         charts={name: charts.get(name, {}).get(head) or [] for name in ("precision_recall", "roc", "reliability")},
         point=charts.get("operating_points", {}).get(head),
         threshold=float(threshold) if isinstance(threshold, int | float) and 0 <= threshold <= 1 else None,
@@ -84,18 +80,13 @@ def _read_named(results: Results) -> list[Decider]:
     return [
         Decider(
             title=plain(signal["title"]),
-            colour=colour,
-            dash=dash,
-            symbol=symbol,
-            pattern=pattern,
+            style=style,
             scores=scores.get(name, {}).get("scores", {}),
             charts=signal,
             point=signal["operating_point"],
             threshold=None if math.isnan(signal["threshold"]) else signal["threshold"],
         )
-        for (name, signal), (colour, dash, symbol, pattern) in zip(
-            results.charts.get("signals", {}).items(), cycle(_STYLES), strict=False
-        )
+        for (name, signal), style in zip(results.charts.get("signals", {}).items(), cycle(_STYLES), strict=False)
     ]
 
 
@@ -143,7 +134,7 @@ def _curves(deciders: Sequence[Decider], theme: Theme, curve: Curve, *, x: str, 
     """Return a curve and the point of the run for each signal; of a running sum the point alone."""
     traces = []
     for decider in deciders:
-        points, colour = decider.charts[curve], colours(theme)[decider.colour]
+        points, colour = decider.charts[curve], colours(theme)[decider.style.colour]
         if points:
             traces.append(
                 go.Scatter(
@@ -152,8 +143,7 @@ def _curves(deciders: Sequence[Decider], theme: Theme, curve: Curve, *, x: str, 
                     text=[_words(decider.title, point["threshold"], point, names=(x, y)) for point in points],
                     name=f"{decider.title}, {_SCORES[score]} {format_score(decider.scores.get(score))}",
                     mode="lines",
-                    line={"color": colour, "dash": decider.dash, "width": 2},
-                    hovertemplate="%{text}<extra></extra>",
+                    line={"color": colour, "dash": decider.style.dash, "width": 2},
                 )
             )
         at = decider.point
@@ -165,9 +155,7 @@ def _curves(deciders: Sequence[Decider], theme: Theme, curve: Curve, *, x: str, 
                     text=[f"this run: {_words(decider.title, decider.threshold, at, names=(x, y))}"],
                     name=f"{decider.title} of this run",
                     mode="markers",
-                    marker={"color": colour, "symbol": decider.symbol, "size": 13, "line": outline(theme)},
-                    hovertemplate="%{text}<extra></extra>",
-                    cliponaxis=False,
+                    marker={"color": colour, "symbol": decider.style.symbol, "size": 13, "line": outline(theme)},
                     showlegend=not points,
                 )
             )

@@ -31,7 +31,6 @@ def failures(results: Results, theme: Theme) -> go.Figure:
                 textposition="outside",
                 marker=bar_marker(theme, "missed"),
                 hovertemplate="%{y}: %{text}<extra></extra>",
-                cliponaxis=False,
                 showlegend=False,
             )
         ],
@@ -59,9 +58,7 @@ def states(results: Results, theme: Theme) -> go.Figure:
                 y=[share for _, share in known],
                 name=STATE_DIFFERENCES[difference],
                 text=[f"{name}: {share:.1%} of the frames {STATE_DIFFERENCES[difference]}" for name, share in known],
-                textposition="none",
                 marker=bar_marker(theme, colour, pattern),
-                hovertemplate="%{text}<extra></extra>",
             )
         )
     if not parts:

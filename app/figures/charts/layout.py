@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from stepscope.app.figures.text import clean_text, to_markup
 from stepscope.app.style.colours import COLOURS, Theme
+from stepscope.engine.decisions.signals import Decision
 from stepscope.engine.io.files import show_turns
 
 FONT: Final = "Source Sans Pro, ui-sans-serif, system-ui, sans-serif"
@@ -50,7 +51,8 @@ def template(theme: Theme) -> go.layout.Template:
             "hoverlabel": {"align": "left", "font": {"family": FONT}},
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
             "margin": {"l": 48, "r": 14, "t": 44, "b": 40},
-        }
+        },
+        data={"scatter": [{"cliponaxis": False}], "bar": [{"cliponaxis": False, "textposition": "none"}]},
     )
 
 
@@ -67,21 +69,20 @@ _MANY_DECADES: Final = 4
 """Powers of 10 on a logarithmic axis beyond which it has ticks at these alone."""
 
 
-class HeadStyle(NamedTuple):
-    """How the decisions of one head are drawn; the colour is never the only difference."""
+class Style(NamedTuple):
+    """How the decisions of one signal are drawn; the colour is never the only difference."""
 
-    prefix: str
-    """Prefix of its scores."""
+    colour: str
     dash: str
     symbol: str
-    pattern: str
+    pattern: str = ""
+    """Of bars; empty for a plain one."""
 
 
-HEADS: Final = {
-    "speak": HeadStyle("speaking_", "solid", "circle", ""),
-    "update": HeadStyle("dst_update_", "dash", "square", "/"),
+HEADS: Final[Mapping[Decision, Style]] = {
+    "speak": Style("speak", "solid", "circle"),
+    "update": Style("update", "dash", "square", "/"),
 }
-"""Styles by head; a head's name is also that of its colour."""
 
 
 def plain(text: str) -> str:
@@ -103,9 +104,12 @@ def make_chart(
 ) -> go.Figure:
     """Return a chart in the style of all charts.
 
-    ``note`` is a short line below the title, and ``summary`` the main numbers in words, for readers who do not see the
-    chart. ``Chart.draw`` adds the title of a chart without one.
+    The texts of points are shown under the mouse. ``note`` is a short line below the title, and ``summary`` the main
+    numbers in words, for readers who do not see the chart. ``Chart.draw`` adds the title of a chart without one.
     """
+    for trace in traces:
+        if trace.text is not None and not (trace.hovertemplate or trace.hoverinfo):
+            trace.hovertemplate = "%{text}<extra></extra>"
     small = {"font": {"size": SMALL_PX}}
     return go.Figure(
         data=list(traces),

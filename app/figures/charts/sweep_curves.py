@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts.layout import HEADS, colours, make_chart, outline, plain, unit_axis
+from stepscope.app.figures.charts.layout import HEADS, Style, colours, make_chart, outline, plain, unit_axis
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.engine.config import format_threshold
@@ -23,9 +23,9 @@ from stepscope.eval.sweeps.grid import GRID_SIZES, Grid, GridScores
 from stepscope.eval.sweeps.preview import Traces, make_choice_grid, preview, preview_present
 
 _RATES: Final = {
-    "f1": {"colour": "speak", "dash": "solid", "symbol": "circle"},
-    "precision": {"colour": "update", "dash": "dash", "symbol": "square"},
-    "recall": {"colour": "latency", "dash": "dot", "symbol": "diamond"},
+    "f1": Style("speak", "solid", "circle"),
+    "precision": Style("update", "dash", "square"),
+    "recall": Style("latency", "dot", "diamond"),
 }
 """Styles of the rates of events."""
 Points = Sequence[tuple[tuple[float, float], float]]
@@ -69,9 +69,7 @@ def curves(data: SweepData, metric: str, theme: Theme) -> go.Figure:
             decides,
             theme,
             name=_name_curve(best, decides),
-            colour=decides,
-            dash=HEADS[decides].dash,
-            symbol=HEADS[decides].symbol,
+            style=HEADS[decides],
         )
         for decides in titles
     ]
@@ -103,7 +101,9 @@ def rates(data: SweepData, best: BestPoint, theme: Theme) -> go.Figure:
         metric = f"{PREFIXES[decides]}event_{rate}_1s"
         points = [(pair, point[metric]) for pair, point in zip(scores.grid.pairs(), scores.points, strict=True)]
         traces.append(
-            _curve(best, points, metric, decides, theme, name=find_metric(metric).label + scores.grid.of_rule, **style)
+            _curve(
+                best, points, metric, decides, theme, name=find_metric(metric).label + scores.grid.of_rule, style=style
+            )
         )
     marks = list_marks(data, best)
     kind = "Exact" if scores.is_exact else "Preview"
@@ -125,16 +125,7 @@ def rates(data: SweepData, best: BestPoint, theme: Theme) -> go.Figure:
 
 
 def _curve(
-    best: BestPoint,
-    points: Points,
-    metric: str,
-    decides: Decision,
-    theme: Theme,
-    *,
-    name: str,
-    colour: str,
-    dash: str,
-    symbol: str,
+    best: BestPoint, points: Points, metric: str, decides: Decision, theme: Theme, *, name: str, style: Style
 ) -> go.Scatter:
     """Return a score over the threshold of a decision, without its undefined points."""
     known = [(pair, value) for pair, value in points if not math.isnan(value)]
@@ -145,10 +136,8 @@ def _curve(
         text=[describe_point(best, *pair, value, metric=metric) for pair, value in known],
         name=name,
         mode="lines+markers",
-        line={"color": colours(theme)[colour], "dash": dash, "width": 2},
-        marker={"symbol": symbol, "size": 9, "line": outline(theme)},
-        hovertemplate="%{text}<extra></extra>",
-        cliponaxis=False,
+        line={"color": colours(theme)[style.colour], "dash": style.dash, "width": 2},
+        marker={"symbol": style.symbol, "size": 9, "line": outline(theme)},
     )
 
 

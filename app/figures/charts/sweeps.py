@@ -50,7 +50,6 @@ def heat_map(data: SweepData, metric: str, theme: Theme) -> go.Figure:
             ],
             customdata=[[[speak, update] for speak in scores.grid.speak] for update in scores.grid.update],
             name=find_metric(metric).label,
-            hovertemplate="%{text}<extra></extra>",
             coloraxis="coloraxis",
             xgap=2,
             ygap=2,
@@ -134,8 +133,6 @@ def _mark(
         name=name,
         mode="markers",
         marker={"symbol": symbol, "size": 14, "color": colours(theme)[colour], "line": outline(theme)},
-        hovertemplate="%{text}<extra></extra>",
-        cliponaxis=False,
         showlegend=bool(places),
     )
 

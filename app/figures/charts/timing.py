@@ -19,6 +19,7 @@ from stepscope.app.figures.charts.layout import (
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.eval.metrics.decisions import NUM_BINS
+from stepscope.eval.metrics.signals import PREFIXES
 from stepscope.eval.reports.table_files import Results
 
 MEDIAN, TAIL = 0.5, 0.95
@@ -35,30 +36,29 @@ def reliability(results: Results, theme: Theme) -> go.Figure:
     most = max(1, *(tenth["num_frames"] for decider in deciders for tenth in decider.charts["reliability"]))
     traces: list[go.Scatter | go.Bar] = [reference_line(theme, x=[0, 1], y=[0, 1])]
     for decider in deciders:
-        head, tenths, colour = decider.title, decider.charts["reliability"], colours(theme)[decider.colour]
+        head, tenths, style = decider.title, decider.charts["reliability"], decider.style
+        colour = colours(theme)[style.colour]
         error = format_score(decider.scores.get("ece"))
         texts = [
             f"{head}: {tenth['num_frames']:,.0f} frames<br>mean probability {tenth['mean_prob']:.3f}"
             f"<br>expected share {tenth['expected_share']:.3f}"
             for tenth in tenths
         ]
-        hover = {"text": texts, "hovertemplate": "%{text}<extra></extra>", "legendgroup": head}
+        hover = {"text": texts, "legendgroup": head}
         traces += [
             go.Scatter(
                 x=[tenth["mean_prob"] for tenth in tenths],
                 y=[tenth["expected_share"] for tenth in tenths],
                 name=f"{head}, calibration error {error}",
                 mode="lines+markers",
-                line={"color": colour, "dash": decider.dash, "width": 2},
-                marker={"color": colour, "symbol": decider.symbol, "size": 9, "line": outline(theme)},
-                cliponaxis=False,
+                line={"color": colour, "dash": style.dash, "width": 2},
+                marker={"color": colour, "symbol": style.symbol, "size": 9, "line": outline(theme)},
                 **hover,
             ),
             go.Bar(
                 x=[(min(int(tenth["mean_prob"] * NUM_BINS), NUM_BINS - 1) + 0.5) / NUM_BINS for tenth in tenths],
                 y=[tenth["num_frames"] for tenth in tenths],
-                marker=bar_marker(theme, decider.colour, decider.pattern),
-                textposition="none",
+                marker=bar_marker(theme, style.colour, style.pattern),
                 yaxis="y2",
                 showlegend=False,
                 **hover,
@@ -91,7 +91,7 @@ def leads(results: Results, theme: Theme) -> go.Figure:
     found = {head: points for head, points in results.charts.get("leads_s", {}).items() if points}
     if not found:
         return make_empty_chart(theme, "No decision is within 5 s of a reference decision.")
-    medians = {head: results.metrics.get("scores", {}).get(f"{HEADS[head].prefix}lead_median_s") for head in found}
+    medians = {head: results.metrics.get("scores", {}).get(f"{PREFIXES[head]}lead_median_s") for head in found}
     words = {head: f"{head}, median {format_score(median)} s" for head, median in medians.items()}
     widest = max(abs(point["lead_s"]) for points in found.values() for point in points)
     return make_chart(
@@ -104,8 +104,6 @@ def leads(results: Results, theme: Theme) -> go.Figure:
                 width=0.2,
                 offset=-0.2 if head == "speak" else 0,
                 text=[f"{head}: {point['num_events']:,.0f} at {point['lead_s']:+g} s" for point in points],
-                textposition="none",
-                hovertemplate="%{text}<extra></extra>",
             )
             for head, points in found.items()
         ],
@@ -138,7 +136,6 @@ def latency(results: Results, theme: Theme) -> go.Figure:
                 mode="lines",
                 line={"color": colour, "width": 2, "shape": "hv"},
                 text=[f"{share:.0%} of the frames: at most {time_ms:,.1f} ms" for share, time_ms in levels.items()],
-                hovertemplate="%{text}<extra></extra>",
                 showlegend=False,
             ),
             go.Scatter(
@@ -150,7 +147,6 @@ def latency(results: Results, theme: Theme) -> go.Figure:
                 textposition="bottom right",
                 textfont={"size": 11},
                 hoverinfo="skip",
-                cliponaxis=False,
                 showlegend=False,
             ),
         ],

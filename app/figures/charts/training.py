@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -20,18 +20,12 @@ from stepscope.app.style.colours import Theme
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.training.results import SHOWN_SCORES, TrainingResults
 
-
-class _LineStyle(NamedTuple):
-    name: str
-    colour: str
-    dash: str
-
-
 _LOSSES: Final = {
-    "text": _LineStyle("texts", "reference", "dot"),
-    "speak": _LineStyle("decision to speak", "speak", "solid"),
-    "update": _LineStyle("decision to update", "update", "dash"),
+    "text": ("texts", "reference", "dot"),
+    "speak": ("decision to speak", "speak", "solid"),
+    "update": ("decision to update", "update", "dash"),
 }
+"""Name, colour and dash of each loss."""
 _SCORE_STYLES: Final = (
     *(("speak", "solid", "circle"), ("speak", "dot", "circle-open"), ("update", "dash", "square")),
     *(("update", "dot", "square-open"), ("matched", "dashdot", "diamond"), ("redundant", "longdash", "x")),
@@ -42,19 +36,18 @@ _SCORE_STYLES: Final = (
 def losses(results: TrainingResults, theme: Theme) -> go.Figure:
     """Return the three losses over the steps, on a logarithmic axis."""
     traces, parts = list[Any](), list[str]()
-    for key, style in _LOSSES.items():
+    for key, (name, colour, dash) in _LOSSES.items():
         points = [(step, value) for step, value in _points(results.losses, key) if value > 0]  # of a logarithm
         if points:
-            parts.append(f"{style.name} {points[0][1]:.3g} to {points[-1][1]:.3g}")
-        line = {"color": colours(theme)[style.colour], "dash": style.dash, "width": 2}
+            parts.append(f"{name} {points[0][1]:.3g} to {points[-1][1]:.3g}")
         traces.append(
             go.Scatter(
                 x=[step for step, _ in points],
                 y=[value for _, value in points],
-                name=style.name,
+                name=name,
                 mode="lines" if len(points) > 1 else "markers",
-                line=line,
-                hovertemplate=f"{style.name}: %{{y:.3g}}, step %{{x}}<extra></extra>",
+                line={"color": colours(theme)[colour], "dash": dash, "width": 2},
+                hovertemplate=f"{name}: %{{y:.3g}}, step %{{x}}<extra></extra>",
             )
         )
     if not parts:
@@ -108,7 +101,6 @@ def _score_line(
         line={"color": colours(theme)[colour], "dash": dash, "width": 2},
         marker={"symbol": symbol, "size": 8},
         hovertemplate=f"{plain(name)}: %{{y:.3f}}, step %{{x}}<extra></extra>",
-        cliponaxis=False,
     )
 
 
@@ -120,7 +112,6 @@ def _mark_best(points: Sequence[tuple[float, float]], theme: Theme) -> go.Scatte
         mode="markers",
         marker={"symbol": "star", "size": 14, "color": colours(theme)["update"], "line": outline(theme)},
         hovertemplate="best: %{y:.3f}, step %{x}<extra></extra>",
-        cliponaxis=False,
         showlegend=bool(points),
     )
 

@@ -53,8 +53,6 @@ def scatter(results: Results, theme: Theme, *, x: str = SCATTER_SCORES[0], y: st
                 ],
                 mode="markers",
                 marker={"color": colours(theme)["speak"], "size": 10, "opacity": 0.75, "line": outline(theme)},
-                hovertemplate="%{text}<extra></extra>",
-                cliponaxis=False,
                 showlegend=False,
             )
         ],
@@ -125,8 +123,6 @@ def score_distributions(
                 name=f"{letter}: {plain(names[at])}",
                 mode="markers",
                 marker=drawn,
-                hovertemplate="%{text}<extra></extra>",
-                cliponaxis=False,
             ),
         ]
     return make_chart(
@@ -183,7 +179,6 @@ def draw_history(runs: Sequence[ListedRun], metric: str, theme: Theme) -> go.Fig
                 mode="markers",
                 marker={"color": colours(theme)[colour], "symbol": symbol, "size": 10, "line": outline(theme)},
                 hovertemplate=f"%{{text}}<br>{found.label} %{{y:.3f}}<extra></extra>",
-                cliponaxis=False,
                 showlegend=len(groups) > 1,
             )
         )

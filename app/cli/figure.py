@@ -23,11 +23,10 @@ from stepscope.app.figures.options import (
     FigureFormat,
     FigureOptions,
     Width,
-    check_width,
     parse_width,
     read_format,
 )
-from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.render import write_figure
 from stepscope.app.style.colours import css_variables
 from stepscope.app.web.payload import pack_run
 from stepscope.engine.cli.program import load_object
@@ -60,12 +59,11 @@ return encodeFile("plotly.js", packed, asked.look, asked.format);
 def draw(options: FigureOptions) -> None:
     """Draw a video or a chart of a run. Everything is checked before the text encoder is loaded."""
     file_format, width = read_format(options.out, options.format), parse_width(options.width)
-    check_width(width.pixels)
     if (options.video is None) == (options.chart is None):
         raise ValueError("give one of --video and --chart")
     if options.chart is not None:
-        figure = draw_chart(options, options.chart).update_layout(width=width.pixels)
-        write_figure(options.out, Drawing(figure=figure, width=width), file_format)
+        figure = draw_chart(options, options.chart)
+        write_figure(options.out, figure, file_format, width=width)
         width_px, height_px = figure.layout.width, figure.layout.height
     else:
         width_px, height_px = _draw_video(options, width, file_format)

@@ -37,18 +37,18 @@ class Width:
 
 
 def parse_width(text: str) -> Width:
-    """Parse ``180mm``, ``8.5cm``, ``3.3in``, ``240pt`` or ``1000`` (pixels). Raises ``ValueError`` for the rest."""
+    """Parse ``180mm``, ``8.5cm``, ``3.3in``, ``240pt`` or ``1000`` (pixels).
+
+    Raises ``ValueError`` for other texts, and for widths that a figure cannot have.
+    """
     match = _WIDTH.fullmatch(text)
-    width = Width(number=float(match[1].replace(",", ".")), unit=match[2] or "px") if match else None
-    if width is None or width.pixels < 1:
+    if match is None:
         raise ValueError(f"a width is a number with px, mm, cm, in or pt, such as 180mm; got {text!r}")
+    width = Width(number=float(match[1].replace(",", ".")), unit=match[2] or "px")
+    if not MIN_WIDTH_PX <= width.pixels <= MAX_WIDTH_PX:
+        limits = f"{MIN_WIDTH_PX} to {MAX_WIDTH_PX} pixels (96 in an inch)"
+        raise ValueError(f"a figure is {limits} wide; got {width.pixels}")
     return width
-
-
-def check_width(width_px: int) -> None:
-    """Raise ``ValueError`` if a figure cannot have this width."""
-    if not MIN_WIDTH_PX <= width_px <= MAX_WIDTH_PX:
-        raise ValueError(f"a figure is {MIN_WIDTH_PX} to {MAX_WIDTH_PX} pixels (96 in an inch) wide; got {width_px}")
 
 
 def read_format(path: Path, given: str | None = None) -> FigureFormat:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import Any, Final, Literal
@@ -25,36 +24,27 @@ FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 """Fonts of files: common ones with nearly equal widths."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
-    """A chart and its width on paper."""
-
-    figure: go.Figure
-    width: Width
-
-
-def write_figure(path: Path, drawing: Drawing, file_format: FigureFormat) -> None:
-    """Write a figure atomically.
+def write_figure(path: Path, figure: go.Figure, file_format: FigureFormat, *, width: Width) -> None:
+    """Write a figure atomically, and set its width.
 
     Raises ``EngineError`` if SVG, PNG or PDF cannot be drawn.
     """
+    figure.update_layout(width=width.pixels)
     if file_format == "csv":
-        basis = (drawing.figure.layout.meta or {}).get("basis")
-        rows = [{**row, **({"scoring": basis} if basis else {})} for row in trace_rows(drawing.figure)]
+        basis = (figure.layout.meta or {}).get("basis")
+        rows = [{**row, **({"scoring": basis} if basis else {})} for row in trace_rows(figure)]
         write_csv(path, rows, columns=list(dict.fromkeys(name for row in rows for name in row)))
         return
-    content = render(drawing, file_format)
+    content = _render(for_file(figure), file_format, width)
     with atomic_write(path, binary=True) as file:
         file.write(content)
 
 
-def render(drawing: Drawing, file_format: Literal["svg", "png", "pdf", "json"]) -> bytes:
-    """Return the content of a file. Raises as ``write_figure``."""
-    figure = for_file(drawing.figure)
+def _render(figure: go.Figure, file_format: Literal["svg", "png", "pdf", "json"], width: Width) -> bytes:
     if file_format == "json":
         return str(figure.to_json(pretty=False)).encode()
     picture = draw_picture(figure, file_format)
-    return _set_paper_size(picture, drawing.width) if file_format == "svg" else picture
+    return _set_paper_size(picture, width) if file_format == "svg" else picture
 
 
 def _set_paper_size(svg: bytes, width: Width) -> bytes:

@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 
 from stepscope.app.controls import widgets
 from stepscope.app.core.run import file_name
-from stepscope.app.figures.options import FORMATS, check_width, parse_width, read_format
-from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.options import FORMATS, parse_width, read_format
+from stepscope.app.figures.render import write_figure
 from stepscope.app.style.colours import Theme
 from stepscope.eval.reports.table_formats import TableFormat
 
@@ -61,10 +61,9 @@ def write_chart(draw: DrawFigure, *choices: Any) -> Generator[widgets.FigureView
 
     def write(folder: Path) -> Path:
         known, extent = read_format(Path(), str(file_format)), parse_width(str(width))
-        check_width(extent.pixels)
         made = draw(*inputs, "dark" if theme == "dark" else "light")
         path = folder / file_name(made.run, f"{inputs[-1]}.{known}")
-        write_figure(path, Drawing(figure=made.figure.update_layout(width=extent.pixels), width=extent), known)
+        write_figure(path, made.figure, known, width=extent)
         return path
 
     yield from widgets.send_figure(write)

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from xml.etree.ElementTree import ParseError, XMLParser
 
 import gradio as gr
+import plotly.graph_objects as go
 
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.widgets import FigureView, read_event, send_figure, send_file
@@ -20,8 +21,8 @@ from stepscope.app.core.run import Run, analyze_run, file_name, write_run_file
 from stepscope.app.figures.browser import print_svg
 from stepscope.app.figures.charts.layout import plain
 from stepscope.app.figures.charts.registry import CHARTS
-from stepscope.app.figures.options import check_width, parse_width, read_format
-from stepscope.app.figures.render import Drawing, write_figure
+from stepscope.app.figures.options import parse_width, read_format
+from stepscope.app.figures.render import write_figure
 from stepscope.app.tabs.player.streaming import read_corrected
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.score import score_counts
@@ -78,7 +79,8 @@ def export_figure(
             return path
         if read_event(event, "corrected"):
             run = _with_corrections(reviews, run, event, request)
-        write_figure(path, _draw_chart(run, context.encode, event, chart), file_format)
+        width = parse_width(str(read_event(event, "width")))
+        write_figure(path, _draw_chart(run, context.encode, event, chart), file_format, width=width)
         return path
 
     yield from send_figure(write)
@@ -123,10 +125,9 @@ class _Timeline:
         """End."""
 
 
-def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> Drawing:
+def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.Figure:
     """Draw a chart of the batch tab for one video. Raises ``ValueError`` without a reference."""
-    width, specs = parse_width(str(read_event(event, "width"))), read_signal_specs(run.settings)
-    check_width(width.pixels)
+    specs = read_signal_specs(run.settings)
     analysis = analyze_run(run, encode)
     if analysis is None:
         raise ValueError(f"{CHARTS[name].title} needs a reference to score against; this video has none")
@@ -135,8 +136,7 @@ def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> Dra
         charts=build_chart_data([analysis]) | chart_signals(specs, [analysis]),
     )
     figure = CHARTS[name].draw(results, "dark" if read_event(event, "theme") == "dark" else "light")
-    title = f"{CHARTS[name].title}: {plain(run.clip.name)}"
-    return Drawing(figure=figure.update_layout(width=width.pixels, title_text=title), width=width)
+    return figure.update_layout(title_text=f"{CHARTS[name].title}: {plain(run.clip.name)}")
 
 
 def _with_corrections(reviews: ReviewContext, run: Run, event: gr.EventData, request: gr.Request) -> Run:

@@ -7,7 +7,6 @@ of them are nan, and the state of the steps stays as it was at the start. Missin
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
@@ -106,11 +105,7 @@ def import_into(
     ``FolderRefusedError`` for a folder in use.
     """
     found = find_results(files, split)
-    results = _read_all(found, split)
-    described = _describe(results.values(), rule)
-    of_run = {"split": name_file(split.path), "imported": [str(path.resolve()) for path in files], **settings}
-    with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
-        _write(results, split, folder, described)
+    _write_run(out, files, found, split, settings, rule)
     return found.problems
 
 
@@ -144,13 +139,8 @@ def import_without_split(
             errors[f"{result.path}, {video_id}"] = f"{result.path}: {error}"
     if not samples:
         raise ValueError(next(iter(errors.values())))
-    path = out.resolve() / OWN_SPLIT
-    results = _read_all(found, Split(path=path, entries=tuple(samples)))
-    described = _describe(results.values(), rule)
-    of_run = {"split": str(path), "imported": [str(file.resolve()) for file in files], **settings}
-    with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
-        write_samples(path, samples, file_format="manifest")
-        _write(results, read_split(path), folder, described)
+    split = Split(path=out.resolve() / OWN_SPLIT, entries=tuple(samples))
+    _write_run(out, files, found, split, settings, rule, is_own=True)
     return {**found.problems, **errors}
 
 
@@ -216,19 +206,36 @@ def _read_all(found: FoundResults, split: Split) -> dict[str, _Read | str]:
     return results
 
 
-def _write(results: Mapping[str, _Read | str], split: Split, folder: RunFolder, described: Mapping[str, Any]) -> None:
-    for sample in split.samples:
-        result = results.get(sample.video_id, NO_RESULT_FILE)
-        if isinstance(result, str):
-            folder.save_video(_record(sample, None, error=result), ())
-        else:
-            folder.save_video(_record(sample, result.system_output), result.outputs)
-    audio = {
-        video_id: copy_sounds(one.system_output.audio, one.source, folder.path, video_id)
-        for video_id, one in results.items()
-        if not isinstance(one, str) and one.system_output.audio
-    }
-    folder.write_settings({**(folder.settings() or {}), **described, **({"audio": audio} if audio else {})})
+def _write_run(
+    out: Path,
+    files: Sequence[Path],
+    found: FoundResults,
+    split: Split,
+    settings: Mapping[str, Any],
+    rule: SignalRule | None,
+    *,
+    is_own: bool = False,
+) -> None:
+    """Write a run folder; ``is_own`` says that it holds its split, which is written too."""
+    results = _read_all(found, split)
+    described = _describe(results.values(), rule)
+    of_run = {"split": name_file(split.path), "imported": [str(path.resolve()) for path in files], **settings}
+    with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
+        if is_own:
+            write_samples(split.path, split.samples, file_format="manifest")
+            split = read_split(split.path)
+        for sample in split.samples:
+            result = results.get(sample.video_id, NO_RESULT_FILE)
+            if isinstance(result, str):
+                folder.save_video(_record(sample, None, error=result), ())
+            else:
+                folder.save_video(_record(sample, result.system_output), result.outputs)
+        audio = {
+            video_id: copy_sounds(one.system_output.audio, one.source, folder.path, video_id)
+            for video_id, one in results.items()
+            if not isinstance(one, str) and one.system_output.audio
+        }
+        folder.write_settings({**(folder.settings() or {}), **described, **({"audio": audio} if audio else {})})
 
 
 def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -> ImportedVideo:
@@ -243,12 +250,27 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
             records.append(recognize(path, value))
         except ValueError as error:
             raise ValueError(f"{place} {error}") from error
-    is_only = len(records) == 1 and not problems
-    fits = [_check_video(records[0], sample)] if is_only else _select(records, sample)
+    only = Split(path=Path(sample.video_id), entries=(sample,))
+    is_alone = len(records) == 1 and not problems
+    name = sample.video_path.name if sample.video_path else sample.video_id
+    fits = list[tuple[Result, ResultForm]]()
+    for result, form in records:
+        try:
+            form.find_sample(result, only)
+        except OtherVideoError as error:
+            if is_alone:
+                raise ValueError(
+                    f"{path}: is of the video {error.name}, not of {name}; give the results of this video, or name "
+                    "the video's file as they do"
+                ) from error
+            continue
+        except ValueError:  # it names no video
+            if not is_alone:
+                continue
+        fits.append((result, form))
     if problems and not fits:
         raise ValueError(next(iter(problems.values())))
     if len(fits) != 1:
-        name = sample.video_path.name if sample.video_path else sample.video_id
         raise ValueError(
             f"{path}: has {len(records)} results, and {len(fits) or 'none'} of them for {name}; "
             "give a file with the result of this video alone"
@@ -265,32 +287,6 @@ def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _check_video(record: tuple[Result, ResultForm], sample: Sample) -> tuple[Result, ResultForm]:
-    """Return a record. Raises ``ValueError`` if it names another video."""
-    result, form = record
-    try:
-        form.find_sample(result, Split(path=Path(sample.video_id), entries=(sample,)))
-    except OtherVideoError as error:
-        name = sample.video_id if sample.video_path is None else sample.video_path.name
-        raise ValueError(
-            f"{result.path}: is of the video {error.name}, not of {name}; give the results of this video, or name "
-            "the video's file as they do"
-        ) from error
-    except ValueError:  # it names none
-        pass
-    return record
-
-
-def _select(records: Sequence[tuple[Result, ResultForm]], sample: Sample) -> list[tuple[Result, ResultForm]]:
-    """Return the records of a sample."""
-    split, found = Split(path=Path(sample.video_id), entries=(sample,)), []
-    for result, form in records:
-        with suppress(ValueError):  # of another video
-            form.find_sample(result, split)
-            found.append((result, form))
-    return found
 
 
 def _describe(results: Iterable[_Read | str], rule: SignalRule | None) -> dict[str, Any]:

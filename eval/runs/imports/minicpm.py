@@ -1,17 +1,6 @@
-"""Recordings of a session of MiniCPM-o-Demo in ``data/sessions/<id>/``.
+"""Recordings of a session of MiniCPM-o-Demo, in two forms; docs/result-files.md describes them.
 
-``recording.json``: ``chunks``, or a list of them: one for each second, with ``index`` and ``result`` (``mode``: LISTEN
-or SPEAK, ``text``, ``end_of_turn``, and ``timing`` with ``prefill_ms``, ``llm_ms``, ``tts_ms``, ``all_ms``,
-``n_tokens`` and ``kv_cache_length``). Chunk ``i`` is at ``i`` seconds; its mode, values and cache length hold for the
-frames of that second, its latency is that of the first. The text of consecutive SPEAK chunks is one message, at the
-first of them. The sample is the one whose id or file name is that of the session's folder. **Source**: MiniCPM-o-Demo
-(28b60cf), ``session_recorder.py``.
-
-``stream.jsonl`` of newer versions: a line per message of the protocol, with ``seq``, ``ts``, ``dir`` (``up`` from the
-user, ``down`` from the model) and ``frame``, the message. A push (``input.append``) is one second of sound and
-pictures, and the answers after it (``response.output.delta``) belong to its second: ``kind`` is ``listen``, ``text``
-or ``audio``, with ``text`` and ``metrics``. So each push with an answer is a chunk of ``recording.json``. Lines are
-ordered by ``seq``, because threads write them. **Source**: MiniCPM-o-Demo (6a513af), ``session_recording.py`` and
+**Source**: MiniCPM-o-Demo (28b60cf), ``session_recorder.py``; (6a513af), ``session_recording.py`` and
 ``docs/backend-protocol/schema.md``.
 """
 
@@ -92,7 +81,7 @@ def is_event(value: object) -> bool:
 def _read_stream(content: Fields, sample: Sample) -> SystemOutput:
     events = content.read_objects(EVENTS)
     if all(event.has("seq") for event in events):
-        events = tuple(sorted(events, key=lambda event: event.read_index("seq")))
+        events = tuple(sorted(events, key=lambda event: event.read_index("seq")))  # threads write them
     chunks: list[dict[str, Any]] = []
     audio: list[Mapping[str, float | str]] = []
     second = -1

@@ -1,37 +1,9 @@
-"""Forms with an entry per frame, step or interval: ProAssist, VideoLLM-online, MMDuet, Em-Garde and EgoProactive.
+"""Forms with an entry per frame, step or interval; docs/result-files.md describes them.
 
-ProAssist, ``results/{idx}.json``: ``metadata`` (``video_uid``, ``sample_idx``, ``fps``, ...) and ``predictions``, one
-object per frame with ``gen`` (``""`` or ``"."`` is silence), ``frame_idx_in_original_video`` and
-``frame_idx_in_stream``; matches and references in it are ignored and computed again. The frame index is the first of
-those two fields that all objects have, counted from the first object, which is at its ``frame_idx_in_stream``, or is
-the clip's first frame without one. ``timestamp_in_stream`` is ignored: it is the *end* of the frame. The sample is the
-one whose id is ``video_uid`` or starts with it; if several match (clips of one video), it is entry ``sample_idx`` of
-the split. **Source**: ``StreamInferenceRunner.run_inference_on_video``.
-
-VideoLLM-online's ``demo.cli``: ``video_path``, ``frame_fps`` and ``conversation``, an object per frame with ``time``
-and ``cost`` (seconds), two for a frame at which a query was answered. ``content`` begins with ``(Video Time = 1.0s)
-Assistant:``, which is removed. The program stops after 100 frames. **Source**: ``demo/cli.py`` and
-``demo/inference.py``.
-
-MMDuet and the predictions of ProactiveVideoQA: JSON lines, an object per question, with ``question_id`` and
-``model_response_list`` (``time``, ``content``, ``role``); MMDuet adds ``video_duration`` and ``debug_data`` (``time``,
-``informative_score``, ``relevance_score``), an object per frame, and rounds times to milliseconds. The sample is the
-one with the question's id, or with the file name ``video``. Predictions without ``debug_data`` do not name their
-frames: those of the sample are taken, silent where no response is. MMDuet2's ``time`` is the end of the frames that
-were shown, so that the last one may lie after the end of the video by less than a poll, and its ``NO REPLY`` is
-silence. **Source**: MMDuet (33be138), ``test/inference.py``; MMDuet2, ``proactive_eval/inference.py``.
-
-Em-Garde's online evaluation: JSON lines, an object per question, with ``id``, ``video_path``, ``similarities``
-(``curr_time``, ``similarities`` of the proposals, ``processing_time`` in seconds), ``detections`` (times at which the
-signal rose) and ``checked_detections`` (``time``, ``response``). The signal of a step is the largest similarity of its
-proposals; a detection is a state. The policy ``surge`` is its rule for one proposal. **Source**: Em-Garde (7d6922e),
-``ovo_bench_eval_online.py`` and ``trigger_detection.py``.
-
-EgoProactive: JSON lines, an object per video, with ``video_path``, ``video_intervals`` (start and end in seconds) and
-``answers``, each ``$silent$`` or ``$interrupt$`` and the words. A message is at the start of its interval, and the
-decision is the state of the assistant in all frames of the interval. Lists of unequal length are read up to the
-shorter one, as the published scorer does. **Source**: the data set facebook/wearable-ai (EgoProactive, arXiv
-2606.04970), ``README.md``.
+**Source**: ProAssist, ``StreamInferenceRunner.run_inference_on_video``; VideoLLM-online, ``demo/cli.py`` and
+``demo/inference.py``; MMDuet (33be138), ``test/inference.py``; MMDuet2, ``proactive_eval/inference.py``; Em-Garde
+(7d6922e), ``ovo_bench_eval_online.py`` and ``trigger_detection.py``; the data set facebook/wearable-ai (EgoProactive,
+arXiv 2606.04970), ``README.md``.
 """
 
 import math
@@ -82,6 +54,7 @@ def _is_of(sample: Sample, name: str) -> bool:
 
 
 def _read_proassist(content: Fields, sample: Sample) -> SystemOutput:
+    """Read a clip; ``timestamp_in_stream`` is not used: it is the end of a frame."""
     _check_rate(content.read_object("metadata"), "fps", sample)
     frames = content.read_objects("predictions")
     places = ("frame_idx_in_original_video", "frame_idx_in_stream")

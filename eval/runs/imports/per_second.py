@@ -1,18 +1,7 @@
-"""Forms with one entry per second or segment: Streamo and JoyAI-VL, and Omni-DuplexEval.
+"""Forms with one entry per second or segment; docs/result-files.md describes them.
 
-Streamo's ``inference.py``: ``video_path``, ``target_fps`` and ``output``, an answer per round, such as ``"Round 4":
-"</Response> The kettle boils."``. Round ``k`` shows the frame at ``k`` seconds at any ``target_fps``. **Source**:
-Streamo (6d1f1ab), ``inference.py``.
-
-Streamo's and JoyAI-VL's training data: ``messages``, user entries with ``<3s-4s>`` and assistant entries that begin
-with a state token, ``</Silence>``, ``</Standby>``, ``</Response>`` or ``</Delegate>``, and ``video_name``,
-``video_path`` or ``videos``. A message is at the start of its second, and the state holds for all frames of it.
-**Source**: Streamo (6d1f1ab), ``dataset/example/stream_format.json``.
-
-Omni-DuplexEval: a list, or ``chunks`` or ``sentences``, of segments with ``sentence``, ``text`` or ``content``, and
-``start``, ``current_time`` or ``time`` in seconds, as a number or as text; 0 without one. The sample's id is ``id`` or
-``sample_id``, or the file's name. **Source**: Omni-DuplexEval (ca3c122), ``README.md``, ``proactive_reminder.py`` and
-``real_time_description.py``.
+**Source**: Streamo (6d1f1ab), ``inference.py`` and ``dataset/example/stream_format.json``; Omni-DuplexEval (ca3c122),
+``README.md``, ``proactive_reminder.py`` and ``real_time_description.py``.
 """
 
 import re
@@ -54,6 +43,7 @@ def _find_streamo(result: Result, split: Split) -> Sample:
 
 
 def _read_rounds(content: Fields, sample: Sample) -> SystemOutput:
+    """Read the answers of a video: a round shows the frame at its second, at any ``target_fps``."""
     output = SystemOutput()
     answers = content.read_object("output")
     for name in answers.record:

@@ -1,20 +1,8 @@
-"""Forms with the times and texts of replies: Qualcomm Interactive Cooking, QEVD, OmniPro, SPOT-Bench, StreamingVLM.
+"""Forms with the times and texts of replies; docs/result-files.md describes them.
 
-Qualcomm: ``video_id``, ``pred_texts`` and ``pred_timestamps``, an object per video. **Source**: arXiv 2511.21998.
-
-QEVD: ``mini_episode_id``, the exercise or the name of the video file, ``pred_feedbacks`` and
-``pred_feedback_timestamps``. **Source**: varworkshop/ai_coach_fitness_2026 (b829971), ``qwen3_vl_baseline.py``.
-
-OmniPro: ``id`` or ``video_id``, and ``predictions`` with ``t_sec`` and ``raw``. **Source**: OmniPro (16d0cc3),
-``evaluators/online_evaluator.py``.
-
-SPOT-Bench: an object with a list of events for each video; an event has ``time``, ``type`` (``question`` or
-``response``), ``value`` and perhaps ``latency`` in seconds. Words such as ``no answer`` are silence. **Source**:
-SPOT-Bench (035eea2), ``model_wrappers/base_model.py`` and ``evals/config.py``.
-
-StreamingVLM: WebVTT, or JSON lines of ``--emit_json``, a segment per second with ``start``, ``end`` and ``text``, which
-is empty, or ``...``, for silence. The file is named like its video. **Source**: StreamingVLM (a940d8c),
-``inference.py``.
+**Source**: Qualcomm Interactive Cooking, arXiv 2511.21998; QEVD, varworkshop/ai_coach_fitness_2026 (b829971),
+``qwen3_vl_baseline.py``; OmniPro (16d0cc3), ``evaluators/online_evaluator.py``; SPOT-Bench (035eea2),
+``model_wrappers/base_model.py`` and ``evals/config.py``; StreamingVLM (a940d8c), ``inference.py``.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Published protocols that score when and what a system says; ``__all__`` is the public interface.
 
-``eval.protocols.benchmarks`` has a module per protocol, and docs/protocols.md a table of all. A minimal use::
+``eval.protocols.benchmarks`` has the rules, and docs/protocols.md a table of all. A minimal use::
 
     from stepscope.eval.protocols import score_protocol
 

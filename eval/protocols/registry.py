@@ -2,27 +2,20 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from numbers import Real
-from pkgutil import iter_modules
 from typing import Any, Final
 
+from stepscope.eval.protocols.benchmarks import reply_spans, start_times, timeliness, whole_videos
 from stepscope.eval.protocols.protocol import Protocol, Span, Sums, Video
 
-_PACKAGE: Final = "stepscope.eval.protocols.benchmarks"
 Accuracy = float | Sequence[float]
 """How right a reply is, in [0, 1]: one number, or one for each reference of the video."""
 References = Sequence[tuple[float, float]]
 Replies = Sequence[tuple[float, Accuracy]]
 
 
-def _find_protocols() -> dict[str, Protocol]:
-    modules = (import_module(f"{_PACKAGE}.{one.name}") for one in iter_modules(import_module(_PACKAGE).__path__))
-    found = [protocol for module in modules for protocol in module.PROTOCOLS]
-    return {protocol.name: protocol for protocol in sorted(found, key=lambda one: one.name)}
-
-
-PROTOCOLS: Final[Mapping[str, Protocol]] = _find_protocols()
+_ALL: Final = (*reply_spans.PROTOCOLS, *start_times.PROTOCOLS, *timeliness.PROTOCOLS, *whole_videos.PROTOCOLS)
+PROTOCOLS: Final[Mapping[str, Protocol]] = {one.name: one for one in sorted(_ALL, key=lambda one: one.name)}
 """Every protocol by its name, such as ``spot-pnr``."""
 
 

@@ -1,1 +1,1 @@
-"""The protocols, one module for each benchmark; ``eval.protocols.registry`` finds their ``PROTOCOLS``."""
+"""The protocols of benchmarks, by kind of rule; ``eval.protocols.registry`` lists them."""

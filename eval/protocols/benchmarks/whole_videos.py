@@ -1,4 +1,4 @@
-"""IPIBench: a sample is right or wrong as a whole, by the times of its replies, within 1 s.
+"""Rules by which a video is right or wrong as a whole, by the times of its replies: IPIBench and StreamingBench.
 
 **Source**: IPIBench, ``Evaluate/`` (31bdb5a): ``PM`` and ``IRP/RTP.py`` for single replies. The rule of repeated
 replies is known from a summary only: ``PM/RP.py`` rates one time, ``PTM/MTM.py`` two.
@@ -32,16 +32,29 @@ def _rate(video: Video, num_replies: int, tolerance_s: float, right_accuracy: fl
     return Counted(sums, (float(is_right),) * len(video.references))
 
 
-summarize_samples: Final = divide_by("samples", accuracy="right", time_accuracy="timed")
+_summarize_samples: Final = divide_by("samples", accuracy="right", time_accuracy="timed")
 """Return the shares of the samples that are right, and right in time."""
-_SHARED: Final[dict[str, Any]] = {
+_IPIBENCH: Final[dict[str, Any]] = {
     "windows": "within tolerance_s of the start",
     "judge": "the reference's text, by rules of the task",
     "aggregation": "share of the videos that are right; time_accuracy without contents",
     "main": "accuracy",
-    "summarize": summarize_samples,
+    "summarize": _summarize_samples,
     "parameters": {"tolerance_s": Parameter(default=1.0), "right_accuracy": Parameter(default=1.0, maximum=1.0)},
 }
+
+
+def _count_answered(video: Video, *, tolerance_s: float, wait_s: float, right_accuracy: float) -> Counted:
+    if not video.references:
+        return Counted({"timed": 0, "right": 0, "samples": 0}, ())
+    due_s = video.references[0].start_s
+    # A program that never says yes was last asked at the end of the wait.
+    answered_s = min([*video.times_s[:1], due_s + wait_s])
+    is_timed = abs(answered_s - due_s) <= tolerance_s + ROUNDING
+    is_right = is_timed and answered_s in video.times_s[:1] and video.accuracies[0][0] >= right_accuracy
+    return Counted({"timed": is_timed, "right": is_right, "samples": 1}, (float(is_right),))
+
+
 PROTOCOLS: Final = (
     Protocol(
         name="ipibench-single",
@@ -49,13 +62,30 @@ PROTOCOLS: Final = (
         source="IPIBench, Evaluate/PM and Evaluate/IRP (31bdb5a)",
         count=_count_first,
         has_one_reference=True,
-        **_SHARED,
+        **_IPIBENCH,
     ),
     Protocol(
         name="ipibench-repeated",
         matching="in order, as many replies as references; else the video is wrong",
         source="IPIBench, by a summary; Evaluate/ (31bdb5a) has no such scorer",
         count=_count_repeated,
-        **_SHARED,
+        **_IPIBENCH,
+    ),
+    Protocol(
+        name="streamingbench-po",
+        windows="within tolerance_s of the start; asked until wait_s after it",
+        matching="the first reply, or the end of the wait, and the only reference",
+        judge="the reply contains the reference's text",
+        aggregation="share of the videos that are right; time_accuracy without contents",
+        source="StreamingBench (arXiv 2411.03628), StreamingBenchProactive.py, count.py",
+        main="accuracy",
+        count=_count_answered,
+        summarize=_summarize_samples,
+        parameters={
+            "tolerance_s": Parameter(default=2.0),
+            "wait_s": Parameter(default=4.0),
+            "right_accuracy": Parameter(default=1.0, maximum=1.0),
+        },
+        has_one_reference=True,
     ),
 )

@@ -1,8 +1,7 @@
 """Worker processes on this machine, one per device; a back end of ``eval.runs.pools.scheduler``.
 
 The processes end with their parent, however it ends, and leave no partial files unless they receive SIGKILL.
-They are forked from a server that has run nothing (``fork_server``): a program with threads, such as the page, cannot
-be forked safely.
+They are forked from a server that has run nothing: a program with threads, such as the page, cannot be forked safely.
 """
 
 import multiprocessing
@@ -32,7 +31,7 @@ from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerError, Worke
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 """Time that a process has to end by itself."""
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["stepscope.eval.runs.pools.fork_server"])
+_CONTEXT.set_forkserver_preload([])
 
 
 def make_process_pool(worker_config: WorkerConfig, worker_specs: Sequence[WorkerSpec]) -> Backend:

@@ -21,7 +21,7 @@ from stepscope.eval.runs.provenance import hide_folders
 COLUMNS: Final = ("run", "date", "origin", "group", "tags", "note", "archived")
 """The columns before the settings that differ and the scores."""
 MAX_TERMS: Final = 100
-_NOT_LISTED: Final = ("created", "model_parts", "devices", "signals", "source", "missing", "has_states")
+_NOT_LISTED: Final = ("created", "devices", "signals", "source", "missing", "has_states")
 """Entries of ``run.json`` that are no settings, or that another one implies; nor are those with names of columns."""
 
 

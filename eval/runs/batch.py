@@ -112,14 +112,11 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
     quantize, hardware = worker_config.quantize, worker_config.hardware_decoding
     folder = find_folder(worker_config.checkpoint)
     pixels = find_frame_pixels(folder, worker_config.frame_pixels)
-    identity = identify_model(
-        worker_config.checkpoint, heads=worker_config.heads, quantize=quantize, frame_pixels=pixels
-    )
+    model = identify_model(worker_config.checkpoint, heads=worker_config.heads, quantize=quantize, frame_pixels=pixels)
     return {
         "split": name_file(split.path),
         "checkpoint": worker_config.checkpoint,
-        "model_digest": identity.digest,
-        "model_parts": asdict(identity),
+        "model_digest": model.digest,
         "heads_digest": heads,
         "device": torch.device(worker_specs[0].device).type,
         "devices": [spec.device for spec in worker_specs],

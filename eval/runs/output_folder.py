@@ -231,20 +231,9 @@ def describe_changes(names: Sequence[str], found: Mapping[str, Any], settings: M
     changes, before, wanted = list[str](), with_defaults(found), with_defaults(settings)
     for name in names:
         old, new = before.get(name), wanted.get(name)
-        if name == "model_digest":
-            changes.append(_describe_model_change(found, wanted))
-        elif isinstance(old, dict) and isinstance(new, dict):
-            keys = [] if name == "model_parts" else [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        if isinstance(old, dict) and isinstance(new, dict):
+            keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
             changes += [f"another {key} ({old.get(key)}; now {new.get(key)})" for key in keys]
-        elif name != "model_parts":
-            changes.append(f"another {name} ({old}; now {new})")
+        else:
+            changes.append(f"another {name.removesuffix('_digest')} ({old}; now {new})")
     return ", ".join(changes)
-
-
-def _describe_model_change(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Describe the parts of the model that differ, as far as both runs record them."""
-    old, new = found.get("model_parts"), wanted.get("model_parts")
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return f"another model ({found.get('model_digest')}; now {wanted.get('model_digest')})"
-    changed = [name.replace("_", " ") for name, digest in new.items() if old.get(name) != digest]
-    return f"another model (changed: {', '.join(changed)})"

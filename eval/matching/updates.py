@@ -2,7 +2,7 @@
 
 The text costs 0 if it is exact and 0.5 for the same step; leaving a prediction unpaired costs 1. The updates that
 remain on both sides are then paired at minimum distance, of equal ones by transition, so that a correct transition of
-a wrong step is counted.
+a wrong step is counted. ``eval.metrics.decisions`` pairs events by ``assign``, too.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.matching.assignment import Link, assign
 
 WINDOW_S = 2.5
 _TIE = 1e-6
@@ -28,6 +28,14 @@ class TimedUpdate:
     frame_index: int
     text: str
     """Text such as ``S3->complete``; it may be malformed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The positions of one prediction and of the reference assigned to it."""
+
+    gen_index: int
+    ref_index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +107,27 @@ def _parse(timed: Sequence[TimedUpdate]) -> tuple[NDArray[np.object_], NDArray[n
     updates = [parse_update(one.text) for one in timed]
     steps, kinds = [one.step_id if one else "" for one in updates], [one.transition if one else "" for one in updates]
     return np.array(steps, dtype=object), np.array(kinds, dtype=object)
+
+
+def assign(costs: np.ndarray, *, unmatched_cost: float | None = None) -> tuple[Link, ...]:
+    """Return the one-to-one pairs of predictions and references at minimum total cost, ordered by prediction.
+
+    Args:
+        costs: Costs ``[P, R]`` from 0; inf where a pair is not allowed.
+        unmatched_cost: Cost of leaving a prediction unpaired. None makes as many pairs as possible and, among those
+            assignments, chooses the cheapest.
+
+    Raises:
+        ValueError: A cost is negative or nan.
+    """
+    if not np.all(costs >= 0):
+        raise ValueError("costs must be 0 or greater; mark a pair that is not allowed with inf")
+    is_edge = np.isfinite(costs)
+    if unmatched_cost is None:  # more than the cost of any set of pairs, so that one more pair is always cheaper
+        unmatched_cost = (1.0 + np.max(costs, where=is_edge, initial=0.0)) * (min(costs.shape) + 1)
+    rows, columns = linear_sum_assignment(np.minimum(costs, unmatched_cost))
+    return tuple(
+        Link(gen_index=int(row), ref_index=int(column))
+        for row, column in zip(rows, columns, strict=True)
+        if is_edge[row, column] and costs[row, column] < unmatched_cost
+    )

@@ -15,10 +15,9 @@ import numpy as np
 
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.matching.assignment import assign
+from stepscope.eval.matching.updates import assign
 from stepscope.eval.metrics.counts import Counts, count_among, ratio
-from stepscope.eval.metrics.matched_video import MatchedVideo
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 from stepscope.eval.metrics.values import Values
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)

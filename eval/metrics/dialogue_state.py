@@ -14,8 +14,7 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.updates import TimedUpdate, UpdateMatch, pair_updates, reference_updates
 from stepscope.eval.metrics.counts import Counts, count_among, ratio
-from stepscope.eval.metrics.matched_video import MatchedVideo
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from stepscope.eval.metrics.matched_video import (
     JudgedTurn,
     JudgedVideo,
     MatchedVideo,
+    Measure,
 )
-from stepscope.eval.metrics.measures import Measure
 from stepscope.eval.metrics.replies.repetition import normalize_text
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD, spoken_texts
 

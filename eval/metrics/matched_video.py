@@ -1,8 +1,8 @@
-"""The records of one video that measures count: its outputs, matches, judged turns and failures."""
+"""The records of one video that measures count, its outputs, matches, judged turns and failures; and a measure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Generic, Literal, get_args
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.grading import Grade
 from stepscope.eval.matching.turns import Encode, Match
 from stepscope.eval.matching.updates import UpdateMatch
-from stepscope.eval.metrics.counts import Counts
+from stepscope.eval.metrics.counts import C, Counts
 
 MatchOutcome = Literal["matched", "mismatched", "redundant"]
 FailureKind = Literal[
@@ -112,3 +112,15 @@ class MatchedVideo:
     """Texts to embeddings ``[N, D]``."""
     grade: Grade
     """Grades replies against gold answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(Generic[C]):
+    """One kind of counts, and the scores of their sum over videos; ``eval.metrics.score`` lists all."""
+
+    name: str
+    """The field of ``VideoCounts`` that holds the counts."""
+    kind: type[C]
+    count: Callable[[MatchedVideo], C]
+    summarize: Callable[[C], Mapping[str, float]]
+    """Counts to scores under their names in ``metrics.toml``."""

@@ -20,8 +20,7 @@ from stepscope.eval.metrics.counts import Counts, Pool, mean
 from stepscope.eval.metrics.decisions import DecisionCounts
 from stepscope.eval.metrics.dialogue_state import DstCounts, StepStates, count_step_states
 from stepscope.eval.metrics.failures import FailureCounts, add_grades, judge
-from stepscope.eval.metrics.matched_video import JudgedVideo, LiveCounts, MatchedVideo
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import JudgedVideo, LiveCounts, MatchedVideo, Measure
 from stepscope.eval.metrics.moments import VideoMoment
 from stepscope.eval.metrics.replies import repetition, reply_spans, response_timing, turn_taking
 from stepscope.eval.metrics.replies.repetition import RepetitionCounts

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.matched_video import MatchedVideo
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 from stepscope.eval.metrics.values import Values
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from stepscope.engine.config import check_threshold
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.counts import mean, ratio
-from stepscope.eval.metrics.matched_video import LIVE_SCORES, LiveCounts
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import LIVE_SCORES, LiveCounts, Measure
 
 
 @dataclass(frozen=True, slots=True)  # not keyword-only: the public interface has positional fields

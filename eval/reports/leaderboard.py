@@ -21,7 +21,7 @@ from stepscope.eval.matching.grading import CosineBands
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import NO_INTERVAL, Counts, Interval, Pool, bootstrap
 from stepscope.eval.metrics.definitions import BEST_VALUES, METRICS, Metric, compute_loss, find_metric
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import Measure
 from stepscope.eval.metrics.score import MEASURES, VideoAnalysis, analyze_video
 from stepscope.eval.protocols.registry import PROTOCOLS
 from stepscope.eval.protocols.rules import Rule, RuleCounts, parse_rule

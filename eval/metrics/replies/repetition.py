@@ -12,8 +12,7 @@ import numpy as np
 
 from stepscope.eval.matching.turns import Encode, unit_vectors
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.matched_video import MatchedVideo
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 from stepscope.eval.metrics.replies.turn_taking import spoken_texts
 
 SAME_COSINE: Final = 0.9

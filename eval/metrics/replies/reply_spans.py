@@ -19,8 +19,7 @@ from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.grading import MAX_GRADE, Grade, Reply
 from stepscope.eval.matching.turns import delay_from_span, span_frames
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.matched_video import MatchedVideo
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 from stepscope.eval.metrics.replies.turn_taking import spoken_texts
 
 PAUC_WEIGHTS: Final = (0.0, 0.5, 1.0)

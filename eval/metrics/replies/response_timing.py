@@ -11,8 +11,7 @@ from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.turns import span_frames
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.matched_video import MatchedVideo
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 from stepscope.eval.metrics.replies.turn_taking import spoken_texts
 from stepscope.eval.metrics.values import Values
 

@@ -13,7 +13,7 @@ from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match, pair_inside_spans
 from stepscope.eval.metrics.counts import Counts, ratio
-from stepscope.eval.metrics.measures import Measure
+from stepscope.eval.metrics.matched_video import Measure
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {

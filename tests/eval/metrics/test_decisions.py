@@ -14,7 +14,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from stepscope.eval.matching.assignment import assign
+from stepscope.eval.matching.updates import assign
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, summarize_decisions
 from stepscope.eval.reports.charts import precision_recall, reliability, roc

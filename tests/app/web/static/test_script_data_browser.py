@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from stepscope.engine.decisions.policies import POLICIES
-from stepscope.eval.matching.assignment import assign
+from stepscope.eval.matching.updates import assign
 from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.pages.modules import MAKE_PLAYER, address, open_modules, run
 from tests.support.paths import ROOT

@@ -90,6 +90,8 @@ class Frames:
         ``after`` are the ids between the image or reply before and these texts.
         """
         codec, texts = self._codec, self.user_texts.get(frame)
+        if not self._has_text(frame):
+            return ()
         turns = codec.user_turns(texts, after=after) if texts and not codec.answers_user_turns else ()
         return (*turns, *codec.frame_text(self._config.text_before(frame), after=(*after, *turns)))
 
@@ -98,8 +100,13 @@ class Frames:
         texts = self.user_texts.get(frame)
         return self._codec.user_turns(texts) if texts and self._codec.answers_user_turns else ()
 
+    def _has_text(self, frame: int) -> bool:
+        return frame in self.user_texts or bool(self._config.frame_text)
+
     def count_text_tokens(self, frame: int) -> int:
         """Return the most tokens of the user turns at a frame, and of its time."""
+        if not self._has_text(frame):
+            return 0
         before = (self.ids_before_image(frame, after=after) for after in ((), self._codec.stream_opening))
         return len(self.answered_ids(frame)) + max(map(len, before))
 

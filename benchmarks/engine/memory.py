@@ -89,7 +89,7 @@ def build(sizes: Sizes) -> LlamaAssistant:
 
 def count_adapter(model: LlamaAssistant) -> int:
     """Return the parameters of the published LoRA adapter: two matrices of rank 128 for each layer that it adapts."""
-    layers = [*_linear_layers(model.text_model), model.llama.lm_head]
+    layers = [*_linear_layers(model.text_model), model.lm_head]
     return sum(RANK * (layer.in_features + layer.out_features) for layer in layers)
 
 
@@ -127,7 +127,7 @@ def main() -> None:
     """Print the parameters of the parts, and the memory by dtype."""
     for sizes in (ONLINE, ASSIST):
         model = build(sizes)
-        parts = {"text model": model.llama, "vision tower": model.tower, "connector": model.connector}
+        parts = {"text model": model.vlm, "vision tower": model.tower, "connector": model.connector}
         counts = ", ".join(f"{name} {_count(part) / 1e6:,.0f} M" for name, part in parts.items())
         adapter = count_adapter(model) / 1e6
         sys.stdout.write(f"{sizes.family.name}: {counts}; adapter {adapter:,.0f} M, merged while loading\n")

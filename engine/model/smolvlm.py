@@ -7,9 +7,8 @@ per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary
 from typing import Literal, get_args
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel, SmolVLMForConditionalGeneration
+from transformers import SmolVLMForConditionalGeneration
 
-from stepscope.engine.model.attention import use_layer_attention
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 Pooling = Literal["mean", "first", "none"]
@@ -26,16 +25,10 @@ class StreamingModel(VisionLanguageModel):
     def __init__(
         self, vlm: SmolVLMForConditionalGeneration, *, pooling: Pooling = "mean", feature_dim: int | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(vlm)
         if pooling not in get_args(Pooling):
             raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}; got {pooling!r}")
-        text = vlm.config.text_config
-        self.vlm = vlm
-        use_layer_attention(vlm.model.text_model)
         self.pooling: Pooling = pooling
-        self.hidden_size = text.hidden_size
-        self.num_layers = text.num_hidden_layers
-        self.max_context = text.max_position_embeddings
         self.image_size = vlm.config.vision_config.image_size
         width = self.hidden_size
         self.feature_dim = feature_dim or width
@@ -61,18 +54,6 @@ class StreamingModel(VisionLanguageModel):
     def frame_tokens(self) -> str:
         """The pooling."""
         return self.pooling
-
-    @property
-    def text_model(self) -> PreTrainedModel:
-        """SmolVLM's text model."""
-        text_model: PreTrainedModel = self.vlm.model.text_model
-        return text_model
-
-    @property
-    def lm_head(self) -> nn.Module:
-        """SmolVLM's output embeddings."""
-        lm_head: nn.Module = self.vlm.lm_head
-        return lm_head
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, D]``.

@@ -6,11 +6,14 @@ vocabulary. The KV cache, packed batches and CUDA graphs use ``text_model``, who
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from stepscope.engine.model.attention import use_layer_attention
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import Framing
 
@@ -27,13 +30,8 @@ def format_shape(wanted: Sequence[int | None]) -> str:
 
 
 class VisionLanguageModel(nn.Module, ABC):
-    """A model that encodes frames, decides at each of them, and writes text."""
+    """A model that encodes frames, decides at each of them, and writes text, around a ``vlm`` of transformers."""
 
-    hidden_size: int
-    """``D``, width of the text model."""
-    num_layers: int
-    max_context: int
-    """Longest context that the text model's positions allow, in tokens."""
     image_size: int
     """Side of the square image that the vision tower takes, in pixels; 0 if it takes images of any size."""
     feature_dim: int
@@ -46,6 +44,15 @@ class VisionLanguageModel(nn.Module, ABC):
     has_fixed_frames: bool = True
     """Whether all frames have the same shape, so that passes with frames may be captured as CUDA graphs."""
 
+    def __init__(self, vlm: Any) -> None:
+        super().__init__()
+        self.vlm = vlm
+        use_layer_attention(self.text_model)
+        text = self.text_model.config
+        self.hidden_size, self.num_layers = text.hidden_size, text.num_hidden_layers
+        self.max_context = text.max_position_embeddings
+        """Longest context that the text model's positions allow, in tokens."""
+
     @property
     @abstractmethod
     def tokens_per_frame(self) -> int:
@@ -56,15 +63,15 @@ class VisionLanguageModel(nn.Module, ABC):
     def frame_tokens(self) -> str:
         """Name of the tokens that represent a frame, such as ``mean``; features record it."""
 
-    @property
-    @abstractmethod
+    @cached_property  # each pass needs it several times
     def text_model(self) -> PreTrainedModel:
         """The decoder of the text model, without its output embeddings."""
+        return self.vlm.get_decoder()
 
     @property
-    @abstractmethod
-    def lm_head(self) -> nn.Module:
+    def lm_head(self) -> Any:
         """The output embeddings of the text model."""
+        return self.vlm.lm_head
 
     @abstractmethod
     def encode_images(self, pixel_values: Tensor) -> Tensor:

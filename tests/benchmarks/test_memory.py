@@ -11,7 +11,7 @@ from benchmarks.engine.memory import ASSIST, ONLINE, Sizes, build, build_qwen, c
 @pytest.mark.parametrize(("sizes", "tower", "tokens"), [(ONLINE, 316_000_000, 10), (ASSIST, 428_000_000, 10)])
 def test_an_8b_assistant_fits_one_gpu_in_bfloat16(sizes: Sizes, tower: int, tokens: int) -> None:
     model = build(sizes)
-    assert sum(value.numel() for value in model.llama.parameters()) == 8_030_261_248  # as the hub states for Llama 3 8B
+    assert sum(value.numel() for value in model.vlm.parameters()) == 8_030_261_248  # as the hub states for Llama 3 8B
     assert sum(value.numel() for value in model.tower.parameters()) == pytest.approx(tower, rel=0.01)
     assert model.tokens_per_frame == tokens
     decoder, room = model.text_model, sizes.max_context

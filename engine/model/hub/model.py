@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
-from transformers import PreTrainedModel
 
-from stepscope.engine.model.attention import use_layer_attention
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -33,13 +31,9 @@ class HubModel(VisionLanguageModel):
     def __init__(
         self, model: Any, *, frame_format: FrameFormat, opening: Sequence[int], closing: Sequence[int]
     ) -> None:
-        super().__init__()
-        self.vlm, self.frame_format = model, frame_format
+        super().__init__(model)
+        self.frame_format = frame_format
         self._opening, self._closing = tuple(opening), tuple(closing)
-        use_layer_attention(self.text_model)
-        text = self.text_model.config
-        self.hidden_size, self.num_layers = text.hidden_size, text.num_hidden_layers
-        self.max_context = text.max_position_embeddings
         self.image_size, self.framing = frame_format.side, frame_format.framing
         self.has_grid = not frame_format.side
         with torch.inference_mode():
@@ -78,19 +72,6 @@ class HubModel(VisionLanguageModel):
     def frame_tokens(self) -> str:
         """``all``, as no token is left out."""
         return "all"
-
-    @property
-    def text_model(self) -> PreTrainedModel:
-        """The decoder."""
-        body = self.vlm.model
-        decoder: PreTrainedModel = body.language_model if hasattr(body, "language_model") else body.text_model
-        return decoder
-
-    @property
-    def lm_head(self) -> nn.Module:
-        """The output embeddings."""
-        lm_head: nn.Module = self.vlm.lm_head
-        return lm_head
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]`` or ``[B, rows, columns, F]``."""

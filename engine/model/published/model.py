@@ -6,9 +6,8 @@ Sizes: ``B`` images, ``I`` tokens per frame, ``F`` width of the tower, ``D`` tex
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
-from transformers import LlamaForCausalLM, PreTrainedModel, SiglipVisionModel
+from transformers import LlamaForCausalLM, SiglipVisionModel
 
-from stepscope.engine.model.attention import use_layer_attention
 from stepscope.engine.model.preprocessing import Framing
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
@@ -35,12 +34,9 @@ class LlamaAssistant(VisionLanguageModel):
         framing: Framing,
         head: nn.Module | None = None,
     ) -> None:
-        super().__init__()
-        self.llama, self.tower, self.connector, self.head = llama, tower, connector, head
+        super().__init__(llama)
+        self.tower, self.connector, self.head = tower, connector, head
         self.grid_size, self.framing = grid_size, framing
-        use_layer_attention(llama.model)
-        self.hidden_size, self.num_layers = llama.config.hidden_size, llama.config.num_hidden_layers
-        self.max_context = llama.config.max_position_embeddings
         self.image_size, self.feature_dim = tower.config.image_size, tower.config.hidden_size
         self.has_heads = head is not None
 
@@ -53,18 +49,6 @@ class LlamaAssistant(VisionLanguageModel):
     def frame_tokens(self) -> str:
         """``cls``, or such as ``cls+3x3``."""
         return f"cls+{self.grid_size}x{self.grid_size}" if self.grid_size else "cls"
-
-    @property
-    def text_model(self) -> PreTrainedModel:
-        """The Llama decoder."""
-        decoder: PreTrainedModel = self.llama.model
-        return decoder
-
-    @property
-    def lm_head(self) -> nn.Module:
-        """The Llama's output embeddings."""
-        lm_head: nn.Module = self.llama.lm_head
-        return lm_head
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]``."""

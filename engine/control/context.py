@@ -43,13 +43,12 @@ class StreamContext:
         codec: PromptCodec,
         tokens_per_frame: int,
         draft_buffer: DraftBuffer,
-        is_traced: bool,
     ) -> None:
         self.num_fed = 0
         """Confirmed tokens of the context."""
         self.pending_ids: list[int] = []
         """Tokens of the context that wait for the next pass, such as the ``<eos>`` of the last turn."""
-        self._task, self._config, self._codec, self._is_traced = task, config, codec, is_traced
+        self._task, self._config, self._codec = task, config, codec
         self._tokens_per_frame, self._draft_buffer = tokens_per_frame, draft_buffer
         self._head = 0
         """First tokens that an eviction keeps."""
@@ -127,7 +126,7 @@ class StreamContext:
     def _begin_empty(self, start: ContextStart) -> None:
         self.num_fed, self._head = 0, 0
         self._images.clear()
-        self._draft_buffer.start_context(start, is_traced=self._is_traced)
+        self._draft_buffer.start_context(start)
 
     def _evict(self, limit: int, *, renumbers: bool) -> Generator[Request | FrameOutput, Answer, Forgotten]:
         head = min(self._head, self.num_fed)  # its last tokens may be pending
@@ -139,8 +138,7 @@ class StreamContext:
         kept = [(frame, first) for frame, first in self._images if not self._overlaps(first, dropped)]
         self._images = [(frame, first - len(dropped) * (first >= dropped.stop)) for frame, first in kept]
         self.num_fed = eviction.num_kept
-        start = ContextStart(eviction=eviction, forgotten=forgotten)
-        yield from self._draft_buffer.cut_context(start, is_traced=self._is_traced)
+        yield from self._draft_buffer.cut_context(eviction, forgotten)
         return forgotten
 
     def _overlaps(self, first: int, dropped: range) -> bool:

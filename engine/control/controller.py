@@ -10,17 +10,17 @@ of a turn (see ``engine.control.draft_buffer``). Drafts change the number of pas
 """
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Final
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.context import StreamContext
-from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
+from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem, TurnKind
 from stepscope.engine.control.drafter import ResponseMemory
-from stepscope.engine.control.feeder import Feeder
 from stepscope.engine.control.frames import Frames
-from stepscope.engine.control.prompt_codec import PromptCodec, count_overhead, count_summary
+from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.questions import (
     SPEAK_QUESTION,
     STEP_QUESTIONS,
@@ -34,6 +34,7 @@ from stepscope.engine.control.requests import (
     Decision,
     PassCounts,
     Request,
+    TextProgress,
 )
 from stepscope.engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from stepscope.engine.control.task import Task
@@ -44,6 +45,9 @@ from stepscope.engine.records import Forgotten, FrameOutput
 
 _UNDECIDED = Decision(speak_prob=math.nan, update_prob=math.nan)
 """The decision at a frame without questions."""
+_MIN_SUMMARY_PROB: Final = 0.5
+TextLoop = Generator[Request | FrameOutput, Answer, str]
+"""Yields the requests of a text and returns it."""
 
 
 class StreamController:
@@ -76,9 +80,10 @@ class StreamController:
         self.task, self.config, self.codec = task, config, codec
         self.tokens_per_frame = tokens_per_frame
         self.state = initial_state(task.steps, task.initial_state)
-        self.is_traced = is_traced
+        self.is_traced, self.reports_text = is_traced, reports_text
         self.draft_buffer = DraftBuffer(
             tokens_per_frame,
+            is_traced=is_traced,
             prior_trace=prior_run.trace if prior_run else None,
             decide=decide_by_answers if self.states is None else self.states.decide,
         )
@@ -88,13 +93,11 @@ class StreamController:
             codec=codec,
             tokens_per_frame=tokens_per_frame,
             draft_buffer=self.draft_buffer,
-            is_traced=is_traced,
         )
         self.asks = config.policy.source == "answer"
         self._encode_question = cache(lambda text: codec.question(text))
         self.speaking, self.updating = config.count_triggers("speak"), config.count_triggers("update")
-        summary_tokens = count_summary(codec, config, tokens_per_frame=tokens_per_frame)
-        self.room = config.room - count_overhead(codec) - summary_tokens - self._count_question_tokens()
+        self.room = config.room - self._count_further_tokens()
         """Maximum context length after an image and its user turns, such that the longest turn still fits."""
         self.frames = Frames(
             task,
@@ -106,22 +109,12 @@ class StreamController:
         self.speculator = Speculator(
             config,
             codec=codec,
-            goal=task.goal,
-            steps=task.steps,
+            task=task,
             memory=memory or ResponseMemory(),
             frames=self.frames,
             draft_buffer=self.draft_buffer,
             prior_run=prior_run,
             room=self.room,
-        )
-        self.feeder = Feeder(
-            config,
-            codec=codec,
-            context=self.context,
-            draft_buffer=self.draft_buffer,
-            frames=self.frames,
-            speculator=self.speculator,
-            reports_text=reports_text,
         )
         self.context.begin(self.state)
 
@@ -174,7 +167,7 @@ class StreamController:
         pending_ids = self.context.pending_ids
         tokens = (*pending_ids, *self.frames.ids_before_image(frame, after=pending_ids))
         items = [*(FeedItem(piece=token) for token in tokens), self.frames.image_item(frame)]
-        computed = yield from self.feeder.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
+        computed = yield from self.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
         self.context.add_image(frame)
         self.frames.extend_lookahead()
         return computed
@@ -201,13 +194,19 @@ class StreamController:
         texts = (SPEAK_QUESTION, *(question.text for question in list_update_questions(self.task.steps, self.state)))
         return tuple(map(self._encode_question, texts))
 
-    def _count_question_tokens(self) -> int:
+    def _count_further_tokens(self) -> int:
+        """Return the tokens of the longest turn beyond those that ``StreamConfig.room`` reserves."""
+        codec, config = self.codec, self.config
+        num_tokens = max(0, len(codec.response_opening) + len(codec.stream_opening) + int(codec.feeds_eos) - 2)
         if self.states is not None:
-            return max(map(len, self.states.separators.values()))
-        if not self.asks:
-            return 0
-        texts = [question.format(name=step.name) for step in self.task.steps for question in STEP_QUESTIONS]
-        return max(len(self._encode_question(text)) for text in (SPEAK_QUESTION, *texts))
+            num_tokens += max(map(len, self.states.separators.values()))
+        elif self.asks:
+            texts = [question.format(name=step.name) for step in self.task.steps for question in STEP_QUESTIONS]
+            num_tokens += max(len(self._encode_question(text)) for text in (SPEAK_QUESTION, *texts))
+        if config.context_strategy == "summarize-and-drop":
+            request = max(len(codec.summary_request(after=after)) for after in ((), codec.stream_opening))
+            num_tokens += request + self.tokens_per_frame + len(codec.response_opening) + config.max_summary_tokens + 1
+        return num_tokens
 
     def make_room(self, frame: int) -> Generator[Request | FrameOutput, Answer, Forgotten | None]:
         """Shorten the context before a frame if it is full, or if the frame does not fit; return the part forgotten.
@@ -225,7 +224,7 @@ class StreamController:
                 )
             summary = None
             if self.config.context_strategy == "summarize-and-drop":
-                summary = yield from self.feeder.summarize(frame)
+                summary = yield from self.summarize(frame)
             forgotten = yield from context.shorten(self.state, limit=limit, summary=summary)
         if context.num_tokens > limit:
             has_text = frame in self.frames.user_texts
@@ -252,11 +251,8 @@ class StreamController:
             turn, should_update = self.apply_answers(turn, decision.answers), False
         while should_update:
             self.context.pending_ids += self.codec.update_opening
-            text = yield from self.feeder.generate_text(turn, "update", config.max_update_tokens)
-            change = apply_update(self.state, text, illegal=config.illegal_updates)
-            self.state = dict(change.state)
-            legality = (*turn.legality, change.legality)
-            turn = replace(turn, updates=(*turn.updates, text), legality=legality, state=self.state)
+            text = yield from self.generate_text(turn, "update", config.max_update_tokens)
+            turn = self.apply(turn, text)
             has_room = len(turn.updates) < config.max_updates_per_frame
             should_update = has_room and (yield from self.should_update_again(turn))
             self.speculator.memory.record_update(text, is_followed=should_update)
@@ -264,7 +260,7 @@ class StreamController:
             return turn, None
         self.context.pending_ids += self.frames.answered_ids(frame) or self.codec.response_opening
         first = None if self.context.pending_ids else image.token
-        response = yield from self.feeder.generate_text(turn, "response", config.max_new_tokens, first=first)
+        response = yield from self.generate_text(turn, "response", config.max_new_tokens, first=first)
         self.context.pending_ids += self.codec.stream_opening
         self.speculator.record_response(response, turn=turn)
         return turn, response
@@ -279,17 +275,93 @@ class StreamController:
             if config.policy.exceeds(prob, config.update_threshold, signal="update")
         ]
         for text in asked[: config.max_updates_per_frame]:
-            change = apply_update(self.state, text, illegal=config.illegal_updates)
-            self.state = dict(change.state)
-            legality = (*turn.legality, change.legality)
-            turn = replace(turn, updates=(*turn.updates, text), legality=legality, state=self.state)
+            turn = self.apply(turn, text)
         return turn
+
+    def apply(self, turn: AssistantTurn, text: str) -> AssistantTurn:
+        """Apply an update to the dialogue state, and return the turn with it."""
+        change = apply_update(self.state, text, illegal=self.config.illegal_updates)
+        self.state, legality = dict(change.state), (*turn.legality, change.legality)
+        return replace(turn, updates=(*turn.updates, text), legality=legality, state=self.state)
 
     def should_update_again(self, turn: AssistantTurn) -> Generator[Request | FrameOutput, Answer, bool]:
         """Return whether a further update follows: the probability at the ``<eos>`` of the last one decides alone."""
         drafts = self.speculator.draft_after_update(turn)
-        items = self.feeder.pending_items(needs_decision=True)
-        computed = yield from self.feeder.forward(items, drafts, frame=turn.frame)
+        items = self.pending_items(needs_decision=True)
+        computed = yield from self.forward(items, drafts, frame=turn.frame)
         assert computed.decision is not None
         config, prob = self.config, computed.decision.update_prob
         return config.policy.exceeds(prob, config.update_threshold, signal="update")
+
+    def forward(
+        self, items: Sequence[FeedItem], drafts: Iterator[FeedItem], *, frame: int
+    ) -> Generator[Request | FrameOutput, Answer, ComputedItem]:
+        """Feed items, unless they were fed as a draft before; return the results at the last one."""
+        if not self.draft_buffer.matches(items):
+            yield from self.draft_buffer.forward(items, drafts, num_cached=self.context.num_fed, frame=frame)
+        computed = self.draft_buffer.accept(len(items))
+        self.context.num_fed += self.draft_buffer.count_tokens(item.piece for item in items)
+        self.context.pending_ids = []
+        return computed
+
+    def generate_text(
+        self, turn: AssistantTurn, kind: TurnKind, max_tokens: int, *, first: int | None = None
+    ) -> TextLoop:
+        """Generate one update or response of at most ``max_tokens`` tokens after its pending opening.
+
+        ``first`` is the first token if it was read at the image. The end of the turn stays pending.
+        """
+        ids: list[int] = [] if first is None else [first]
+        if first is not None:
+            self.context.pending_ids = [first]
+        while len(ids) < max_tokens:
+            drafts = self.speculator.draft_text(turn, kind, ids)
+            step = len(ids) if kind == "response" else -1
+            items = self.pending_items(needs_token=True, kind=kind if ids else None, step=step)
+            computed = yield from self.forward(items, drafts, frame=turn.frame)
+            assert computed.token is not None
+            if computed.token == self.codec.eos_id:
+                break
+            ids.append(computed.token)
+            self.context.pending_ids = [computed.token]
+            if self.reports_text and kind == "response":
+                yield TextProgress(frame_index=turn.frame, text=self.codec.text(ids))
+        if self.codec.feeds_eos:
+            self.context.pending_ids.append(self.codec.eos_id)
+        else:
+            self.context.pending_ids = []  # nor does the last token of a text at its limit enter the context
+        return self.codec.text(ids)
+
+    def summarize(self, frame: int) -> TextLoop:
+        """Ask for a summary of the context before a frame, with the frame before it, and return the text.
+
+        A model that opens its own replies may refuse: with a probability of speaking below 0.5 the text is empty.
+
+        **Source**: ``manage_kv_cache`` of ProAssist (mmassist/eval/runners/stream_inference.py) and its default of 0.5.
+        """
+        codec, context, last = self.codec, self.context, frame - 1
+        request = codec.summary_request(after=context.pending_ids)
+        ids = (*context.pending_ids, *(() if codec.answers_user_turns else request))
+        image = self.frames.image_item(last)
+        computed = yield from self.forward([*(FeedItem(piece=token) for token in ids), image], iter(()), frame=frame)
+        context.pending_ids += request if codec.answers_user_turns else codec.response_opening
+        if not context.pending_ids:
+            assert computed.decision is not None, "a model that asks opens its replies"
+            if computed.decision.speak_prob < _MIN_SUMMARY_PROB:
+                return ""
+        turn = AssistantTurn(frame=frame, should_speak=True, state={})
+        first = None if context.pending_ids else computed.token
+        return (yield from self.generate_text(turn, "summary", self.config.max_summary_tokens, first=first))
+
+    def pending_items(
+        self,
+        *,
+        needs_decision: bool = False,
+        needs_token: bool = False,
+        kind: TurnKind | None = None,
+        step: int = -1,
+    ) -> list[FeedItem]:
+        """Return the pending tokens as items; the values are read at the last one, a token of a turn of ``kind``."""
+        *front, last = self.context.pending_ids
+        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token, step=step, turn=kind)
+        return [*(FeedItem(piece=token) for token in front), last_item]

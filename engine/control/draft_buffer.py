@@ -116,13 +116,15 @@ class DraftBuffer:
     """Feeds the items of one stream together with drafts, and verifies the drafts later.
 
     The results of ``prior_trace``, of an earlier run of the same frames, are reused up to the first item that differs.
-    ``decide`` returns the decision for the answers to all questions of an item.
+    ``decide`` returns the decision for the answers to all questions of an item. The trace of a run that is not traced
+    keeps the present context alone.
     """
 
     def __init__(
         self,
         tokens_per_frame: int,
         *,
+        is_traced: bool = False,
         prior_trace: Trace | None = None,
         decide: Callable[[Sequence[float]], Decision] = decide_by_answers,
     ) -> None:
@@ -130,7 +132,7 @@ class DraftBuffer:
         self.counts = PassCounts()
         self.context_end = 0
         """Length of the context in tokens, with all drafts of the pass that is being built."""
-        self._tokens_per_frame = tokens_per_frame
+        self._tokens_per_frame, self._is_traced = tokens_per_frame, is_traced
         self._unverified: deque[ComputedItem] = deque()
         self._prior_trace, self._num_contexts = prior_trace, 0
         self._decide = decide
@@ -140,25 +142,22 @@ class DraftBuffer:
         """Whether no item awaits verification."""
         return not self._unverified
 
-    def cut_context(self, start: ContextStart, *, is_traced: bool) -> Generator[Request | FrameOutput, Answer, None]:
+    def cut_context(
+        self, eviction: EvictRequest, forgotten: Forgotten
+    ) -> Generator[Request | FrameOutput, Answer, None]:
         """Begin a new context with a part of the present one, which the cache then holds as well."""
-        eviction = start.eviction
-        assert eviction is not None
         is_cached = self.trace.num_cached >= eviction.num_cached
-        if not self.start_context(start, is_traced=is_traced) and is_cached:
+        if not self.start_context(ContextStart(eviction=eviction, forgotten=forgotten)) and is_cached:
             yield eviction
             self.trace.num_cached = eviction.num_kept
 
-    def start_context(self, start: ContextStart, *, is_traced: bool) -> bool:
-        """Begin a new, empty context; return whether its items are those of an earlier run, which needs no passes.
-
-        Earlier contexts are dropped, unless the run is traced.
-        """
+    def start_context(self, start: ContextStart) -> bool:
+        """Begin a new, empty context; return whether its items are those of an earlier run, which needs no passes."""
         number = self._num_contexts
         self._num_contexts += 1
         self._unverified.clear()
         self.trace.num_cached = 0
-        if not is_traced and self._prior_trace is None:
+        if not self._is_traced and self._prior_trace is None:
             self.trace.contexts.clear()
             self.trace.starts.clear()
         self.trace.contexts.append([])

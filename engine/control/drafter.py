@@ -10,12 +10,13 @@ A wrong draft costs time only: every draft token is verified by a forward pass.
 """
 
 import re
-from collections import defaultdict
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 
+from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import TRANSITIONS, parse_update
-from stepscope.engine.records import Step
 
 _MAX_MATCH_TOKENS = 8
 """Longest n-gram that the lookup compares, in tokens."""
@@ -24,8 +25,8 @@ _MIN_SURE_MATCH_TOKENS = 3
 _MAX_UNSURE_TOKENS = 3
 """Longest draft after a shorter match, in tokens."""
 _MAX_SENTENCES = 64
-_MAX_INDEXED = 256
-"""Sentences that the n-gram index of a stream keeps; an endless stream would fill the memory otherwise."""
+_MAX_RESPONSES = 128
+"""Responses that the n-gram lookup of a stream searches, the latest ones."""
 _PLACEHOLDER = re.compile(r"\{(\w+):(\d+)\}")
 
 
@@ -78,24 +79,23 @@ class Drafter:
         tokenize: Callable[[str], tuple[int, ...]],
         *,
         eos_id: int,
-        goal: str,
-        steps: Sequence[Step],
+        task: Task,
         max_tokens: int,
         memory: ResponseMemory,
     ) -> None:
         self.memory = memory
-        self._tokenize, self._eos_id, self._goal, self._steps = tokenize, eos_id, goal, steps
-        self._max_tokens = max_tokens
-        self._closed_ids: dict[str, tuple[int, ...]] = {}
-        self._sentences: list[tuple[int, ...]] = []
-        self._occurrences: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        """For each token id, the sentences and positions at which it occurs."""
-        self._begin_index()
+        self._task, self._eos_id, self._max_tokens = task, eos_id, max_tokens
+        self._close = lru_cache(maxsize=256)(lambda text: (*tokenize(text), eos_id))
+        """Returns the ids of a text with its end of turn."""
+        names = (task.goal, *(step.name for step in task.steps))
+        self._names = [tokenize(f" {name}") for name in reversed(names)]
+        self._responses: deque[tuple[int, ...]] = deque(maxlen=_MAX_RESPONSES)
 
     def record_response(self, text: str, *, event: str, state: Mapping[str, str]) -> None:
         """Store a response with the event that it answered and the dialogue state at that time."""
         self.memory.add(_generalize(text, self._roles(state)), event=event)
-        self._index((*self._tokenize(text), self._eos_id))
+        if (ids := self._close(text)) not in self._responses:
+            self._responses.append(ids)
 
     def draft_update(
         self, ids: Sequence[int], *, state: Mapping[str, str], candidates: Sequence[tuple[int, ...]] = ()
@@ -128,36 +128,8 @@ class Drafter:
                 return whole[len(written) :][: self._max_tokens]
         return ()
 
-    def _close(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text with its end of turn."""
-        if len(self._closed_ids) > _MAX_INDEXED:
-            self._closed_ids.clear()
-        if text not in self._closed_ids:
-            self._closed_ids[text] = (*self._tokenize(text), self._eos_id)
-        return self._closed_ids[text]
-
-    def _index(self, sentence: tuple[int, ...]) -> None:
-        """Add a sentence to the n-gram index; a full index keeps goal, steps and the later half of the sentences."""
-        if sentence in self._sentences:
-            return
-        if len(self._sentences) >= _MAX_INDEXED:
-            later = self._sentences[_MAX_INDEXED // 2 :]
-            self._begin_index()
-            for kept in later:
-                self._index(kept)
-        for position, token in enumerate(sentence):
-            self._occurrences[token].append((len(self._sentences), position))
-        self._sentences.append(sentence)
-
-    def _begin_index(self) -> None:
-        """Begin the n-gram index with the goal and the step names."""
-        self._sentences.clear()
-        self._occurrences.clear()
-        for text in (self._goal, *(step.name for step in self._steps)):
-            self._index(self._tokenize(f" {text}"))
-
     def _look_up_ngram(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Return the continuation of the longest indexed match of the last tokens; the latest of equal length.
+        """Return the continuation of the longest match of the last tokens; the latest of equal length.
 
         With characters as tokens, after ``So the bl`` the step name ``load the block`` matches `` the bl``. The draft
         is then ``ock``.
@@ -165,11 +137,11 @@ class Drafter:
         recent = ids[-_MAX_MATCH_TOKENS:]
         best: tuple[int, ...] = ()
         best_length = 0
-        for number, position in reversed(self._occurrences.get(recent[-1], ()) if recent else ()):
-            sentence = self._sentences[number]
-            length = _common_suffix_length(sentence, position, recent)
-            if length > best_length and position + 1 < len(sentence):
-                best, best_length = sentence[position + 1 :], length
+        for sentence in chain(reversed(self._responses), self._names) if recent else ():
+            for end in range(len(sentence) - 1, 0, -1):
+                length = _common_suffix_length(sentence, end - 1, recent) if sentence[end - 1] == recent[-1] else 0
+                if length > best_length:
+                    best, best_length = sentence[end:], length
         is_sure = best_length >= _MIN_SURE_MATCH_TOKENS
         return best[: self._max_tokens if is_sure else min(self._max_tokens, _MAX_UNSURE_TOKENS)]
 
@@ -177,9 +149,9 @@ class Drafter:
         """Return the names of the present, next and last completed step, and the goal, by role."""
         roles = {}
         for role, wanted, index in (("now", "in_progress", 0), ("next", "not_started", 0), ("done", "completed", -1)):
-            if names := [step.name for step in self._steps if state[step.id] == wanted]:
+            if names := [step.name for step in self._task.steps if state[step.id] == wanted]:
                 roles[role] = names[index]
-        return {**roles, "goal": self._goal}
+        return {**roles, "goal": self._task.goal}
 
 
 def classify_update(text: str) -> str:

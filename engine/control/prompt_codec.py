@@ -13,7 +13,6 @@ VideoLLM-online writes ``<bos>... [ # , # ] Assistant: Good . <eos> [ #``, and P
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from stepscope.engine.config import StreamConfig
 from stepscope.engine.records import Step
 
 SUMMARY_REQUEST: Final = "Please summarize the progress."
@@ -75,16 +74,3 @@ class PromptCodec(Protocol):
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of generated ids."""
-
-
-def count_summary(codec: PromptCodec, config: StreamConfig, *, tokens_per_frame: int) -> int:
-    """Return the tokens of a summary with its request, an image and its end; 0 if the strategy asks for none."""
-    if config.context_strategy != "summarize-and-drop":
-        return 0
-    request = max(len(codec.summary_request(after=after)) for after in ((), codec.stream_opening))
-    return request + tokens_per_frame + len(codec.response_opening) + config.max_summary_tokens + 1
-
-
-def count_overhead(codec: PromptCodec) -> int:
-    """Return the tokens of a response's opening and end beyond the two that ``StreamConfig.room`` reserves."""
-    return max(0, len(codec.response_opening) + len(codec.stream_opening) + int(codec.feeds_eos) - 2)

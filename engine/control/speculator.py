@@ -22,8 +22,9 @@ from stepscope.engine.control.drafter import Drafter, ResponseMemory, classify_u
 from stepscope.engine.control.frames import Frames
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.requests import Image
+from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import apply_update
-from stepscope.engine.records import FrameOutput, Step, UpdateLegality
+from stepscope.engine.records import FrameOutput, UpdateLegality
 
 _MAX_ITEMS_AFTER_RESPONSE = 8
 """Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""
@@ -79,8 +80,7 @@ class Speculator:
         config: StreamConfig,
         *,
         codec: PromptCodec,
-        goal: str,
-        steps: Sequence[Step],
+        task: Task,
         memory: ResponseMemory,
         frames: Frames,
         draft_buffer: DraftBuffer,
@@ -94,7 +94,7 @@ class Speculator:
         self._room = room
         self._prior_frames = _index_prior_run(prior_run, codec, config) if prior_run else {}
         self._drafter = Drafter(
-            codec.words, eos_id=codec.eos_id, goal=goal, steps=steps, max_tokens=config.draft_tokens, memory=memory
+            codec.words, eos_id=codec.eos_id, task=task, max_tokens=config.draft_tokens, memory=memory
         )
 
     def record_response(self, text: str, *, turn: AssistantTurn) -> None:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ _COMPARISONS: Final = {">": operator.gt, ">=": operator.ge, "> or 1": _exceeds_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionPolicy:
-    """How probabilities become decisions. Raises ``ValueError`` for an entry that contradicts itself."""
+    """How probabilities become decisions."""
 
     name: str
     """Value of the setting ``decision_policy``."""
@@ -57,17 +57,6 @@ class DecisionPolicy:
     """The time of a surge."""
     words: str = ""
     """When a signal triggers, for a list of rules."""
-
-    def __post_init__(self) -> None:
-        """Check the values, which come from a file."""
-        if self.source not in get_args(SignalSource) or self.comparison not in _COMPARISONS:
-            raise ValueError(f"policy {self.name}: unknown source {self.source!r} or comparison {self.comparison!r}")
-        if self.level not in RULES:
-            raise ValueError(f"policy {self.name}: unknown level {self.level!r}")
-        if self.frames_in_a_row < 1:
-            raise ValueError(f"policy {self.name}: frames_in_a_row must be at least 1; got {self.frames_in_a_row}")
-        if self.has_updates and self.source not in ("heads", "answer", "signal"):
-            raise ValueError(f"policy {self.name}: its source gives no probability of an update")
 
     @property
     def has_theta(self) -> bool:
@@ -136,17 +125,6 @@ class DecisionPolicy:
         """Return the values by which the page decides, without the parameters of other kinds of rules."""
         values = {name: value for name, value in asdict(self).items() if value is not None and name != "words"}
         return {"always_from": None, **values}
-
-    def token_to_read(self, silent_id: int | None) -> int | None:
-        """Return the silent token of a checkpoint if the policy reads it, or None if it reads none.
-
-        Raises ``ValueError`` if the checkpoint lacks the token that the policy reads.
-        """
-        if self.source == "heads" or self.reads_branches:
-            return None
-        if silent_id is None:
-            raise ValueError(f"the policy {self.name} needs a checkpoint that names its silent token")
-        return silent_id
 
 
 def convert_theta(value: float) -> float:

@@ -12,6 +12,7 @@ from stepscope.engine.control.requests import Branch, Decision
 from stepscope.engine.decisions.policies import convert_theta
 from stepscope.engine.decisions.signals import SILENCE, parse_states
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.prompt import find_answer_ids
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 _MAX_ROWS: Final = 128
@@ -42,17 +43,23 @@ class ReadoutSpec:
 
 def make_readout_spec(checkpoint: Checkpoint, config: StreamConfig) -> ReadoutSpec:
     """Return how the policy of a stream reads a checkpoint. Raises ``ValueError`` if it cannot."""
-    policy, silence_id = config.policy, None
-    if policy.reads_reserved_text and config.theta_step:
-        silence_id = checkpoint.prompt.state(parse_states(config.states)[SILENCE])[-1]
+    policy, prompt = config.policy, checkpoint.prompt
+    answer_ids = scored_after = silence_id = None
+    if policy.source == "answer":
+        prompt.question("")  # raises for a model that answers none
+        answer_ids = find_answer_ids(prompt.tokenizer)
+    if policy.reads_states:
+        silence = prompt.state(parse_states(config.states)[SILENCE])
+        scored_after = len(prompt.response_opening)
+        silence_id = silence[-1] if policy.reads_reserved_text and config.theta_step else None
     return ReadoutSpec(
         silent_id=checkpoint.token_to_read(policy),
         needs_most_likely=policy.source == "most-likely-token",
-        answer_ids=checkpoint.answer_ids(policy),
-        scored_after=checkpoint.count_state_opening(policy),
+        answer_ids=answer_ids,
+        scored_after=scored_after,
         needs_most_likely_text=policy.source == "most-likely-text",
         silence_id=silence_id,
-        suppress_tokens=checkpoint.prompt.suppress_tokens,
+        suppress_tokens=prompt.suppress_tokens,
         suppress_at_images=() if checkpoint.silent_id is None else (checkpoint.silent_id,),
     )
 

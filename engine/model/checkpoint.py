@@ -49,7 +49,7 @@ from stepscope.engine.model.identity import (
     identify_layout,
 )
 from stepscope.engine.model.preprocessing import Normalization
-from stepscope.engine.model.prompt import Prompt, StreamPrompt, find_answer_ids
+from stepscope.engine.model.prompt import Prompt, StreamPrompt
 from stepscope.engine.model.published.layout import Layout, find_family, is_published, read_layout
 from stepscope.engine.model.smolvlm import Pooling, StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -129,7 +129,7 @@ class Checkpoint:
         return fit_policy(config, self.trained_policy, name=self.name)
 
     def token_to_read(self, policy: DecisionPolicy) -> int | None:
-        """Return the token that a policy reads; None if it reads the heads.
+        """Return the token that a policy reads; None if it reads the heads, or texts behind a frame.
 
         Raises ``ValueError`` if the checkpoint lacks the token or the heads.
         """
@@ -138,27 +138,11 @@ class Checkpoint:
             raise ValueError(
                 f"{self.name} has no decision heads; set decision_policy to {self.trained_policy}{of_family}"
             )
-        return policy.token_to_read(self.silent_id)
-
-    def answer_ids(self, policy: DecisionPolicy) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Return the tokens of yes and of no for a policy that reads answers; None for any other.
-
-        Raises ``ValueError`` if the checkpoint answers no questions.
-        """
-        if policy.source != "answer":
+        if policy.source == "heads" or policy.reads_branches:
             return None
-        self.prompt.question("")
-        return find_answer_ids(self.prompt.tokenizer)
-
-    def count_state_opening(self, policy: DecisionPolicy) -> int | None:
-        """Return the tokens that open a reply, for a policy that reads the states behind them; None for any other.
-
-        Raises ``ValueError`` if the checkpoint takes no states.
-        """
-        if not policy.reads_states:
-            return None
-        self.prompt.state("")
-        return len(self.prompt.response_opening)
+        if self.silent_id is None:
+            raise ValueError(f"the policy {policy.name} needs a checkpoint that names its silent token")
+        return self.silent_id
 
     def describe_images(self) -> str:
         """Return how images are prepared, as one line of text; equal lines mean equal preparation."""

@@ -111,7 +111,7 @@ class TrainingJob:
             self._adaptation = replace(self._adaptation, decision_policy=self._stream.decision_policy)
         if options.decisions == "silent-token":
             self._checkpoint = replace(self._checkpoint, silent_id=self._adaptation.silent_id)
-            self._stream.policy.token_to_read(self._checkpoint.silent_id)
+            self._checkpoint.token_to_read(self._stream.policy)
         if processes.is_main:
             prepare_folder(options.out, needed_bytes=self._adaptation.saved_bytes, resume=options.resume)
         folder = options.features or options.out / WORK_FOLDER / "features"

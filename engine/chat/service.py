@@ -6,6 +6,7 @@ question leaves the queue at once, and a worker stops after its current pass.
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing, suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from stepscope.engine.chat.pool import Ticket, Worker, WorkerPool
-from stepscope.engine.chat.timings import AnswerLog, AnswerTimer, AnswerTiming
+from stepscope.engine.chat.timings import AnswerTimer, AnswerTiming
 from stepscope.engine.errors import EngineError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_IDLE_S: Final = 10.0
 """Time between the prefill and ``Turn.start`` after which the worker is freed."""
+_NUM_TIMINGS: Final = 200
 PLACE_INTERVAL_S: Final = 0.5
 """Time between two reports of the place in the queue, unless it changes."""
 
@@ -105,8 +107,8 @@ class ChatService(Generic[W]):
 
     def __init__(self, pool: WorkerPool[W]) -> None:
         self.pool = pool
-        self.log = AnswerLog()
-        """The times of the latest answers."""
+        self.timings: deque[AnswerTiming] = deque(maxlen=_NUM_TIMINGS)
+        """The times of the latest answers, oldest first."""
         self._threads = ThreadPoolExecutor(len(pool.workers), thread_name_prefix="chat")
 
     async def answer(self, prompt: "ChatPrompt", turn: Turn) -> AsyncGenerator[QueuePlace | Leased | AnswerEvent]:
@@ -125,7 +127,7 @@ class ChatService(Generic[W]):
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(changed.set)
 
-        timer = AnswerTimer(self.log)
+        timer = AnswerTimer()
         ticket = self.pool.enqueue(prompt.pieces, owner=prompt.owner, on_change=notify)
         is_handed_over = False
         try:
@@ -143,7 +145,9 @@ class ChatService(Generic[W]):
             is_handed_over = True  # the thread closes the ticket at its end
             async with aclosing(events):
                 async for event in events:
-                    turn.timing = timer.note(event)
+                    if (timing := timer.note(event)) is not None:
+                        turn.timing = timing
+                        self.timings.append(timing)
                     yield event
         finally:
             turn.leave()

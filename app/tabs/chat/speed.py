@@ -56,7 +56,7 @@ def wire_refresh(event: Any, view: SpeedView, show: Any) -> None:
 
 def show_charts(context: AppContext, measured: tuple[ReusePoint, ...]) -> SpeedView:
     """Return the charts of the latest answers and of a window's measurements."""
-    timings = context.chat_service.log.timings
+    timings = tuple(context.chat_service.timings)
     return SpeedView(
         first_token=pack_chart(lambda theme: answers.first_token(timings, measured, theme), revision="first"),
         cached_share=pack_chart(lambda theme: answers.cached_share(timings, theme), revision="share"),

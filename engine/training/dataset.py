@@ -8,14 +8,15 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
+from pydantic import BaseModel
 from torch import Tensor
 
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.errors import ContextError, FeatureError
-from stepscope.engine.io.files import load_json
+from stepscope.engine.io.json_records import parse_record
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import open_features
 from stepscope.engine.records import Step, numbered_lines
@@ -28,8 +29,6 @@ from stepscope.engine.training.sequences import (
     build_sequence,
     find_contexts,
 )
-
-_ROLES = ("update", "user", "assistant")
 
 
 class FrameSource(Protocol):
@@ -53,14 +52,14 @@ def read_clips(
 ) -> list[EncodedClip]:
     """Read clips and open their feature files.
 
-    Raises ``ValueError`` or ``FeatureError``, naming file and line, for an invalid clip. With ``on_invalid`` such a
-    clip is left out, and the function is called with the message.
+    Raises ``ValueError``, naming file and line, for an invalid clip. With ``on_invalid`` such a clip is left out, and
+    the function is called with the message.
     """
     clips = []
     for number, line in numbered_lines(path):
         try:
             clips.append(_read_clip(line, path, number, checkpoint, fps))
-        except (ValueError, FeatureError) as error:
+        except ValueError as error:
             if on_invalid is None:
                 raise
             on_invalid(str(error))
@@ -69,52 +68,39 @@ def read_clips(
     return clips
 
 
+class _ClipRecord(BaseModel):
+    """A line of a file of clips."""
+
+    features: str
+    goal: str
+    steps: tuple[Step, ...]
+    turns: tuple[TrainingTurn, ...]
+    initial_state: dict[str, str] = {}
+
+
 def _read_clip(line: str, path: Path, number: int, checkpoint: Checkpoint, fps: float) -> EncodedClip:
     try:
-        record = load_json(line)
-        source = open_features(path.parent / record["features"], checkpoint, fps=fps)
-        clip = _clip(record, source.num_frames)
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
-        raise ValueError(f"{path}, line {number}: {reason}") from error
-    except FeatureError as error:
-        raise FeatureError(f"{path}, line {number}: {error}") from error
+        values = dict(parse_record(_ClipRecord, line))
+        source = open_features(path.parent / values.pop("features"), checkpoint, fps=fps)
+        clip = TrainingClip(**values, num_frames=source.num_frames)
+        _check_clip(clip)
+    except (ValueError, FeatureError) as error:
+        raise ValueError(f"{path}, line {number}: {error}") from error
     return EncodedClip(name=f"line {number}", clip=clip, source=source)
 
 
-def _clip(record: dict[str, Any], num_frames: int) -> TrainingClip:
-    steps = tuple(Step(**step) for step in record["steps"])
-    for step in steps:
-        _check_text(step.id, "the id of a step")
-        _check_text(step.name, "the name of a step")
-    state = record.get("initial_state", {})
-    if not isinstance(state, dict):
-        raise ValueError(f"initial_state must be an object, step: state; got {state!r}")
-    initial_state(steps, state)
-    turns = tuple(TrainingTurn(**turn) for turn in record["turns"])
-    for turn in turns:
-        _check_turn(turn, steps, num_frames=num_frames)
-    _check_text(record["goal"], "goal")
-    return TrainingClip(goal=record["goal"], steps=steps, turns=turns, num_frames=num_frames, initial_state=state)
-
-
-def _check_turn(turn: TrainingTurn, steps: Sequence[Step], *, num_frames: int) -> None:
-    if type(turn.frame_index) is not int:  # nor a bool
-        raise ValueError(f"frame_index must be a whole number; got {turn.frame_index!r}")
-    if turn.role not in _ROLES or not 0 <= turn.frame_index < num_frames:
-        raise ValueError(f"the turn {turn} has an unknown role or is outside the {num_frames} frames")
-    _check_text(turn.text, "the text of a turn")
-    if turn.role != "update":
-        return
-    update, ids = parse_update(turn.text), [step.id for step in steps]
-    if update is None or update.step_id not in ids:
-        known = ", ".join(ids) or "no step"
-        raise ValueError(f"the update {turn.text!r} must have the form S3->start or S3->complete, of one of {known}")
-
-
-def _check_text(value: object, name: str) -> None:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be text; got {value!r}")
+def _check_clip(clip: TrainingClip) -> None:
+    initial_state(clip.steps, clip.initial_state)
+    ids = [step.id for step in clip.steps]
+    for turn in clip.turns:
+        if not 0 <= turn.frame_index < clip.num_frames:
+            raise ValueError(f"the turn {turn} is outside the {clip.num_frames} frames")
+        update = parse_update(turn.text)
+        if turn.role == "update" and (update is None or update.step_id not in ids):
+            known = ", ".join(ids) or "no step"
+            raise ValueError(
+                f"the update {turn.text!r} must have the form S3->start or S3->complete, of one of {known}"
+            )
 
 
 def check_contexts(

@@ -159,9 +159,9 @@ def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoi
     ("changes", "reason"),
     [
         ({"turns": [{"frame_index": 9, "role": "update", "text": "S1->start"}]}, "outside the 6 frames"),
-        ({"turns": [{"frame_index": 1, "role": "boss", "text": "go"}]}, "unknown role"),
+        ({"turns": [{"frame_index": 1, "role": "boss", "text": "go"}]}, r"line 1: turns\[0\]\.role: input should be"),
         ({"turns": [{"frame_index": 1, "role": "update", "text": "S9->start"}]}, "line 1: the update .* one of S1"),
-        ({"goal": 3}, "line 1: goal must be text; got 3"),
+        ({"goal": 3}, "line 1: goal: input should be a valid string; got 3"),
         ({"initial_state": {"S1": "done"}}, "line 1: the initial state S1: done is not one of"),
         ({"features": "other.pt"}, "pickles"),
     ],

@@ -143,20 +143,8 @@ class LiveSession:
     @property
     def status(self) -> LiveStatus:
         """The present status."""
-        counts = self.statistics
-        return LiveStatus(
-            state=self._state(),
-            problem=self.problem,
-            time_s=self._last.time_s if self._last else 0.0,
-            num_sampled=counts.num_sampled,
-            num_decided=counts.num_decided,
-            num_dropped=counts.num_dropped,
-            num_not_reached=counts.num_not_reached,
-            num_without_picture=counts.num_without_picture,
-            lag_s=counts.lag_s,
-            real_time_factor=counts.real_time_factor,
-            on_time_share=counts.on_time_share,
-        )
+        time_s = self._last.time_s if self._last else 0.0
+        return self.statistics.describe(self._state(), problem=self.problem, time_s=time_s)
 
     def _state(self) -> SessionState:
         if self.problem:

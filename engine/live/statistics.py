@@ -9,6 +9,7 @@ from collections import deque
 from threading import Lock
 from typing import Final
 
+from stepscope.engine.live.frames import LiveStatus, SessionState
 from stepscope.engine.records import GapReason
 
 RECENT_FRAMES: Final = 64
@@ -69,28 +70,21 @@ class LiveStatistics:
         with self._lock:
             self._is_closed = True
 
-    @property
-    def num_not_reached(self) -> int:
-        """Frames that waited when the session ended; 0 while it runs."""
-        return len(self._waiting) if self._is_closed else 0
-
-    @property
-    def num_without_picture(self) -> int:
-        """Instants without a picture, up to the last sampled frame."""
+    def describe(self, state: SessionState, *, problem: str, time_s: float) -> LiveStatus:
+        """Return the status of the session in a state, after the frame at a time."""
         with self._lock:
-            return self.last_index + 1 - self.num_sampled
-
-    @property
-    def on_time_share(self) -> float:
-        """Share of the decided and dropped frames that were decided in time; nan without any."""
-        with self._lock:
-            count = self.num_decided + self.num_dropped
-            return self._num_on_time / count if count else math.nan
-
-    @property
-    def real_time_factor(self) -> float:
-        """Seconds that the slower stage takes for a second of video; nan before the first decision."""
-        with self._lock:
-            if not self._model_s:
-                return math.nan
-            return max(sum(self._encode_s), sum(self._model_s)) / len(self._model_s) * self._fps
+            num_timed, num_recent = self.num_decided + self.num_dropped, len(self._model_s)
+            busy_s = max(sum(self._encode_s), sum(self._model_s))
+            return LiveStatus(
+                state=state,
+                problem=problem,
+                time_s=time_s,
+                num_sampled=self.num_sampled,
+                num_decided=self.num_decided,
+                num_dropped=self.num_dropped,
+                num_not_reached=len(self._waiting) if self._is_closed else 0,
+                num_without_picture=self.last_index + 1 - self.num_sampled,
+                lag_s=self.lag_s,
+                real_time_factor=busy_s / num_recent * self._fps if num_recent else math.nan,
+                on_time_share=self._num_on_time / num_timed if num_timed else math.nan,
+            )

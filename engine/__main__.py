@@ -20,9 +20,7 @@ COMMANDS = {
         "engine.cli.presets:PresetsOptions",
         "engine.cli.presets:print_presets",
     ),
-    "bench": Command(
-        "measure the streaming speed", "engine.cli.options:BenchOptions", "engine.cli.bench_command:bench"
-    ),
+    "bench": Command("measure the streaming speed", "engine.cli.options:BenchOptions", "engine.cli.commands:bench"),
 }
 main = partial(run_program, Group("The streaming engine.", COMMANDS), prog="python -m stepscope.engine")
 

@@ -197,7 +197,7 @@ def check_threshold(value: float, name: str) -> None:
 def read_threshold(value: object, name: str) -> float:
     """Read a threshold from a number or typed text, such as ``0.4`` or ``0,4``.
 
-    The page, its links and the commands all use this function. ``name`` is the threshold's name for the error message,
+    The page and its links use this function. ``name`` is the threshold's name for the error message,
     ``speak`` or ``update``.
 
     Raises:

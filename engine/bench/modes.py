@@ -7,10 +7,9 @@ table counts the decisions that differ, and how many of those are close to the t
 """
 
 import copy
-import json
 import time
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -209,11 +208,6 @@ HEADING = (
     f"{'mode':<42} {'frames/s':>9} {'ms/frame':>9} {'speedup':>8} {'passes':>7} {'tokens':>7} {'accepted':>9} "
     f"{'step p50/p95':>13} {'equal':>6} {'prob diff':>9} {'differ':>6} {'close':>6}"
 )
-
-
-def to_json(rows: Sequence[BenchRow], **settings: object) -> str:
-    """Return the table and its settings as one line of JSON."""
-    return json.dumps({**settings, "modes": [asdict(row) for row in rows]})
 
 
 def _stream(checkpoint: Checkpoint, videos: Sequence[StreamRequest], mode: Mode) -> _Round:

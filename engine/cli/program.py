@@ -21,7 +21,6 @@ from tqdm import tqdm
 from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName
 
 from stepscope.engine.cli.interrupts import exit_code, handle_interrupts
-from stepscope.engine.config import read_threshold
 from stepscope.engine.config_files import FRAME_PIXELS, read_config, read_preset
 from stepscope.engine.errors import EngineError
 from stepscope.engine.imports import collection_paused, import_uncollected
@@ -31,7 +30,6 @@ T = TypeVar("T")
 MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
 _COMMANDS: Final = re.compile(r"\x1b(?!\[[\d;]*[mAK])|[\x80-\x9f]")
 """Starts of commands to a terminal, such as of one that writes its clipboard, without those of colours and bars."""
-_THRESHOLDS: Final = {"--speak-threshold": "speak", "--update-threshold": "update"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +85,10 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     Stream settings in a field ``stream`` come from ``--config`` and ``--preset`` unless an argument gives them.
 
     Raises:
-        ValueError: A threshold is wrong, or the file of ``--config`` is, or the model lacks the heads of a policy.
+        ValueError: The file of ``--config`` is wrong, or the model lacks the heads of a policy.
         SystemExit: The help was printed, or, with code 2, the reason why other arguments are wrong.
     """
-    words = _join_lists(options, _normalise(arguments))
+    words = _join_lists(options, arguments)
     default = _read_defaults(options, words)
     # A file can switch a flag on: only then is there a --no-FLAG.
     markers = (*MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else MARKERS
@@ -156,21 +154,6 @@ def load_object(reference: str) -> Any:
     """Import and return the object of ``stepscope`` that ``module:name`` names."""
     module, _, name = reference.partition(":")
     return getattr(import_uncollected(f"stepscope.{module}"), name)
-
-
-def _normalise(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with thresholds in digits and a point.
-
-    Raises ``ValueError`` for an invalid threshold.
-    """
-    words: list[str] = []
-    for word in arguments:
-        option, equals, value = word.partition("=")
-        words += [option, value] if equals and option in _THRESHOLDS else [word]
-    for index, (option, value) in enumerate(pairwise(words)):
-        if option in _THRESHOLDS:
-            words[index + 1] = str(read_threshold(value, _THRESHOLDS[option]))
-    return words
 
 
 def _join_lists(options: Any, words: Sequence[str]) -> list[str]:

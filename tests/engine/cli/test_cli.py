@@ -40,7 +40,7 @@ def test_settings_come_from_the_command_then_the_file_then_the_defaults(words: l
         )
     given = [word.replace("FILE", file) for word in words]
     assert read(*given).stream == config
-    changed = read("--seed", "3", *given, "--speak-threshold", "0,9", "--user", "1: a", "--user", "2: b")
+    changed = read("--seed", "3", *given, "--speak-threshold", "0.9", "--user", "1: a", "--user", "2: b")
     assert changed.stream == replace(config, seed=3, speak_threshold=0.9)
     assert changed.user == ("1: a", "2: b")
 

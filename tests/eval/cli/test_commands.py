@@ -40,7 +40,7 @@ def test_a_run_has_the_settings_of_the_file_and_the_thresholds_of_the_command(
     (own := tmp_path / "own.yaml").write_text("frame_text: at {start:g}\nspeak_threshold: 0.1\nseed: 1\n")
     options = ["--checkpoint", str(tiny_folder), "--config", str(config), "--preset", str(own), "--devices", "cpu:1"]
     out = tmp_path / "run"
-    assert main(["eval", str(split), "--out", str(out), *options, "--speak-threshold", "0,4"]) == 0
+    assert main(["eval", str(split), "--out", str(out), *options, "--speak-threshold", "0.4"]) == 0
     written = json.loads((out / "run.json").read_text())["config"]
     wanted = {
         "speak_threshold": 0.4,

@@ -25,6 +25,7 @@ from stepscope.engine.model.hub.layout import TRAINING_FILE
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from stepscope.engine.model.saving import save_inputs, save_model
+from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.training.config import Method
 
 if TYPE_CHECKING:
@@ -136,46 +137,29 @@ def prepare(
     method = choose_method(checkpoint, method)
     if checkpoint.base is not None and method != "full":
         raise CheckpointError(f"{checkpoint.name} is an adapter already; train its base, or choose --method full")
-    if isinstance(checkpoint.model, HubModel):
-        return _prepare_hub_model(checkpoint, checkpoint.model, method, rank=rank)
-    silent_id = checkpoint.silent_id if silent_token is None else _find_silent(checkpoint, silent_token)
-    model = checkpoint.smolvlm.float().requires_grad_(requires_grad=False)
-    known = load_tokenizer(checkpoint.folder).get_vocab()
-    prompt, adapter = checkpoint.smolvlm_prompt, None
-    pairs = ((UPDATE_TOKEN, prompt.update_id), (RESPONSE_TOKEN, prompt.response_id))
-    new = tuple(token_id for token, token_id in pairs if token not in known)
-    if method == "full":
-        model.vlm.model.text_model.requires_grad_(True)
-        model.vlm.lm_head.requires_grad_(True)
-    if method == "lora":
-        from stepscope.engine.model.files.adapters import add_adapter  # noqa: PLC0415 - peft takes seconds to import
-
-        adapter = add_adapter(model.vlm, rank=rank, base=_name_base(checkpoint), new_tokens=new)
-        model.to(model.dst_update_head.weight.device)
-    for part in (model.vision_projector, model.speaking_decision_head, model.dst_update_head):
-        part.requires_grad_(True)
-    return Adaptation(
-        checkpoint=checkpoint,
-        method=method,
-        silent_id=silent_id,
-        adapter=adapter,
-        new_tokens=new if adapter is not None else (),
-    )
-
-
-def _prepare_hub_model(checkpoint: Checkpoint, model: HubModel, method: Method, *, rank: int) -> Adaptation:
-    if method == "heads":
+    is_hub, silent_id, new = isinstance(checkpoint.model, HubModel), None, tuple[int, ...]()
+    if is_hub and method == "heads":
         raise CheckpointError(f"{checkpoint.name} has no heads to train; choose --method lora or full")
+    model = checkpoint.model if is_hub else checkpoint.smolvlm
     model.float().requires_grad_(requires_grad=False)
-    adapter = None
+    if isinstance(model, StreamingModel):
+        silent_id = checkpoint.silent_id if silent_token is None else _find_silent(checkpoint, silent_token)
+        for part in (model.vision_projector, model.speaking_decision_head, model.dst_update_head):
+            part.requires_grad_(True)
     if method == "full":
         model.text_model.requires_grad_(True)
         model.lm_head.requires_grad_(True)
-    else:
+    adapter = None
+    if method == "lora":
         from stepscope.engine.model.files.adapters import add_adapter  # noqa: PLC0415 - peft takes seconds to import
 
-        adapter = add_adapter(model.vlm, rank=rank, base=_name_base(checkpoint)).to(model.device)
-    return Adaptation(checkpoint=checkpoint, method=method, silent_id=None, adapter=adapter)
+        if not is_hub:
+            known, prompt = load_tokenizer(checkpoint.folder).get_vocab(), checkpoint.smolvlm_prompt
+            pairs = ((UPDATE_TOKEN, prompt.update_id), (RESPONSE_TOKEN, prompt.response_id))
+            new = tuple(token_id for token, token_id in pairs if token not in known)
+        device = model.device
+        adapter = add_adapter(model.vlm, rank=rank, base=_name_base(checkpoint), new_tokens=new).to(device)
+    return Adaptation(checkpoint=checkpoint, method=method, silent_id=silent_id, adapter=adapter, new_tokens=new)
 
 
 def _name_base(checkpoint: Checkpoint) -> str:

@@ -61,9 +61,6 @@ export function createPlayer(host) {
     onLoad: () => player.data && requestPaint(player),
     onZoom: (start, end) => setView(player, start, end),
     onReset: () => setView(player, 0, player.data.duration_s),
-    onHover: (isOver) => {
-      player.tip.hidden ||= isOver;
-    },
     onDrag: (name, valueAt, event) => dragThreshold(player, name, valueAt, event),
     onMove: player.moveThreshold,
     whenIdle: () => player.video.firstPicture(PICTURE_FIRST_MS), // plotly.js keeps the page busy for half a second

@@ -36,15 +36,11 @@ def point(page: Page, lane: str, time_s: float, *, prob: float = 0.75) -> tuple[
 
 
 def marker(page: Page, decision: str, time_s: float) -> tuple[float, float]:
-    """Return the centre of the mark of a signal and kind, such as ``speak hits``, where Plotly shows its hover text."""
-    page.locator(".ss-canvas").scroll_into_view_if_needed()
-    x, y = page.evaluate(
-        """([[name, kind], time]) => {
-            const plot = document.querySelector('.ss-figure'), trace = plot.data.find(({ uid }) => uid === kind);
-            const number = trace.x.findIndex((at, index) => at === time && trace.customdata[index][0] === name);
-            const { left, top } = plot.getBoundingClientRect(), { xaxis: x, yaxis: y } = plot._fullLayout;
-            return [left + x._offset + x.l2p(trace.x[number]), top + y._offset + y.l2p(trace.y[number])];
-        }""",
-        [decision.split(" "), time_s],
-    )
-    return x, y
+    """Return the centre of the mark of a probability and kind, such as ``speak hits``."""
+    name, kind = decision.split()
+    read = """([name, at]) => {
+        const run = document.querySelector('.ss').unpacked();
+        return run[name][run.times.indexOf(at)];
+    }"""
+    prob = 0.0 if kind == "misses" else page.evaluate(read, [name, time_s])
+    return point(page, name, time_s, prob=prob)

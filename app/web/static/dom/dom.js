@@ -7,6 +7,11 @@ export function showTurns(text) {
   return String(text).replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`);
 }
 
+// Returns a text for showing, for readers of HTML or its like.
+export function escapeMarkup(text) {
+  return showTurns(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
 // Makes an element with its content (a text, an element, or a list of both, in which "", false and null are skipped)
 // and its properties, such as `title`, `ariaLabel`, `onclick` or `dataset`. Texts and names are for showing.
 export function createNode(tag, className = "", content = "", { dataset, ...properties } = {}) {

@@ -1,13 +1,12 @@
 // The lane of the signals: their labels with the counts, and where a decision is. Plotly draws the signals: see
 // `signals/`.
 
-import { clockText, countText, frameAt, thresholdWords, timeOf } from "../state/data.js";
-import { conditionText, hasSignal } from "../state/policy.js";
+import { clockText, countText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
+import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
 import { fullTitle, hasValues, visibleSignals } from "../state/signals.js";
-import { colourOf, markedFrames, marksOf } from "../signals/decision_marks.js";
+import { colourOf, heightOfMark, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
-import { ROLES } from "../signals/hover_text.js";
-import { hasScale, yOf } from "../signals/scale.js";
+import { hasScale } from "../signals/scale.js";
 import { fitText, line } from "../timeline/canvas.js";
 import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
@@ -15,6 +14,9 @@ const HIT_PX = 9,
   MANY = 4,
   LOW_ROW = 48; // more rows than MANY are lower, and so is one of marks alone
 const MARKS = { hits: "in time", alarms: "unexpected", misses: "no decision" };
+const MEANINGS = { hits: "decision in time", alarms: "unexpected decision", misses: "no decision" };
+const ROLES = { speak: "assistant", update: "update" }; // of the turns that a signal decides on
+const MAX_LETTERS = 120; // of a text in a tooltip
 
 export const traces = defineLane({
   kind: "trace",
@@ -73,26 +75,58 @@ export const traces = defineLane({
     ...(row.signal.canMove && row.name in settings.thresholds ? [{ word: "threshold", paint: paintDashes }] : []),
   ],
   describeLabel: (row, { thresholds }) => (row.run.named.length ? labelParts(row, thresholds).join(" ").trim() : null),
-  describe: (timeline, { run, label, name }, x) => {
+  describe: (timeline, row, x, y) => {
+    const { run, label, name } = row,
+      mark = decisionAt(timeline, row, x, y);
+    if (mark) return decisionText(row, mark, shownOf(timeline, row).thresholds[name]);
     if (!run.times.length) return null;
     const frame = frameAt(run, timeline.time(x)),
       value = run[name][frame];
     return `${clockText(run.times[frame])}  ${label} ${Number.isNaN(value) ? "not known" : value.toFixed(3)}`;
   },
   markAt: (timeline, row, x, y) => {
-    const { run, name, signal } = row,
-      counts = timeline.shown.counts[name],
-      timeOfFrame = (frame) => timeOf(run, frame);
-    if (!counts) return null;
-    const decided = nearestOf(timeline, [...counts.hits, ...counts.alarms], timeOfFrame, x);
-    if (decided !== null && Math.abs(yOf(row, run[signal.series][decided]) - y) < HIT_PX)
-      return keysAtFrame(run, run.turns, ROLES[signal.decides], decided);
-    const missed = nearestOf(timeline, counts.misses, timeOfFrame, x);
-    return missed !== null && Math.abs(yOf(row, signal.low) - y) < HIT_PX
-      ? keysAtFrame(run, run.references, ROLES[signal.decides], missed)
-      : null;
+    const { run, signal } = row,
+      mark = decisionAt(timeline, row, x, y),
+      turns = mark?.kind === "misses" ? run.references : run.turns;
+    return mark && keysAtFrame(run, turns, ROLES[signal.decides], mark.frame);
   },
 });
+
+const shownOf = (timeline, row) => (row.isSecond ? row.run.shown : timeline.shown);
+
+// The mark at a point: its kind and its frame; null for none.
+function decisionAt(timeline, row, x, y) {
+  const counts = shownOf(timeline, row).counts[row.name];
+  if (!counts) return null;
+  const marks = Object.keys(MARKS).flatMap((kind) => counts[kind].map((frame) => ({ kind, frame }))),
+    near = marks.filter((mark) => Math.abs(heightOfMark(row, mark, mark.frame) - y) < HIT_PX);
+  return nearestOf(timeline, near, ({ frame }) => timeOf(row.run, frame), x);
+}
+
+// A mark in lines: the decision with its value, what the model said, and the reference.
+function decisionText({ run, signal }, { kind, frame }, threshold) {
+  const { policy, decides, series } = signal,
+    value = run[series][frame] ?? NaN, // of a reference after the last frame
+    sign = signOf(policy, exceeds(policy, decides, value, threshold));
+  const known = Number.isNaN(value)
+    ? "not known"
+    : `${probText(value, threshold)} ${sign} ${thresholdWords(policy, threshold)}`;
+  const short = (text) => (text.length > MAX_LETTERS ? `${text.slice(0, MAX_LETTERS)}…` : text).replaceAll(/\s+/g, " "),
+    near = (turns, reach) =>
+      turns.filter((turn) => turn.role === ROLES[decides] && Math.abs(turn.frame - frame) <= reach);
+  const said = kind === "misses" ? [] : near(run.turns, 0),
+    linked = said.map(({ link }) => run.references[link]).filter(Boolean),
+    reach = run.has_reference ? { hits: run.tolerance_frames, misses: 0, alarms: -1 }[kind] : -1,
+    references = linked.length ? linked : near(run.references, reach),
+    silent = run.named.length ? "no text at this frame" : "no text, this is a preview";
+  return [
+    `${clockText(timeOf(run, frame))}  ${run.has_reference ? MEANINGS[kind] : "decision"}`,
+    `${fullTitle(signal)} ${known}`,
+    ...said.map(({ text }) => `model: ${short(text)}`),
+    ...(said.length || kind === "misses" ? [] : [`model: ${silent}`]),
+    ...references.map(({ time, text }) => `reference ${clockText(time)}: ${short(text)}`),
+  ].join("\n");
+}
 
 function paintDashes(pen, x, y) {
   pen.setLineDash([4.5, 3]);

@@ -1,14 +1,14 @@
 // Precision and recall of the decisions over all thresholds. A click on a point moves the threshold there.
 
 import { sleep } from "../state/increments.js";
-import { createNode } from "../dom/dom.js";
+import { createNode, escapeMarkup } from "../dom/dom.js";
 import { loadPlotly, pace } from "../dom/plotly.js";
 import { curvePoints, rates, thresholdWords } from "../state/data.js";
 import { baseLayout, CONFIG } from "../signals/figure.js";
-import { plainText } from "../signals/hover_text.js";
 import { decidingSignals } from "../state/signals.js";
 
 const CHUNK_MS = 10; // of computing, between which the page answers
+const MAX_LETTERS = 60; // of a title
 
 export function drawCurves(player, panel, data) {
   const { curves } = player;
@@ -74,6 +74,8 @@ async function collect(points) {
   return found.filter(({ precision, recall }) => !Number.isNaN(precision + recall));
 }
 
+// A title for Plotly, which reads a part of HTML.
+export const plainText = (text) => escapeMarkup(text.length > MAX_LETTERS ? `${text.slice(0, MAX_LETTERS)}…` : text);
 const rateText = (name, { precision, recall }) =>
   `${name}: precision ${precision.toFixed(2)}, recall ${recall.toFixed(2)}`.replaceAll("NaN", "undefined");
 const axisName = (letter, number) => `${letter}${number ? number + 1 : ""}`;

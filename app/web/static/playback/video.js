@@ -1,6 +1,6 @@
 // The video element, or a clock without one; captions over it.
 
-import { showTurns } from "../dom/dom.js";
+import { escapeMarkup } from "../dom/dom.js";
 
 const ARRIVAL_MS = 5000; // within this time a video that is exchanged has another source
 const VIDEO_EVENTS = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
@@ -135,7 +135,7 @@ export class VideoPlayer {
   addCues(turns, duration) {
     turns.forEach((turn, number) => {
       const end = Math.min(turn.time + 4, turns[number + 1]?.time ?? Infinity, duration);
-      if (end > turn.time) this.track.addCue(new VTTCue(turn.time, end, cueText(turn.text)));
+      if (end > turn.time) this.track.addCue(new VTTCue(turn.time, end, escapeMarkup(turn.text.slice(0, 300))));
     });
   }
 
@@ -147,8 +147,4 @@ export class VideoPlayer {
     this.numCued = data.responses.length;
     this.addCues(turns, data.duration_s);
   }
-}
-
-function cueText(text) {
-  return showTurns(text.slice(0, 300)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

@@ -16,7 +16,7 @@ const COSTS_APART = 12,
 const heightOf = (row, { thresholds }) => yOf(row, thresholds[row.name] ?? 0) - row.top;
 
 export class SignalFigure {
-  // `handlers` have `onZoom(start, end)`, `onReset()` and `onHover(isOver)`.
+  // `handlers` have `onZoom(start, end)` and `onReset()`.
   constructor(plotly, layer, handlers) {
     this.plot = createNode("div", "ss-figure", "", { role: "figure", ariaLabel: "Signals" });
     this.marks = createNode("canvas", "ss-marks");
@@ -92,8 +92,6 @@ export class SignalFigure {
     });
     plot.on("plotly_restyle", () => this.paintMarks()); // by a click in the legend
     plot.on("plotly_doubleclick", () => handlers.onReset());
-    plot.on("plotly_hover", () => handlers.onHover(true));
-    plot.on("plotly_unhover", () => handlers.onHover(false));
   }
 
   // Moves the drawn content to the view and the thresholds of now.

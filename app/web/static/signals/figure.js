@@ -1,12 +1,10 @@
-// The Plotly figure of a run's signals: the line of each signal over the other, the legend, and the hover texts of the
-// decisions, whose marks are painted over it (`decision_marks.js`). Heights are those of the timeline, in pixels: one y
+// The Plotly figure of a run's signals: the line of each signal over the other, and the legend. The marks of decisions
+// are painted over it (`decision_marks.js`). Heights are those of the timeline, in pixels: one y
 // axis for all rows takes a fraction of the time that an axis for each takes.
 
-import { timeOf } from "../state/data.js";
 import { MARGIN } from "../timeline/axis.js";
 import { framesInView, isDense, visitColumns } from "../timeline/envelope.js";
-import { hoverTextOf, plainText } from "./hover_text.js";
-import { colourOf, heightOfMark, markedFrames, marksOf } from "./decision_marks.js";
+import { colourOf, marksOf } from "./decision_marks.js";
 import { hasScale, yOf } from "./scale.js";
 
 export const LEGEND_HEIGHT = 20; // above the first row
@@ -19,11 +17,7 @@ const NUMBERS = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 export function signalFigure(timeline, rows, settings) {
   const areCounted = rows.some(({ name }) => name in settings.counts),
     marks = areCounted ? marksOf(rows[0].run) : [];
-  const data = [
-    ...rows.map((row) => line(timeline, row)),
-    ...marks.map((mark) => sign(timeline, rows, mark)),
-    ...marks.map((mark) => decisions(timeline, rows, mark, settings)),
-  ];
+  const data = [...rows.map((row) => line(timeline, row)), ...marks.map((mark) => sign(timeline, rows, mark))];
   return {
     data,
     layout: layoutOf(timeline, rows, settings),
@@ -38,7 +32,7 @@ function line(timeline, row) {
     x,
     y: y.map((value) => (value === null || !hasScale(row) ? null : yOf(row, value))),
     uid: `${row.name} line`,
-    name: plainText(row.label),
+    name: row.name,
     showlegend: !row.run.named.length && hasScale(row),
     mode: hasLonePoint(y) ? "lines+markers" : "lines",
     hoverinfo: "skip",
@@ -87,24 +81,6 @@ function sign(timeline, rows, mark) {
   };
 }
 
-// The decisions of a kind in all rows, for their hover texts.
-function decisions(timeline, rows, mark, { thresholds, counts }) {
-  const { kind } = mark;
-  const found = rows.flatMap((row) => markedFrames(timeline, row, mark, counts).map((frame) => ({ row, frame })));
-  return {
-    x: found.map(({ row, frame }) => timeOf(row.run, frame)),
-    y: found.map(({ row, frame }) => heightOfMark(row, mark, frame)),
-    uid: kind,
-    legendgroup: kind,
-    showlegend: false,
-    mode: "none",
-    customdata: found.map(({ row, frame }) => [row.name, frame]),
-    hoverinfo: "text",
-    hovertext: found.map(({ row, frame }) => hoverTextOf(counts[row.name], row, kind, frame, thresholds[row.name])),
-    hoverlabel: { bordercolor: found.map(({ row }) => colourOf(timeline, row, mark)) },
-  };
-}
-
 // The layout of all figures of the player, in the font and colours of the timeline.
 export function baseLayout({ colours, font }) {
   const text = { family: font.replace(/^\S+ /, ""), size: 12, color: colours.ink },
@@ -129,7 +105,7 @@ function layoutOf(timeline, rows, { thresholds }) {
     margin: { l: timeline.gutter, r: MARGIN, t: 0, b: 0, autoexpand: false },
     showlegend: timeline.inner >= LEGEND_WIDTH, // in several lines it would lie on the curves
     uirevision: "signals",
-    hoverdistance: 9,
+    hovermode: false,
     dragmode: "zoom",
     // the timeline has the view
     xaxis: { range: [view.start, view.end], visible: false, automargin: false, uirevision: performance.now() },

@@ -11,15 +11,7 @@ import { valueAt, yOf } from "./scale.js";
 export class SignalLayer {
   // `handlers` are those of figures and handles, `onLoad()`, and `whenIdle()`, a promise that plotly.js waits for.
   constructor(element, url, handlers) {
-    Object.assign(this, {
-      element,
-      url,
-      handlers,
-      plotly: null,
-      isRequested: false,
-      isMarkHovered: false,
-      figures: [],
-    });
+    Object.assign(this, { element, url, handlers, plotly: null, isRequested: false, figures: [] });
     this.note = element.appendChild(createNode("p", "ss-note-signals"));
     this.handles = new ThresholdHandles(element, handlers);
   }
@@ -34,13 +26,9 @@ export class SignalLayer {
     this.note.hidden = !groups.length || this.plotly !== null;
     if (!this.note.hidden) this.note.style.top = `${groups[0][0].top}px`;
     if (!this.plotly) return;
-    const onHover = (isOver) => {
-      this.isMarkHovered = isOver;
-      this.handlers.onHover(isOver);
-    };
     while (this.figures.length > groups.length) this.figures.pop().remove();
     groups.forEach((group, number) => {
-      this.figures[number] ??= new SignalFigure(this.plotly, this.element, { ...this.handlers, onHover });
+      this.figures[number] ??= new SignalFigure(this.plotly, this.element, this.handlers);
       this.figures[number].paint(timeline, group, group[0].isSecond ? group[0].run.shown : shown);
     });
   }

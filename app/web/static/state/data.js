@@ -113,7 +113,7 @@ export function prepareRun(data) {
   return data;
 }
 
-// Derives lists, times and keys from the frames and turns of a run: of all of them again when a streaming run has grown.
+// Derives lists, times and keys from all frames and turns of a run; again when a streaming run has grown.
 export function derive(data) {
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
   for (const failure of data.failures) failure.time = timeOf(data, failure.frame);
@@ -219,8 +219,8 @@ function assignEventKeys(data) {
   for (const row of data.rows) row.key = key(row.number, row.link);
 }
 
-// The decisions of one kind, of the run or (a preview) of another threshold on the same trace, by how they pair with the
-// reference: `hits`, and without a pair `alarms` of the decisions and `misses` of the reference.
+// The decisions of one kind, of the run or (a preview) of another threshold on the same trace, by how they pair with
+// the reference: `hits`, and without a pair `alarms` of the decisions and `misses` of the reference.
 export function countEvents(data, name, threshold, isPreview) {
   const { policy, decides } = signalOf(data, name);
   let decided = data.decided[name];
@@ -233,7 +233,7 @@ export function countEvents(data, name, threshold, isPreview) {
   return pairEvents(decided, data.expected[decides], data.tolerance_frames);
 }
 
-// Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart. Both lists are sorted.
+// Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart, of sorted lists.
 export function pairEvents(decided, expected, tolerance) {
   const [hits, misses, alarms] = [[], [], []];
   let [at, wanted] = [0, 0];

@@ -57,7 +57,7 @@ function describe(player, event) {
   if (!player.data) return;
   const [x, y] = pointerOffset(player.canvas, event);
   player.canvas.style.cursor = player.timeline.gripAt(x, y)?.cursor ?? (x < GUTTER ? "default" : "crosshair");
-  const text = event.buttons || player.signals.isMarkHovered ? null : player.timeline.describe(x, y);
+  const text = event.buttons ? null : player.timeline.describe(x, y);
   player.tip.hidden = !text;
   if (!text) return;
   player.tip.textContent = showTurns(text.length > 400 ? `${text.slice(0, 400)}…` : text);

@@ -115,13 +115,12 @@ def test_a_click_seeks_and_on_a_marker_selects_and_shift_and_drag_sets_the_regio
 
 
 def hover_text(page: Page, trace: str, time_s: float) -> list[str]:
-    """Move the mouse to a marker; return the lines of its hover text."""
+    """Move the mouse to a marker; return the lines of its tooltip."""
+    page.mouse.move(0, 0)
+    expect(page.locator(".ss-tip")).to_be_hidden()
     page.mouse.move(*marker(page, trace, time_s))
-    page.wait_for_selector(".ss-figure .hovertext .nums")
-    lines: list[str] = page.evaluate(
-        "[...document.querySelectorAll('.ss-figure .hovertext .nums .line')].map((line) => line.textContent.trim())"
-    )
-    return lines
+    expect(page.locator(".ss-tip")).to_be_visible()
+    return page.locator(".ss-tip").inner_text().split("\n")
 
 
 def test_a_decision_says_its_probability_text_and_reference_and_hostile_texts_stay_texts(
@@ -130,29 +129,24 @@ def test_a_decision_says_its_probability_text_and_reference_and_hostile_texts_st
     wait_for_figure(page)
     outputs = make_run(folder).outputs
     assert hover_text(page, "speak hits", 5.5) == [
-        "0:05.5  decision in time",
+        "0:05.5 decision in time",
         f"speak {outputs[11].speak_prob:.3f} > 0.50",
         "model: Now the roof.",
         "reference 0:04.0: Now the roof.",
     ]
-    assert not page.locator(".ss-tip").is_visible(), "the tooltip of the lane would cover it"
-    page.mouse.move(0, 0)
-    page.wait_for_selector(".ss-figure .hovertext", state="detached")
     assert hover_text(page, "update misses", 8.5) == [
-        "0:08.5  no decision",
+        "0:08.5 no decision",
         f"update {outputs[17].update_prob:.3f} ≤ 0.50",
         "reference 0:08.5: S2->start",
     ]
     page.click("#hostile")
-    page.wait_for_selector(".ss-figure .hovertext", state="detached")
     page.wait_for_function("document.querySelector('.ss').unpacked().responses[0].text.includes('evil')")
     wait_for_figure(page)
     lines = hover_text(page, "speak hits", 1.0)
     shown = " ".join(lines)
     assert "<a href='https://evil.test/'>here</a> <b>bold</b> &lt;i&gt; <img src=x onerror=" in shown
     assert len(shown) < 2 * 120 + 120, "long texts are cut"
-    assert max(map(len, lines)) < 90
-    assert page.evaluate("window.hacked === undefined && !document.querySelector('.ss-figure :is(a, img, b)')")
+    assert page.evaluate("window.hacked === undefined && !document.querySelector('.ss-tip :is(a, img, b)')")
 
 
 def test_a_handle_moves_its_threshold_by_pointer_and_by_keys(page: Page) -> None:
@@ -167,10 +161,6 @@ def test_a_handle_moves_its_threshold_by_pointer_and_by_keys(page: Page) -> None
     page.wait_for_function(DRAWN_AT, arg=[0, "speak", value])
     expect(handle).to_have_attribute("aria-valuenow", str(value))
     counts = inspect(page)["counts"]["speak"]
-    found = page.evaluate("""Object.fromEntries(document.querySelector('.ss-figure').data
-        .filter(({ customdata }) => customdata)
-        .map(({ uid, customdata }) => [uid, customdata.filter(([name]) => name === 'speak').length]))""")
-    assert found == counts
     assert counts["alarms"] > 1, "more decisions than at 0.5"
     assert page.locator(".ss-counts").inner_text().startswith("Preview from the trace")
     assert page.input_value("#let_go textarea") == "", "the server is asked on release"

@@ -127,10 +127,6 @@ class Split:
         """Return the valid sample of a video."""
         return next((sample for sample in self.samples if sample.video_id == video_id), None)
 
-    def with_entries(self, entries: Iterable[Sample | InvalidSample]) -> "Split":
-        """Return the split with other records."""
-        return replace(self, entries=tuple(entries))
-
 
 def build_task(sample: Sample) -> Task:
     """Return the task that a sample's video is streamed with."""

@@ -186,9 +186,6 @@ def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[s
         reused = sum(record is not None and record.reused_features is True for record in records)
         if reused:
             return f"{folder.path.name} reused kept embeddings in {reused} of {len(records)} videos"
-        may_reuse = (folder.settings() or {}).get("kept_features", False)
-        if may_reuse and any(record is None or record.reused_features is None for record in records):
-            return f"{folder.path.name} may have reused kept embeddings; its version did not record it"
     return ""
 
 

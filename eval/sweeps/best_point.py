@@ -67,16 +67,8 @@ class BestPoint:
         """The points with the same value, and the choice among them, as text; empty for a single best point."""
         if self.num_tied == 1:
             return ""
-        if self.is_present:
-            return f"{self.num_tied} points have this value"
-        if self.num_plateau == self.num_tied:
-            return f"{self.num_tied} neighbouring points have this value; this is the one in their middle"
-        if self.num_plateau == 1:
-            return f"{self.num_tied} points have this value, none beside another; this is the first in the grid"
-        return (
-            f"{self.num_tied} points have this value; this is the one in the middle of the largest group, "
-            f"{self.num_plateau} neighbours"
-        )
+        middle = f"; this is the middle of their largest group of neighbours, {self.num_plateau}"
+        return f"{self.num_tied} points have this value{'' if self.is_present else middle}"
 
     def __str__(self) -> str:
         """Return the point as text, with its ties."""

@@ -67,17 +67,10 @@ def run_sweep(
     """Run the videos of a split at every point of a grid, and write their scores into ``out``.
 
     ``eval.sweeps.folder.read_sweep`` returns the scores of a finished sweep, ``score_sweep`` those of the videos that
-    are finished so far.
-
-    Args:
-        split: The split from ``read_split``.
-        worker_config: Checkpoint, settings and batch size; its thresholds and ``live`` are ignored.
-        grid: The points.
-        out: The sweep folder; ``eval.runs.output_folder.OutputFolder.open`` lists the folders that are refused.
-        scoring: Match window and treatment of zero-cost matches.
-        encode: Texts to embeddings ``[N, D]``, of ``scoring.text_encoder``.
-        device: One device, see ``eval.runs.batch.parse_devices``; ``cpu:1`` takes one thread, best for small models.
-        resume: Keep the finished videos of an earlier sweep with the same settings.
+    are finished so far. ``out`` is the sweep folder, see ``OutputFolder.open``; with ``resume`` it keeps the finished
+    videos of an earlier sweep with the same settings. Thresholds and ``live`` of ``worker_config`` are ignored.
+    ``encode`` is that of ``scoring.text_encoder``. ``device`` is one device, see ``eval.runs.batch.parse_devices``;
+    ``cpu:1`` takes one thread, best for small models.
 
     Raises:
         ValueError: A device that does not exist, a folder that is refused, or a split without videos.
@@ -158,13 +151,13 @@ def read_swept_videos(
 
 def _leave_unscored_out(split: Split) -> Split:
     """Return a split whose samples without a reference are invalid records, with the reason."""
-    entries = [
+    entries = (
         InvalidSample(video_id=entry.video_id, reason=reason)
         if isinstance(entry, Sample) and (reason := explain_no_reference(entry))
         else entry
         for entry in split.entries
-    ]
-    return split.with_entries(entries)
+    )
+    return replace(split, entries=tuple(entries))
 
 
 def _write_scores(folder: SweepFolder, split: Split, grid: Grid, settings: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ the leads of events are not scored.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +16,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, Signal, find_policy
+from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, Signal
 from stepscope.engine.decisions.signals import Decision, SignalSpec
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, reference_frames, summarize_decisions
 from stepscope.eval.metrics.score import decision_f1
 from stepscope.eval.metrics.signals import PREFIXES, ROLES
-from stepscope.eval.runs.folder import RunFolder, explain_unscored
+from stepscope.eval.runs.folder import RunFolder, explain_unscored, read_policy
 from stepscope.eval.sweeps.best_point import PresentPoint
 from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridScores, make_axis
 
@@ -53,7 +53,7 @@ class TracedSignal:
     """Description of a named signal; None for a probability."""
     threshold: float
     """Threshold of the run; nan without one."""
-    videos: Mapping[str, Trace]
+    videos: dict[str, Trace] = field(default_factory=dict)
     """By id; a video without a known value is missing."""
 
     @property
@@ -107,13 +107,6 @@ class Traces:
             raise ValueError(f"{' and '.join(names)} make the same decision; choose one of them")
         return chosen.get("speak"), chosen.get("update")
 
-    def find(self, name: str) -> TracedSignal:
-        """Return a signal by name. Raises ``ValueError`` if the run does not have it."""
-        found = next((signal for signal in self.signals if signal.name == name), None)
-        if found is None:
-            raise ValueError(f"the run has no values of {name}")
-        return found
-
 
 def describe_choice(choice: Choice) -> str:
     """Return the titles of the chosen signals, such as ``speak and update``."""
@@ -140,63 +133,46 @@ def read_traces(folder: Path, split: Split) -> Traces:
     settings = run.settings()
     if settings is None:
         raise ValueError(f"{folder} holds no run; name the folder of a finished run of {split.path}")
-    specs = [spec for spec in run.signals() if spec.decides is not None]
-    traces: dict[str, dict[str, Trace]] = {name: {} for name in (*PROBABILITIES, *(spec.name for spec in specs))}
+    described = list(_describe(settings, run.signals()))
     for entry in split.entries:
         try:
-            for name, trace in _read_video(run, entry, specs).items():
-                traces[name][entry.video_id] = trace
+            _add_traces(run, entry, described)
         except ValueError as error:
             errors[entry.video_id] = str(error)
-    signals = [signal for signal in _describe(settings, specs, traces) if signal.videos]
+    signals = tuple(signal for signal in described if signal.videos)
     if not signals:
         reason = next(iter(errors.values()), "the split holds no videos")
         raise ValueError(f"{folder} has no probabilities of a video of {split.path}: {reason}")
-    return Traces(split=str(split.path), signals=tuple(signals), errors=errors)
+    return Traces(split=str(split.path), signals=signals, errors=errors)
 
 
-def _describe(
-    settings: Mapping[str, Any], specs: Sequence[SignalSpec], traces: Mapping[str, Mapping[str, Trace]]
-) -> Iterator[TracedSignal]:
-    config = settings.get("config", {})
-    policy = find_policy(config.get("decision_policy", "heads"))
+def _describe(settings: Mapping[str, Any], specs: Sequence[SignalSpec]) -> Iterator[TracedSignal]:
+    """Yield the signals of a run that decide, without traces."""
+    config, policy = settings.get("config", {}), read_policy(settings)
     for name, decides in PROBABILITIES.items():
-        if decides == "update" and not policy.has_updates:
-            continue
-        threshold = config.get(f"{decides}_threshold", math.nan)
-        yield TracedSignal(
-            name=name, decides=decides, policy=policy, spec=None, threshold=threshold, videos=traces[name]
-        )
+        if decides == "speak" or policy.has_updates:
+            threshold = config.get(f"{decides}_threshold", math.nan)
+            yield TracedSignal(name=name, decides=decides, policy=policy, spec=None, threshold=threshold)
     for spec in specs:
         if spec.decides is not None:
             threshold = math.nan if spec.threshold is None else spec.threshold
-            yield TracedSignal(
-                name=spec.name,
-                decides=spec.decides,
-                policy=spec.rule,
-                spec=spec,
-                threshold=threshold,
-                videos=traces[spec.name],
-            )
+            yield TracedSignal(name=spec.name, decides=spec.decides, policy=spec.rule, spec=spec, threshold=threshold)
 
 
-def _read_video(run: RunFolder, entry: Sample | InvalidSample, specs: Sequence[SignalSpec]) -> dict[str, Trace]:
-    """Return the trace of each signal with values. Raises ``ValueError`` if the video has none."""
+def _add_traces(run: RunFolder, entry: Sample | InvalidSample, signals: Sequence[TracedSignal]) -> None:
+    """Add a video to the signals that have values in it. Raises ``ValueError`` if none has."""
     reason = explain_unscored(entry, run.record(entry.video_id))
     if reason or isinstance(entry, InvalidSample):
         raise ValueError(reason)
     outputs = run.outputs(entry)
     frames = [output.signals for output in outputs]
-    values = {"speak_prob": [output.speak_prob for output in outputs]}
-    values["update_prob"] = [output.update_prob for output in outputs]
-    decisions = {**PROBABILITIES}
-    for spec in specs:
-        if spec.decides is not None:
-            values[spec.name], decisions[spec.name] = spec.values(frames), spec.decides
-    found = {name: _trace(entry, decisions[name], one) for name, one in values.items() if not all(map(math.isnan, one))}
-    if not found:
+    for signal in signals:
+        spec, name = signal.spec, signal.name
+        values = [getattr(output, name) for output in outputs] if spec is None else spec.values(frames)
+        if not all(map(math.isnan, values)):
+            signal.videos[entry.video_id] = _trace(entry, signal.decides, values)
+    if not any(entry.video_id in signal.videos for signal in signals):
         raise ValueError("its outputs hold no probabilities, as those of an imported system")
-    return found
 
 
 def _trace(sample: Sample, decides: Decision, values: Sequence[float]) -> Trace:
@@ -261,7 +237,11 @@ def preview_present(traces: Traces, choice: Choice) -> PresentPoint | None:
 
 def _find_signal(traces: Traces, grid: Grid, decides: Decision) -> TracedSignal:
     spec = grid.specs.get(decides)
-    return traces.find(f"{decides}_prob" if spec is None else spec.name)
+    name = f"{decides}_prob" if spec is None else spec.name
+    found = next((signal for signal in traces.signals if signal.name == name), None)
+    if found is None:
+        raise ValueError(f"the run has no values of {name}")
+    return found
 
 
 def count_thresholds(

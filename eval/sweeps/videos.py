@@ -77,7 +77,7 @@ class _Walk:
         self.num_points = 0
         speak, update = self._pairs[self._order[0]]
         config = replace(worker_config.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
-        frames = features.open(sample, self._warnings)
+        frames = features.embed(sample, self._warnings)
         self.recording = Recording(features.checkpoint, frames, task=build_task(sample), config=config)
 
     @property

@@ -39,21 +39,17 @@ class SampleFeatures:
     encode_frames: EncodeFrames | None = None
     """Encodes the frames of a video, by default in a thread of its own."""
 
-    def open(self, sample: Sample, warnings: list[str]) -> Iterator[FrameFeatures]:
-        """Start as ``embed``; if that fails, the error is raised at the first frame."""
-        try:
-            return self.embed(sample, warnings)
-        except EngineError as error:
-            return _fail(error)
-
     def embed(self, sample: Sample, warnings: list[str] | None = None) -> Iterator[FrameFeatures]:
         """Decode and encode a sample's video, or read its embeddings; append its problems to ``warnings``.
 
-        With a folder, the first frame comes when the embeddings of all are stored. Raises ``EngineError`` if that
-        fails.
+        With a folder, the first frame comes when the embeddings of all are stored. The first frame raises
+        ``EngineError`` if that fails.
         """
         warnings = [] if warnings is None else warnings
-        path = self.find(sample)
+        try:
+            path = self.find(sample)
+        except VideoError as error:
+            return _fail(error)
         if path is None:
             return self._encode(sample, warnings)
         seen = list[str]()

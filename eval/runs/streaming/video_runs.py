@@ -114,7 +114,7 @@ class _VideoRuns:
                 batch_size=self._batch_size,
             ),
             reuses=self._features.is_kept(sample),
-            features=self._features.open(sample, warnings),
+            features=self._features.embed(sample, warnings),
             warnings=warnings,
             began_s=self._clock.read(len(self._videos)),
         )

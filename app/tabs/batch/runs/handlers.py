@@ -355,7 +355,7 @@ def make_score_job(batches: BatchContext, name: str | None) -> Job:
             entries.append(corrected.sample)
         else:
             entries.append(entry)
-    scored = split.with_entries(entries)
+    scored = replace(split, entries=tuple(entries))
     if not any(sample.has_reference for sample in scored.samples):
         cure = (
             "its turns are a copy of the model's own. Open it, correct them in Review, then press Score"

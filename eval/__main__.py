@@ -1,7 +1,4 @@
-"""``python -m stepscope.eval``: the commands of the evaluation, which are commands of ``stepscope`` too.
-
-The finished videos of a stopped run or sweep are kept, and ``--resume`` runs the rest; an import must be repeated.
-"""
+"""``python -m stepscope.eval``: the commands of the evaluation, which are commands of ``stepscope`` too."""
 
 import sys
 from functools import partial

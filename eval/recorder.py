@@ -2,11 +2,7 @@
 
 It needs no torch and no model of this project: a loop of any library calls ``VideoRecorder.frame`` once per frame. A
 video's outputs are written as they come, into a temporary file that becomes ``<video>.jsonl`` at the end. After a kill
-the folder holds the finished videos only; the same program then records the rest. A minimal loop::
-
-    with RunRecorder("runs/mine", model="org/model", signals=[SignalSpec(name="p", threshold=0.5)]) as run:
-        with run.video("boat", fps=2, video_path="boat.mp4", goal="build the boat") as video:
-            video.frame(0.0, signals={"p": 0.7}, response="Set down the hull.")
+the folder holds the finished videos only; the same program then records the rest. docs/recording.md has an example.
 """
 
 import math
@@ -78,7 +74,6 @@ class RunRecorder:
         self._samples: dict[str, Sample] = {}
 
     def __enter__(self) -> Self:
-        """Open and lock the folder."""
         samples = read_split(self._split).samples if not self._has_own_split or self._split.exists() else ()
         self._samples = {sample.video_id: sample for sample in samples}
         self._folder = self._stack.enter_context(RunFolder.open(self.path, self._settings, resume=True))
@@ -87,7 +82,6 @@ class RunRecorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the folder."""
         self._folder = None
         self._stack.close()
 
@@ -249,7 +243,6 @@ class VideoRecorder:
         self.num_frames = index + 1
 
     def _place(self, time_s: float) -> int:
-        """Return the index of the frame at a time."""
         fps = self._sample.fps
         if not 0 <= time_s < math.inf:
             raise ValueError(f"time_s must be a time from 0 s; got {time_s}")

@@ -106,7 +106,6 @@ def _print_lines(lines: "SimpleQueue[str]") -> None:
 
 
 def _read_questions(session: LiveSession, report: Callable[[str], None]) -> None:
-    """Ask each line of the standard input."""
     for line in sys.stdin:
         try:
             session.ask(line)

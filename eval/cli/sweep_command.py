@@ -42,7 +42,6 @@ from stepscope.eval.sweeps.preview import (
 )
 
 _DEFAULT_AXIS: Final = "0.1:0.9:9"
-"""Thresholds of a probability."""
 _AXIS_SIZE: Final = 9
 
 
@@ -112,7 +111,6 @@ def _read_axis(text: str | None, signal: TracedSignal) -> tuple[float, ...]:
 
 
 def _sweep(split: Split, options: SweepOptions) -> _Swept:
-    """Run a split at every point of a grid."""
     worker_config = make_worker_config(options, options.stream_config(), batch_size=options.batch_size)
     policy = worker_config.config.policy
     if options.update and not policy.has_updates:

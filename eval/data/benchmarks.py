@@ -23,7 +23,6 @@ from stepscope.eval.data.json_fields import Fields, check_number, check_span, pa
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 FPS: Final = 2.0
-"""Sampled frames per second."""
 _DECISION: Final = re.compile(r"\s*\$(interrupt|silent)\$", re.IGNORECASE)
 _TEXTS: Final = ("response", "state_to", "state", "position", "count")
 """Fields of a trigger of OmniPro that say what is right, by its task; without one, the question does."""

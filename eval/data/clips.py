@@ -5,9 +5,8 @@ have absolute times; ``Extent.clip_time_s`` converts them to times in the clip. 
 docs/data-formats.md describes both forms, DST clips and ProAssist's prepared dialogues.
 
 In the real clip of frames 193..450 at 2 fps (96.5 s to 225.5 s) the first turn is at 97.2 s, frame floor(194.4) = 194
-of the video, frame 1 of the clip, 0.7 s after its start. In a dialogue, the frame of a turn follows from the order of
-the entries, not from ``time``: for ``frames 0..4, user, frames 4..6, assistant`` the user turn is at frame 4 and the
-assistant's at frame 5. A turn's time is the start of its frame.
+of the video, frame 1 of the clip, 0.7 s after its start. In a dialogue with ``frames 0..4, user, frames 4..6,
+assistant`` the user turn is at frame 4 and the assistant's at frame 5, each at the start of its frame.
 """
 
 import re

@@ -40,7 +40,6 @@ class Turn:
     """Start of the evidence; None for the start of the video. No score depends on it."""
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` for a text that is too long."""
         check_text("a turn's text", self.text)
 
     def moved(self, time_s: float) -> "Turn":

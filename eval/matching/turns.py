@@ -22,8 +22,8 @@ from stepscope.eval.data.samples import Sample, Turn
 
 ZeroCost = Literal["keep", "drop"]
 Encode = Callable[[list[str]], NDArray[Any]]
+"""``N`` texts to embeddings ``[N, D]``, of any width and scale."""
 DEFAULT_ENCODER: Final = "all-MiniLM-L6-v2"
-"""Name of the encoder of texts that scores use by default."""
 _PAIRS_AT_ONCE = 4096
 
 
@@ -261,7 +261,6 @@ class TextEncoder:
 
     name: str
     encode: Encode
-    """Texts to embeddings ``[N, D]``."""
     version: str = ""
     """Package and version that it was loaded from."""
     digest: str = ""

@@ -112,7 +112,6 @@ def failure_score(kind: FailureKind) -> str:
 
 
 def _summarize(counts: FailureCounts) -> dict[str, float]:
-    """Return the number of failures, in total and of each kind."""
     by_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.by_kind, strict=True)}
     return {"num_failures": sum(by_kind.values()), **by_kind}
 

@@ -100,18 +100,13 @@ class MatchedVideo:
     sample: Sample
     outputs: Sequence[FrameOutput]
     match: Match
-    """Responses matched with those of the reference."""
     updates: UpdateMatch
-    """Updates paired with those of the reference."""
     judged: JudgedVideo
-    """Every turn with its outcome, and all failures."""
     live: LiveCounts | None
     wall_s: float | None
     has_states: bool
     encode: Encode
-    """Texts to embeddings ``[N, D]``."""
     grade: Grade
-    """Grades replies against gold answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

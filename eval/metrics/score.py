@@ -109,17 +109,10 @@ def analyze_video(
     A reference turn after the last output counts as missed in turn-taking. It has no frame, so the decision scores
     leave it out.
 
-    Args:
-        sample: The reference.
-        outputs: The assistant's outputs, one record per frame.
-        encode: Function from ``N`` texts to embeddings ``[N, D]``.
-        dataset: Name that selects the match window; see ``eval.metrics.replies.turn_taking.MATCH_WINDOWS_S``.
-        zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``eval.matching.turns.find_match``.
-        live: Counts of the teacher-forced pass, if it was run.
-        wall_s: Wall time of the whole run of the video in seconds, if known.
-        has_states: Whether the system has a dialogue state; if not, the scores of updates and states are undefined.
-        grade: Grades replies inside a reply span; by default ``CosineBands`` of the encoder.
-        specs: Descriptions of the named signals of the outputs.
+    ``outputs`` has one record per frame. ``dataset`` and ``zero_cost`` are those of ``match_responses``. ``live`` are
+    the counts of the teacher-forced pass, if it was run, and ``wall_s`` is the time of the whole run, if known. Without
+    ``has_states`` the scores of updates and states are undefined. ``grade`` grades replies inside reply spans, by
+    default by ``CosineBands``. ``specs`` describe the named signals.
 
     Raises ``ValueError`` for a sample without a reference: its turns may be a copy of these outputs.
     """

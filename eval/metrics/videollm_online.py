@@ -32,7 +32,6 @@ class LiveTurn:
     late_other_prob: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` if the lengths of paired fields differ."""
         pairs = (("silent_prob", "other_prob"), ("token_correct", "token_nll"), ("late_silent_prob", "late_other_prob"))
         for one, other in pairs:
             lengths = len(getattr(self, one)), len(getattr(self, other))

@@ -5,7 +5,6 @@ compared.
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -164,18 +163,11 @@ def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis, *, roles:
     )
 
 
-def _name_devices(devices: object) -> str:
-    """Return the devices of a run, such as ``2 x cpu``."""
-    if not isinstance(devices, list):
-        return "not known"
-    return ", ".join(f"{count} x {name}" if count > 1 else str(name) for name, count in Counter(devices).items())
-
-
 def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> str:
     """Return a cause of different times beside the model; an empty text if none is known."""
     devices = [(folder.settings() or {}).get("devices") for folder in folders]
     if devices[0] != devices[1]:
-        a, b = map(_name_devices, devices)
+        a, b = (", ".join(names or ["not known"]) for names in devices)
         return f"the devices differ: {a} in A, {b} in B"
     sizes = [{record.batch_size for name in video_ids if (record := folder.record(name))} for folder in folders]
     if sizes[0] != sizes[1]:

@@ -102,7 +102,6 @@ class ScoredRun:
     text_problem: str | None
     """Why text scores are missing; None if they are present."""
     judge: str = COSINE_JUDGE
-    """Name of the judge of replies inside reply spans."""
     signals: Mapping[str, Any] = field(default_factory=dict)
     """Scores of each named signal that decides; see ``eval.metrics.signals``."""
     moments: tuple[VideoMoment, ...] = ()

@@ -22,7 +22,6 @@ from stepscope.eval.metrics.values import Numbers
 SIGNIFICANCE_LEVEL: Final = 0.05
 """Two runs are separated where a p-value is below it."""
 TESTS: Final = "p: paired permutation test; corrected: Benjamini-Hochberg over all compared scores"
-"""The two p-values of a comparison."""
 WrongIn = Literal["both", "only A", "only B", "neither"]
 Key = TypeVar("Key")
 

@@ -51,13 +51,9 @@ def run_batch(
 ) -> Generator[FinishedVideo | Progress]:
     """Run the videos of a split; yield each finished video, and the progress about four times a second.
 
-    Args:
-        split: The split from ``read_split``; invalid records are left out.
-        worker_config: Checkpoint and settings.
-        out: The run folder; ``eval.runs.output_folder.OutputFolder.open`` lists the folders that are refused.
-        devices: ``ray`` or ``ray://...`` (see ``join_cluster``), or devices of this machine (see ``parse_devices``).
-        resume: Keep the finished videos of an earlier run with the same settings.
-        scoring: Settings of the scores, copied into ``run.json``.
+    Invalid records are left out. ``out`` is the run folder, see ``OutputFolder.open``; with ``resume`` it keeps the
+    finished videos of an earlier run with the same settings. ``devices`` are ``ray`` or ``ray://...`` (see
+    ``join_cluster``), or devices of this machine (see ``parse_devices``). ``scoring`` is copied into ``run.json``.
 
     Raises:
         ValueError: A device or cluster that does not exist, or a folder that is refused.

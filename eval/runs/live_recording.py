@@ -177,7 +177,6 @@ def _check_session(path: Path) -> None:
 
 
 def _drop_half_line(path: Path) -> None:
-    """Cut a file after its last whole line."""
     check_regular(path)
     with path.open("r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)

@@ -57,7 +57,6 @@ class RunSettings(BaseModel):
     kept_features: bool = False
     hardware_decoding: str = "off"
     graphs: str = ""
-    """Whether CUDA graphs were checked, as in the records of the videos."""
     text_encoder: str = ""
     dataset: str = ""
     zero_cost: ZeroCost = "keep"
@@ -67,7 +66,6 @@ class RunSettings(BaseModel):
     signals: Annotated[list[SignalSpec], AfterValidator(check_signals)] = []
     """Descriptions of the named signals of the outputs, in the order of their lanes."""
     asked_in_run: str = ""
-    """Number and times of the questions that a user asked in the run."""
     has_states: bool | None = None
     """Whether the outputs hold states of the steps; None: not in an imported run, in any other."""
     versions: dict[str, str] = {}

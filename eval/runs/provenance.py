@@ -57,11 +57,9 @@ class Provenance:
     heads_digest: str = ""
     """Digest of a heads file that replaced the checkpoint's own."""
     device: str = ""
-    """Kind of device, such as ``cuda``."""
     hardware_decoding: str = ""
     """Kind of device that decoded the videos; empty if it was none."""
     graphs: str = ""
-    """Whether CUDA graphs were ``checked`` against eager passes, or ``off`` and why; empty on other devices."""
     frame_pixels: int | None = None
     """Most pixels of a frame; None for a model that takes images of one size."""
     is_untrained: bool = False
@@ -75,16 +73,11 @@ class Provenance:
     """Settings of the stream, named as in ``StreamConfig``."""
     text_encoder: str = ""
     text_encoder_version: str = ""
-    """Package and version of the encoder."""
     text_encoder_digest: str = ""
     dataset: str = ""
-    """Name that chooses the match window."""
     judge: str = ""
-    """Judge of replies inside reply spans."""
     zero_cost: str = ""
-    """Treatment of matches that cost nothing; see ``eval.matching.turns``."""
     versions: Mapping[str, Any] = field(default_factory=dict)
-    """Versions of Python and of the packages that ran the model."""
 
     @classmethod
     def of_settings(cls, run: str, settings: Mapping[str, Any]) -> Self:
@@ -235,7 +228,6 @@ class TracedVideo:
     video_id: str
     outputs: Sequence[FrameOutput]
     run: str
-    """Name of the run; see ``PROVENANCE_COLUMNS``."""
     has_states: bool = True
     """Whether the states of the steps in the outputs are the system's own; otherwise they are not written."""
 

@@ -97,13 +97,10 @@ class WorkerConfig:
     """Checkpoint and settings, equal for every video."""
 
     checkpoint: str
-    """Folder or hub id."""
     heads: Path | None = None
     """Heads file that replaces the checkpoint's own."""
     quantize: Quantization = "none"
-    """Bits of the weights of the text model; see ``load_model``."""
     frame_pixels: int | None = None
-    """Most pixels of a frame; see ``load_model``."""
     config: StreamConfig = field(default_factory=StreamConfig)
     """Settings of the stream; the frame rate is each video's own."""
     live: bool = False
@@ -111,12 +108,10 @@ class WorkerConfig:
     features: Path | None = None
     """Folder in which embeddings are kept; None keeps none."""
     hardware_decoding: HardwareDecoding = "off"
-    """Kind of device that decodes; see ``engine.video.hardware``."""
     batch_size: int | None = None
     """Videos per forward pass of a worker; None chooses it from the free memory."""
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` for a batch size below 1."""
         if self.batch_size is not None and self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
 

@@ -40,7 +40,6 @@ class SweptPoints:
     grid: Grid
     scoring: ScoreSettings
     encode: Encode
-    """Texts to embeddings ``[N, D]``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,6 @@ class Validator:
     config: StreamConfig
     samples: tuple[Sample, ...]
     encode: Encode
-    """Texts to embeddings ``[N, D]``."""
     metrics: tuple[str, ...]
     """Scores whose mean is the validation score; an undefined one is left out."""
     check_stop: Callable[[], None] = lambda: None

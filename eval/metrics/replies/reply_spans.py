@@ -152,7 +152,6 @@ def find_question(sample: Sample) -> str:
 
 
 def _find_inside(replies: Sequence[TimedReply], turn: Turn, *, fps: float) -> list[TimedReply]:
-    """Return the replies in the frames of a span."""
     return [reply for reply in replies if delay_from_span(frame_at(reply.time_s, fps), turn, fps=fps) == 0]
 
 

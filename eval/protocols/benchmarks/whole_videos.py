@@ -33,7 +33,6 @@ def _rate(video: Video, num_replies: int, tolerance_s: float, right_accuracy: fl
 
 
 _summarize_samples: Final = divide_by("samples", accuracy="right", time_accuracy="timed")
-"""Return the shares of the samples that are right, and right in time."""
 _IPIBENCH: Final[dict[str, Any]] = {
     "windows": "within tolerance_s of the start",
     "judge": "the reference's text, by rules of the task",

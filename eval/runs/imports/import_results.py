@@ -166,7 +166,6 @@ def _measure_sample(video_id: str, result: Result, form: ResultForm, fps: float 
 
 
 def _find_rate(fields: Fields) -> float | None:
-    """Return the frame rate that a record names."""
     metadata = fields.read_object("metadata", may_be_missing=True) if fields.has("metadata") else fields
     for one, name in ((fields, "frame_fps"), (metadata, "fps")):
         if one.has(name):

@@ -41,7 +41,6 @@ def _find_sample(result: Result, split: Split) -> Sample:
 
 
 def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
-    """Read the chunks of a session. Raises ``ValueError`` naming the field."""
     output, texts = SystemOutput(), dict[int, str]()
     message: int | None = None
     for chunk in content.read_objects("chunks"):

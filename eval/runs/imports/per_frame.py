@@ -77,7 +77,6 @@ def _read_proassist(content: Fields, sample: Sample) -> SystemOutput:
 
 
 def _check_rate(fields: Fields, name: str, sample: Sample) -> None:
-    """Raise ``ValueError`` unless a field is the frame rate of the split."""
     fps = fields.read_number(name, minimum=0.001, maximum=1000)
     if not math.isclose(fps, sample.fps):
         raise fields.error(name, f"must be the rate of the split, {sample.fps:g}")

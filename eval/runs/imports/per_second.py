@@ -72,7 +72,6 @@ def _read_streamo(content: Fields, sample: Sample) -> SystemOutput:
 
 
 def _add_answer(output: SystemOutput, fields: Fields, name: str, frame: int, sample: Sample) -> None:
-    """Add the state of an answer, and its message."""
     answer = fields.read_text(name, may_be_blank=True)
     token = _STATE.match(answer)
     if token is None:

@@ -263,7 +263,6 @@ class SignalRule:
     """Name of the signal; empty for the only one that decides."""
 
     def __post_init__(self) -> None:
-        """Check the threshold."""
         if not math.isfinite(self.threshold):
             raise ValueError(f"the threshold must be a finite number; got {self.threshold:g}")
 

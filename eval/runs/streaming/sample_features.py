@@ -35,7 +35,6 @@ class SampleFeatures:
     folder: Path | None = None
     """Folder in which embeddings are kept; None keeps none."""
     hardware: HardwareDecoding = "off"
-    """Kind of device that decodes; see ``engine.video.hardware``."""
     encode_frames: EncodeFrames | None = None
     """Encodes the frames of a video, by default in a thread of its own."""
 

@@ -51,10 +51,6 @@ class AnswerEnd:
     text: str
     """The whole answer, or the part up to a stop."""
     ids: tuple[int, ...]
-    num_pieces: int
-    """Pieces of the prompt that are in the cache; fewer than all after a stop during the prefill."""
-    num_fed: int
-    """Number of its ids in the cache."""
     is_stopped: bool
 
 
@@ -96,7 +92,7 @@ def answer_prompt(
             yield Prefilling(num_tokens=length)
             if is_stopped():
                 lease.commit(prompt[:fed_pieces])
-                yield AnswerEnd(text="", ids=(), num_pieces=fed_pieces, num_fed=0, is_stopped=True)
+                yield AnswerEnd(text="", ids=(), is_stopped=True)
                 return
         yield Prefilled(prompt_tokens=length, cached_tokens=cached, prefilled_tokens=length - cached)
         ids: list[int] = []
@@ -117,7 +113,7 @@ def answer_prompt(
         if text != shown and text.startswith(shown):
             yield AnswerDelta(text=text[len(shown) :], num_tokens=len(ids))
         lease.commit((*prompt[:fed_pieces], *ids[:num_fed]))
-        yield AnswerEnd(text=text, ids=tuple(ids), num_pieces=fed_pieces, num_fed=num_fed, is_stopped=stopped)
+        yield AnswerEnd(text=text, ids=tuple(ids), is_stopped=stopped)
 
 
 def _split(pieces: Sequence[ContextPiece], max_tokens: int) -> list[tuple[tuple[int | Image, ...], int]]:

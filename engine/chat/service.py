@@ -133,7 +133,7 @@ class ChatService(Generic[W]):
         try:
             while (worker := ticket.worker) is None:
                 if turn.is_stopped:
-                    yield AnswerEnd(text="", ids=(), num_pieces=0, num_fed=0, is_stopped=True)
+                    yield AnswerEnd(text="", ids=(), is_stopped=True)
                     return
                 yield QueuePlace(position=ticket.position + 1, eta_s=ticket.eta_s)
                 with suppress(TimeoutError):

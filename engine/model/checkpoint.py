@@ -5,14 +5,12 @@ A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors`
 ``engine.model.published.layout``. Pickles are never opened.
 """
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
-from transformers import SmolVLMForConditionalGeneration
 
 from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.decisions.policies import DecisionPolicy
@@ -54,16 +52,8 @@ from stepscope.engine.model.published.layout import Layout, find_family, is_publ
 from stepscope.engine.model.smolvlm import Pooling, StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
-
-class GraphPool(Protocol):
-    """Captured CUDA graphs of a model, which ``engine.inference`` makes and uses."""
-
-    @property
-    def state(self) -> str:
-        """``checked`` after a check against eager passes, or ``off`` and why; empty before."""
-
-    def acquire(self, config: StreamConfig, *, num_slots: int) -> AbstractContextManager[Any]:
-        """Provide a runner of the graphs for at most ``num_slots`` streams at once, or None."""
+if TYPE_CHECKING:  # made and used by the layer above
+    from stepscope.engine.inference.cuda_graphs import CudaGraphPool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +81,7 @@ class Checkpoint:
     """How many bits the weights of the text model of an assistant or an image-text model have in memory."""
     frame_pixels: int | None = None
     """Most pixels of a frame, for a model that takes images of any size."""
-    graphs: GraphPool | None = None
+    graphs: "CudaGraphPool | None" = None
     """Pool of captured CUDA graphs; None to stream without graphs."""
 
     @cached_property
@@ -224,7 +214,9 @@ def load_checkpoint(
     tensors, settings = read_heads(heads_file)
     add_tokens(vlm, tokenizer, tensors, allow_untrained=allow_untrained_heads)
     if base is not None:
-        vlm = _merge_adapter(vlm, folder)
+        from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
+
+        vlm = merge_adapter(vlm, folder)
     streaming = add_heads(vlm, tensors, settings, pooling=pooling, feature_dim=feature_dim)
     codec = Prompt(tokenizer)
     if codec.image_id != vlm.config.image_token_id:
@@ -263,9 +255,3 @@ def _load_published(
         layout=layout,
         quantize=quantize,
     )
-
-
-def _merge_adapter(vlm: SmolVLMForConditionalGeneration, folder: Path) -> SmolVLMForConditionalGeneration:
-    from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
-
-    return merge_adapter(vlm, folder)

@@ -161,7 +161,7 @@ class _Speaker(ChatWorker):
         yield Prefilled(prompt_tokens=1, cached_tokens=0, prefilled_tokens=1)
         for number, word in enumerate(SPOKEN, 1):
             yield AnswerDelta(text=word, num_tokens=number)
-        yield AnswerEnd(text="".join(SPOKEN), ids=(), num_pieces=1, num_fed=0, is_stopped=False)
+        yield AnswerEnd(text="".join(SPOKEN), ids=(), is_stopped=False)
 
 
 def test_each_sentence_of_an_answer_is_spoken_as_soon_as_it_is_complete(checkpoint: Checkpoint) -> None:

@@ -1,11 +1,5 @@
 """The engine's exceptions about files, weights and video. A wrong argument is a ``ValueError`` instead.
 
-    EngineError
-    ├── VideoError        a file that cannot be read as video
-    ├── FeatureError      frame features that do not fit the model
-    ├── CheckpointError   weights that are missing, unsafe or of the wrong shape
-    └── ContextError      a prompt or turn that does not fit the context
-
 Each message names the failure, the value and the remedy.
 """
 

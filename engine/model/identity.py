@@ -19,7 +19,6 @@ from stepscope.engine.config import Quantization
 from stepscope.engine.model.files.checkpoint_files import (
     ADAPTER_CONFIG,
     ADAPTER_FILE,
-    open_tensors,
     read_heads,
     read_normalization,
     read_object,
@@ -127,7 +126,10 @@ def identify_layout(layout: Layout, *, quantize: Quantization = "none") -> Model
     tokenizer_config.pop("chat_template", None)  # the templates of both systems are their own
     tokenizer = [read_text(layout.base / name) for name in _TOKENIZER_FILES]
     configs = [(folder / name) for folder in layout.folders for name in ("config.json", ADAPTER_CONFIG)]
-    tensors = chain.from_iterable(_layout_tensors(folder) for folder in layout.folders)
+    tensors = chain.from_iterable(
+        _stored(folder, pattern=ADAPTER_FILE) if (folder / ADAPTER_FILE).is_file() else _stored(folder)
+        for folder in layout.folders
+    )
     return ModelIdentity(
         weights=_digest(chain(_tensor_parts(tensors), () if quantize == "none" else [quantize])),
         heads="",
@@ -136,16 +138,6 @@ def identify_layout(layout: Layout, *, quantize: Quantization = "none") -> Model
         chat_template=_digest([layout.separator]),
         preprocessor=_digest([f"{read_normalization(layout.tower).describe()}, {layout.family.framing}"]),
     )
-
-
-def _layout_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    path = folder / ADAPTER_FILE
-    if not path.is_file():
-        yield from _stored(folder)
-        return
-    with open_tensors(path) as file:
-        for name in sorted(file.keys()):
-            yield name, file.get_tensor(name)
 
 
 def digest_tower(folder: Path, frame_tokens: str) -> str:

@@ -81,12 +81,12 @@ class VisionLanguageModel(nn.Module, ABC):
     def embed_frames(self, features: Tensor) -> Tensor:
         """Project features ``[..., F]`` into text space ``[..., D]``."""
 
-    @abstractmethod
     def decision_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of the heads at hidden states ``[N, D]``: speaking ``[N]``, update ``[N]``, in float32.
 
         Raises ``ValueError`` if the model has no heads.
         """
+        raise ValueError("the model has no decision heads")
 
     @property
     def feature_shape(self) -> tuple[int | None, ...]:

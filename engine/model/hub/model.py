@@ -110,10 +110,6 @@ class HubModel(VisionLanguageModel):
         """Return the inputs ``[..., F]`` of token ids ``[...]``."""
         return pad(super().embed_tokens(ids), (0, self.num_deep * self.hidden_size))
 
-    def decision_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Raise ``ValueError``: the model has no heads."""
-        raise ValueError("the model has no decision heads")
-
     def place(self, pieces: Sequence[Any], start: int) -> tuple[Tensor, list[int]] | None:
         """Return the positions ``[3, L]`` of pieces from ``start`` on, and the position after each token.
 

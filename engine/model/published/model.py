@@ -72,6 +72,6 @@ class LlamaAssistant(VisionLanguageModel):
         The head's label 1 is silence, so speaking has the negative logit.
         """
         if self.head is None:
-            raise ValueError("the model has no decision head")
+            return super().decision_logits(hidden)
         speak = -self.head(hidden.float())[:, 0]
         return speak, torch.full_like(speak, -torch.inf)

@@ -19,17 +19,6 @@ from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence, collate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionLoss:
-    """How decisions are weighted, and which token means silence."""
-
-    positive_weight: float = 1.5
-    silent_id: int | None = None
-    """Train the silent token instead of the heads."""
-    response_id: int = 0
-    """The token that opens a response; used with ``silent_id``."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Labels:
     """The labels of ``B`` sequences ``[B, L]`` that the losses count; -100 for none."""
@@ -63,9 +52,14 @@ def sum_losses(
     labels: Labels,
     images: Tensor,
     *,
-    decisions: DecisionLoss,
+    positive_weight: float,
+    silent_id: int | None = None,
+    response_id: int = 0,
 ) -> Tensor:
-    """Return the sums of the losses of ``B`` sequences, ``[3]``; ``images [N, D]`` are their image tokens in order."""
+    """Return the sums of the losses of ``B`` sequences, ``[3]``; ``images [N, D]`` are their image tokens in order.
+
+    With ``silent_id``, that token is trained instead of the heads; ``response_id`` opens a response.
+    """
     ids = collate(sequences, "ids").to(model.device)
     inputs = model.embed_tokens(ids).clone()
     inputs[collate(sequences, "frames") != IGNORE_INDEX] = images.to(inputs.dtype)
@@ -76,10 +70,14 @@ def sum_losses(
     )
     is_target = targets != IGNORE_INDEX
     text = cross_entropy(model.token_logits(hidden[is_target]), targets[is_target], reduction="sum")
-    if decisions.silent_id is not None:
-        silence = _sum_silence(model, hidden, speak, decisions)
+    if silent_id is not None:
+        counted = speak != IGNORE_INDEX
+        is_spoken = speak[counted] == 1
+        wanted = torch.where(is_spoken, response_id, silent_id)
+        nll = cross_entropy(model.token_logits(hidden[counted]), wanted, reduction="none")
+        silence = (nll * torch.where(is_spoken, positive_weight, 1.0)).sum()
         return torch.stack([text, silence, torch.zeros_like(silence)])
-    weight = torch.tensor(decisions.positive_weight, device=model.device)
+    weight = torch.tensor(positive_weight, device=model.device)
     sums = [text]
     for head, wanted in ((model.speaking_decision_head, speak), (model.dst_update_head, update)):
         counted = wanted != IGNORE_INDEX
@@ -88,12 +86,3 @@ def sum_losses(
             binary_cross_entropy_with_logits(logits, wanted[counted].float(), pos_weight=weight, reduction="sum")
         )
     return torch.stack(sums)
-
-
-def _sum_silence(model: StreamingModel, hidden: Tensor, speak: Tensor, decisions: DecisionLoss) -> Tensor:
-    """Return the sum of the streaming-EOS loss."""
-    counted = speak != IGNORE_INDEX
-    is_spoken = speak[counted] == 1
-    silent, opening = torch.tensor([decisions.silent_id, decisions.response_id], device=speak.device)
-    nll = cross_entropy(model.token_logits(hidden[counted]), torch.where(is_spoken, opening, silent), reduction="none")
-    return (nll * torch.where(is_spoken, decisions.positive_weight, 1.0)).sum()

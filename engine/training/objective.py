@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.curves import LOSS_NAMES
-from stepscope.engine.training.losses import DecisionLoss, Labels, draw_labels, sum_losses
+from stepscope.engine.training.losses import Labels, draw_labels, sum_losses
 from stepscope.engine.training.packed import BranchLabels, draw_branches, sum_branch_losses
 from stepscope.engine.training.processes import Processes
 from stepscope.engine.training.sequences import IGNORE_INDEX, TrainingSequence
@@ -24,20 +24,7 @@ Batch = tuple[Sequence[TrainingSequence], Any]
 """Sequences, and the features ``[N, ...]`` of their image tokens in order, or ``Features`` for ``BranchObjective``."""
 
 
-class _BatchLabels(Protocol):
-    """The labels of a batch."""
-
-    def rows(self, rows: slice) -> Self:
-        """Return the labels of some of the sequences."""
-
-    def count(self, device: torch.device) -> Tensor:
-        """Return the numbers of labels ``[3]``."""
-
-
-L = TypeVar("L", bound=_BatchLabels)
-
-
-class _Objective(Objective[Batch], Generic[L]):
+class _Objective(Objective[Batch]):
     """The sum of the losses of a batch, weighed by the settings; subclasses compute the losses of sequences."""
 
     model: VisionLanguageModel
@@ -52,11 +39,11 @@ class _Objective(Objective[Batch], Generic[L]):
             enable({"use_reentrant": False})
 
     @abstractmethod
-    def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> L:
-        """Return the labels that the losses count."""
+    def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> Any:
+        """Return the labels that the losses count, ``Labels`` or ``BranchLabels``."""
 
     @abstractmethod
-    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: L, features: Any) -> Tensor:
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: Any, features: Any) -> Tensor:
         """Return the sums of the losses of sequences, ``[3]``."""
 
     @abstractmethod
@@ -101,7 +88,7 @@ class _Objective(Objective[Batch], Generic[L]):
         return weighed
 
 
-class StreamObjective(_Objective[Labels]):
+class StreamObjective(_Objective):
     """The losses of ``engine.training.losses``, weighed by the settings.
 
     ``embed`` turns the features of a batch into embeddings ``[N, D]``, by default by the model's projector. With
@@ -119,22 +106,28 @@ class StreamObjective(_Objective[Labels]):
     ) -> None:
         super().__init__(model, config)
         self._streaming, self._embed = model, embed or model.embed_frames
-        self._decisions = DecisionLoss(
-            positive_weight=config.positive_weight, silent_id=silent_id, response_id=response_id
-        )
+        self._silent_id, self._response_id = silent_id, response_id
 
     def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> Labels:
         return draw_labels(sequences, negative_rate=self.config.negative_rate, random=random)
 
     def _sum_part(self, sequences: Sequence[TrainingSequence], labels: Labels, features: Tensor) -> Tensor:
         images = self._embed(features)
-        return sum_losses(self._streaming, sequences, labels, images, decisions=self._decisions)
+        return sum_losses(
+            self._streaming,
+            sequences,
+            labels,
+            images,
+            positive_weight=self.config.positive_weight,
+            silent_id=self._silent_id,
+            response_id=self._response_id,
+        )
 
     def _count_features(self, sequence: TrainingSequence) -> int:
         return sum(frame != IGNORE_INDEX for frame in sequence.frames)
 
 
-class BranchObjective(_Objective[BranchLabels]):
+class BranchObjective(_Objective):
     """The losses of ``engine.training.packed``: decisions are answers in branches behind the frames, or states."""
 
     def _draw_labels(self, sequences: Sequence[TrainingSequence], random: torch.Generator) -> BranchLabels:

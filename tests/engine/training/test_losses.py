@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stepscope.engine.training.config import TrainConfig
-from stepscope.engine.training.losses import DecisionLoss, draw_labels, sum_losses
+from stepscope.engine.training.losses import draw_labels, sum_losses
 from stepscope.engine.training.objective import Batch, StreamObjective
 from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
 from stepscope.engine.training.trainer import Trainer
@@ -52,9 +52,7 @@ def test_logits_of_the_heads_enter_by_label_and_weight(tmp_path: Path) -> None:
         checkpoint.smolvlm.dst_update_head.bias.fill_(2.0)
     sequences = [build_sequence(CLIP, checkpoint.smolvlm_prompt)]
     labels = draw_labels(sequences, negative_rate=1.0, random=torch.Generator().manual_seed(0))
-    sums = sum_losses(
-        checkpoint.smolvlm, sequences, labels, torch.zeros(4, 32), decisions=DecisionLoss(positive_weight=3.0)
-    )
+    sums = sum_losses(checkpoint.smolvlm, sequences, labels, torch.zeros(4, 32), positive_weight=3.0)
     # a logit of 2 costs ln(1 + e^2) at each of four negatives and 3 ln(1 + e^-2) at the positive
     wanted = 4 * math.log(1 + math.exp(2)) + 3 * math.log(1 + math.exp(-2))
     assert float(sums[2]) == pytest.approx(wanted, rel=1e-5)
@@ -70,8 +68,7 @@ def test_the_silent_token_is_the_target_of_frames_without_a_response(tmp_path: P
     labels = draw_labels(sequences, negative_rate=1.0, random=torch.Generator().manual_seed(0))
     images = torch.randn(3, 32, generator=torch.Generator().manual_seed(1))
     model = checkpoint.smolvlm
-    decisions = DecisionLoss(positive_weight=2.0, silent_id=silent, response_id=opening)
-    sums = sum_losses(model, sequences, labels, images, decisions=decisions)
+    sums = sum_losses(model, sequences, labels, images, positive_weight=2.0, silent_id=silent, response_id=opening)
     ids = torch.tensor(sequences[0].ids)
     inputs = model.embed_tokens(ids).clone()
     frames = [at for at, frame in enumerate(sequences[0].frames) if frame >= 0]

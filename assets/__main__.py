@@ -6,12 +6,20 @@ from functools import partial
 from stepscope.engine.cli.program import Command, Group, run_program
 
 COMMANDS = {
-    "checkpoint": Command("train and write the checkpoint", "assets.commands:BuildOptions", "assets.commands:build"),
+    "checkpoint": Command(
+        "train and write the checkpoint",
+        "assets.training.build:BuildOptions",
+        "assets.training.build:build_checkpoint",
+    ),
     "twin": Command(
-        "train the twin that decides by a silent token", "assets.commands:TwinOptions", "assets.commands:build_twin"
+        "train the twin that decides by a silent token",
+        "assets.training.twin:TwinOptions",
+        "assets.training.twin:train_twin",
     ),
     "answers": Command(
-        "train the adapter that answers questions", "assets.commands:AnswerOptions", "assets.commands:build_answers"
+        "train the adapter that answers questions",
+        "assets.training.twin:AnswerOptions",
+        "assets.training.twin:train_answers",
     ),
     "videos": Command(
         "draw the bundled videos and all manifests", "assets.commands:DrawOptions", "assets.commands:draw"

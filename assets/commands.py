@@ -1,19 +1,17 @@
-"""The commands of the bundled files, from ``checkpoint`` to ``score``."""
+"""The commands that draw, stream and score the bundled files."""
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar, get_args
+from typing import get_args
 
 from transformers.utils import logging as transformers_logging
-from tyro.conf import OmitArgPrefixes
 
 from stepscope.assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_lesson, draw_split
 from stepscope.assets.scenes.recipes import HELD_OUT_FAMILY
 from stepscope.assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
-from stepscope.assets.training.build import BuildConfig, build_checkpoint, write_train_split
-from stepscope.assets.training.twin import AnswerConfig, TwinConfig, train_answers, train_twin
+from stepscope.assets.training.build import BuildOptions, write_train_split
 from stepscope.engine.cli.program import Options
 from stepscope.engine.io.files import load_json, write_json
 from stepscope.engine.loading import load_model
@@ -23,44 +21,6 @@ from stepscope.eval.cli.run_command import run as run_split
 HERE = Path(__file__).parent
 MOVABLE = {"split": "../test.json", "checkpoint": "assets/checkpoint"}
 """Settings of the bundled run that would name folders of this machine; a relative split begins at the run folder."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildOptions(Options):
-    """Train and write the checkpoint; resumes after an interruption."""
-
-    out: Path = HERE / "checkpoint"
-    """Folder of the checkpoint."""
-    build: OmitArgPrefixes[BuildConfig] = field(default_factory=lambda: BuildConfig(work=Path("build/assets")))
-    """Sizes and rates of the build."""
-
-    stop_message: ClassVar[str] = "stopped; {0.build.work} keeps the stages, the same command continues them"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwinOptions(Options):
-    """Train the twin of the bundled checkpoint that decides by a silent token; resumes after an interruption."""
-
-    out: Path = HERE / "checkpoint-silent-token"
-    """Folder of the twin."""
-    base: Path = HERE / "checkpoint"
-    """Folder of the checkpoint that it is trained from."""
-    training: OmitArgPrefixes[TwinConfig] = field(default_factory=lambda: TwinConfig(work=Path("build/assets/twin")))
-    """Sizes and rates of the training."""
-
-    stop_message: ClassVar[str] = "stopped; {0.training.work} keeps the training state, the same command continues it"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerOptions(TwinOptions):
-    """Train the adapter of the bundled checkpoint that answers questions; resumes after an interruption."""
-
-    out: Path = HERE / "checkpoint-answer"
-    """Folder of the adapter."""
-    training: OmitArgPrefixes[AnswerConfig] = field(
-        default_factory=lambda: AnswerConfig(work=Path("build/assets/answers"))
-    )
-    """Sizes of the training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,29 +63,11 @@ class LessonOptions(Options):
     """Training videos of the other families."""
 
 
-def build(options: BuildOptions) -> None:
-    """Train and write the checkpoint."""
-    transformers_logging.disable_progress_bar()
-    build_checkpoint(options.build, options.out)
-
-
-def build_twin(options: TwinOptions) -> None:
-    """Train and write the twin that decides by a silent token."""
-    transformers_logging.disable_progress_bar()
-    train_twin(options.training, base=options.base, out=options.out)
-
-
-def build_answers(options: AnswerOptions) -> None:
-    """Train and write the adapter that answers questions."""
-    transformers_logging.disable_progress_bar()
-    train_answers(options.training, base=options.base, out=options.out)
-
-
 def draw(options: DrawOptions) -> None:
     """Draw the bundled videos and write the manifests of all splits."""
     draw_split(TEST_VIDEOS, options.out / "test.json")
     draw_split(VAL_VIDEOS, options.out / "val.json")
-    write_train_split(BuildConfig(work=Path()), options.out / "train.json")
+    write_train_split(BuildOptions(), options.out / "train.json")
 
 
 def lesson(options: LessonOptions) -> None:

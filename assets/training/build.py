@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from tqdm import tqdm
+from transformers.utils import logging as transformers_logging
 
 from stepscope.assets.scenes.annotate import annotate
 from stepscope.assets.scenes.labels import frame_labels
@@ -37,8 +39,10 @@ from stepscope.assets.training.pretrain import (
 )
 from stepscope.assets.training.stages import run_stage
 from stepscope.assets.training.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
+from stepscope.engine.cli.program import Options
 from stepscope.engine.dialogue import STATES
 from stepscope.engine.io.files import atomic_write, digest_file
+from stepscope.engine.model.files.bundled import ASSETS
 from stepscope.engine.model.files.checkpoint_files import write_tensors
 from stepscope.engine.model.preprocessing import Normalization, normalize_images
 from stepscope.engine.model.prompt import Prompt, schema_text
@@ -57,11 +61,13 @@ ALIGNED_SCENES = 300
 _TIED = "vlm.lm_head.weight"  # tied to the token embeddings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildConfig:
-    """Sizes and rates of the build."""
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions(Options):
+    """Train and write the checkpoint; resumes after an interruption."""
 
-    work: Path
+    out: Path = ASSETS / "checkpoint"
+    """Folder of the checkpoint."""
+    work: Path = Path("build/assets")
     """Folder for the files of the stages."""
     seed: int = 0
     vision_scenes: int = 20_000
@@ -77,9 +83,12 @@ class BuildConfig:
     processes: int = 2
     """Number of drawing processes, and of training threads."""
 
+    stop_message: ClassVar[str] = "stopped; {0.work} keeps the stages, the same command continues them"
 
-def build_checkpoint(config: BuildConfig, out: Path) -> None:
-    """Run the missing stages and write the checkpoint to the folder ``out``."""
+
+def build_checkpoint(config: BuildOptions) -> None:
+    """Run the missing stages and write the checkpoint."""
+    transformers_logging.disable_progress_bar()
     torch.set_num_threads(config.processes)
     config.work.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(corpus())
@@ -93,7 +102,7 @@ def build_checkpoint(config: BuildConfig, out: Path) -> None:
             run(model, prompt, config)
             write_tensors(path, {key: value for key, value in model.state_dict().items() if key != _TIED}, {})
             shutil.rmtree(config.work / name)  # the saved state of a stage that is complete
-    save_model(out, model, tokenizer)
+    save_model(config.out, model, tokenizer)
 
 
 def corpus() -> Iterator[str]:
@@ -131,7 +140,7 @@ def draw_scenes(seeds: Sequence[int], *, processes: int, label: str) -> Iterator
         yield from zip(seeds, tqdm(drawn, total=len(seeds), desc=label, unit="scene"), strict=True)
 
 
-def _vision(model: StreamingModel, _: Prompt, config: BuildConfig) -> None:
+def _vision(model: StreamingModel, _: Prompt, config: BuildOptions) -> None:
     num_scenes = config.vision_scenes
     num_steps = num_scenes * FRAMES_PER_SCENE // BATCH_SIZE
     settings = TrainConfig(num_steps=num_steps, learning_rate=1.5e-3, weight_decay=0.03, seed=VISION_SEED)
@@ -143,7 +152,7 @@ def _vision(model: StreamingModel, _: Prompt, config: BuildConfig) -> None:
     )
 
 
-def _lookups(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
+def _lookups(model: StreamingModel, prompt: Prompt, config: BuildOptions) -> None:
     parts = nn.ModuleList([model.vlm.model.vision_model, model.vlm.model.connector]).requires_grad_(False)
     lookups = Lookups(prompt, batch_size=64, seed=config.seed)
     settings = TrainConfig(num_steps=config.lookup_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
@@ -166,7 +175,7 @@ def draw_frames(seed: int) -> NDArray[np.uint8]:
     return np.stack(frames)
 
 
-def _features(model: StreamingModel, config: BuildConfig) -> list[tuple[TrainingClip, Tensor]]:
+def _features(model: StreamingModel, config: BuildOptions) -> list[tuple[TrainingClip, Tensor]]:
     """Return the stream stage's clips with their encoded frames ``[T, C]`` (see ``shuffled_mean``)."""
     path = config.work / "features.safetensors"
     seeds = range(TRAIN_SEED, TRAIN_SEED + config.stream_scenes)
@@ -179,7 +188,7 @@ def _features(model: StreamingModel, config: BuildConfig) -> list[tuple[Training
     return [(training_clip(train_scene(seed)), stored[str(seed)]) for seed in seeds]
 
 
-def write_train_split(config: BuildConfig, manifest: Path) -> None:
+def write_train_split(config: BuildOptions, manifest: Path) -> None:
     """Write the manifest of the training split: stream scenes, and vision seeds. The scenes can be redrawn from it."""
     scenes = [train_scene(seed) for seed in range(TRAIN_SEED, TRAIN_SEED + config.stream_scenes)]
     rows = [{"seed": scene.seed, "family": scene.family, "num_frames": scene.num_frames} for scene in scenes]
@@ -203,7 +212,7 @@ def _encode(model: StreamingModel, frames: NDArray[np.uint8]) -> Tensor:
         return torch.cat([shuffled_mean(model, part)[0].float() for part in images.split(64)]).half()
 
 
-def _stream(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
+def _stream(model: StreamingModel, prompt: Prompt, config: BuildOptions) -> None:
     clips = _features(model, config)
     scenes = [train_scene(seed) for seed in range(TRAIN_SEED, TRAIN_SEED + min(ALIGNED_SCENES, len(clips)))]
     held = [frame_labels(scene, index / FPS).hand_noun for scene in scenes for index in range(scene.num_frames)]
@@ -226,7 +235,7 @@ def _stream(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
     model.vlm.model.vision_model.requires_grad_(True)
 
 
-def _stream_batches(clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildConfig) -> Iterator[Batch]:
+def _stream_batches(clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildOptions) -> Iterator[Batch]:
     """Yield batches of clips of similar length indefinitely, with permuted ids and mid-video starts as configured."""
     rng, batch_size = np.random.default_rng([config.seed, 31]), 8
     while True:

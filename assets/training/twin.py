@@ -11,18 +11,21 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from transformers.utils import logging as transformers_logging
 
 from stepscope.assets.scenes.scene import FPS
 from stepscope.assets.training.build import TRAIN_SEED, draw_scenes, train_scene, training_clip
+from stepscope.engine.cli.program import Options
 from stepscope.engine.io.files import atomic_write, write_json
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, write_features
 from stepscope.engine.model.features.frame_encoder import encode
+from stepscope.engine.model.files.bundled import ASSETS
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, read_object
 from stepscope.engine.training.config import Schedule, TrainConfig
 from stepscope.engine.training.curves import WORK_FOLDER
@@ -34,11 +37,15 @@ SILENT_TOKEN: Final = ","
 """The token that means silence, as in VideoLLM-online. It is a comma within sentences as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwinConfig:
-    """Sizes and rates of the twin's training."""
+@dataclass(frozen=True, kw_only=True)
+class TwinOptions(Options):
+    """Train the twin of the bundled checkpoint that decides by a silent token; resumes after an interruption."""
 
-    work: Path
+    out: Path = ASSETS / "checkpoint-silent-token"
+    """Folder of the checkpoint."""
+    base: Path = ASSETS / "checkpoint"
+    """Folder of the checkpoint that it is trained from."""
+    work: Path = Path("build/assets/twin")
     """Folder for the clips and the training state; an interrupted training continues there."""
     scenes: int = 600
     """Scenes of the training split."""
@@ -49,63 +56,63 @@ class TwinConfig:
     processes: int = 2
     """Number of drawing processes."""
 
+    stop_message: ClassVar[str] = "stopped; {0.work} keeps the training state, the same command continues it"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerConfig(TwinConfig):
-    """Sizes of the training of the adapter."""
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(TwinOptions):
+    """Train the adapter of the bundled checkpoint that answers questions; resumes after an interruption."""
+
+    out: Path = ASSETS / "checkpoint-answer"
+    """Folder of the adapter."""
+    work: Path = Path("build/assets/answers")
     scenes: int = 900
     steps: int = 800
     interval: int = 100
 
 
-def train_twin(config: TwinConfig, *, base: Path, out: Path) -> None:
-    """Train the twin, and write its files to the folder ``out``. Raises ``ValueError`` if the training diverged."""
+def train_twin(options: TwinOptions) -> None:
+    """Train and write the twin. Raises ``ValueError`` if the training diverged."""
     _train(
-        config,
-        base=base,
-        out=out,
+        options,
         method="full",
         decisions="silent-token",
         silent_token=SILENT_TOKEN,
-        train=TrainConfig(num_steps=config.steps, learning_rate=5e-4, decision_weight=1.0, positive_weight=1.0),
+        train=TrainConfig(num_steps=options.steps, learning_rate=5e-4, decision_weight=1.0, positive_weight=1.0),
     )
 
 
-def train_answers(config: AnswerConfig, *, base: Path, out: Path) -> None:
-    """Train the adapter, and write its files to ``out`` beside ``base``. Raises as ``train_twin``."""
+def train_answers(options: AnswerOptions) -> None:
+    """Train and write the adapter, beside its base. Raises as ``train_twin``."""
     _train(
-        config,
-        base=base,
-        out=out,
+        options,
         method="lora",
         decisions="answer",
         batch_size=4,
-        train=TrainConfig(num_steps=config.steps, learning_rate=2e-3, positive_weight=1.0, negative_rate=0.06),
+        train=TrainConfig(num_steps=options.steps, learning_rate=2e-3, positive_weight=1.0, negative_rate=0.06),
     )
-    settings = read_object(out / ADAPTER_CONFIG)
-    write_json(out / ADAPTER_CONFIG, {**settings, "base_model_name_or_path": os.path.relpath(base, out)})
+    path = options.out / ADAPTER_CONFIG
+    write_json(path, {**read_object(path), "base_model_name_or_path": os.path.relpath(options.base, options.out)})
 
 
-def _train(config: TwinConfig, *, base: Path, out: Path, **options: Any) -> None:
-    """Draw the clips, train on them, and write the files of the checkpoint to the folder ``out``."""
-    clips = write_clips(
-        load_model(base, device="cpu"), config.work / "clips", num_scenes=config.scenes, processes=config.processes
-    )
-    result = config.work / "model"
+def _train(options: TwinOptions, **training: Any) -> None:
+    """Draw the clips, train on them, and write the files of the checkpoint."""
+    transformers_logging.disable_progress_bar()
+    base, clips = load_model(options.base, device="cpu"), options.work / "clips"
+    result = options.work / "model"
     whole = TrainOptions(
-        split=clips,
+        split=write_clips(base, clips, num_scenes=options.scenes, processes=options.processes),
         out=result,
-        checkpoint=str(base),
+        checkpoint=str(options.base),
         device="cpu",
-        schedule=Schedule(interval=config.interval),
+        schedule=Schedule(interval=options.interval),
         resume=(result / WORK_FOLDER).is_dir(),
-        **options,
+        **training,
     )
     if train(whole):
-        raise ValueError(f"the training in {result} failed; {out} stays as it was")
+        raise ValueError(f"the training in {result} failed; {options.out} stays as it was")
     own = shutil.ignore_patterns(WORK_FOLDER, "README.md", ".*")  # it has a model card of its own
-    shutil.copytree(result, out, ignore=own, dirs_exist_ok=True)
+    shutil.copytree(result, options.out, ignore=own, dirs_exist_ok=True)
 
 
 def write_clips(checkpoint: Checkpoint, folder: Path, *, num_scenes: int, processes: int) -> Path:

@@ -11,7 +11,7 @@ from stepscope.assets.scenes.scene import Difficulty, make_scene
 from stepscope.assets.score import Score, Tally, add_video, match_frames
 from stepscope.assets.training import build, pretrain
 from stepscope.assets.training.build import (
-    BuildConfig,
+    BuildOptions,
     build_checkpoint,
     corpus,
     training_clip,
@@ -79,9 +79,15 @@ def test_every_stage_runs(tokenizer: PreTrainedTokenizerBase, tmp_path: Path, mo
     for module in (build, pretrain):
         monkeypatch.setattr(module, "BATCH_SIZE", 16)
         monkeypatch.setattr(module, "drawing_pool", ThreadPool)
-    config = BuildConfig(
-        work=tmp_path / "work", vision_scenes=2, lookup_steps=2, stream_scenes=3, stream_steps=2, processes=1
+    config = BuildOptions(
+        out=tmp_path / "out",
+        work=tmp_path / "work",
+        vision_scenes=2,
+        lookup_steps=2,
+        stream_scenes=3,
+        stream_steps=2,
+        processes=1,
     )
-    build_checkpoint(config, tmp_path / "out")
+    build_checkpoint(config)
     assert not [path for path in config.work.iterdir() if path.is_dir()], "no saved state of a complete stage is left"
     assert load_model(tmp_path / "out", device="cpu").fit_config(StreamConfig()).decision_policy == "heads"

@@ -4,17 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.assets.training.twin import TwinConfig, train_twin
+from stepscope.assets.training.twin import TwinOptions, train_twin
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
-from tests.support.paths import ASSETS
 
 
 @pytest.mark.slow
 def test_a_trained_twin_streams_by_its_silent_token(tmp_path: Path) -> None:
-    config = TwinConfig(work=tmp_path / "work", scenes=2, steps=2, interval=2, processes=1)
     out = tmp_path / "twin"
-    train_twin(config, base=ASSETS / "checkpoint", out=out)
+    options = TwinOptions(out=out, work=tmp_path / "work", scenes=2, steps=2, interval=2, processes=1)
+    train_twin(options)
     twin = load_model(out, device="cpu")
     assert twin.prompt.words(",") == (twin.silent_id,)
     assert twin.fit_config(StreamConfig()).decision_policy == "streaming-eos"

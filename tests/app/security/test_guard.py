@@ -284,7 +284,8 @@ def test_an_upload_that_is_too_large_is_refused(client: PageClient) -> None:
 def test_a_queue_that_is_full_refuses_with_a_sentence(client: PageClient) -> None:
     begun = client.find_event("run", "click")
     client.run(client.find_event("chosen", "select")["id"], [None, "slow", 0.5, 0.5])
-    streams = client.find_begun(client.run(begun["id"], client.inputs(begun, **TASK)))
+    client.run(begun["id"], client.inputs(begun, **TASK))
+    streams = client.find_following(begun)
     inputs = client.inputs(streams, **TASK)
     replies = [client.join(streams["id"], inputs) for _ in range(MAX_EVENTS + 20)]
     full = [reply for reply in replies if reply.status_code != 200]

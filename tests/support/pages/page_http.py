@@ -56,10 +56,9 @@ class PageClient:
                     return dict(event)
         raise AssertionError(f"the page has no event {trigger} of {name}")
 
-    def find_begun(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the event that begins because the event of a last message changed its state."""
-        (changed,) = message["output"]["changed_state_ids"]
-        return next(event for event in self.events() if [changed, "change"] in event["targets"])
+    def find_following(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the first event that follows another."""
+        return next(found for found in self.events() if found["trigger_after"] == event["id"])
 
     def inputs(self, event: dict[str, Any], **named: Any) -> list[Any]:
         """Return the inputs of an event in a new window; ``named`` overrides values by element id."""

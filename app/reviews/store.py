@@ -3,6 +3,9 @@
 When ``append`` returns, the action is on disk. Its number is larger than all earlier numbers, so polling for numbers
 above the last one misses nothing. Any number of threads and processes may write concurrently; writes are serialised.
 Undo and redo return after the store has committed them.
+
+The version of the schema is in a table of its own. A store with an unknown version comes from a newer StepScope and is
+refused. Opening a store takes the write lock only if there is something to create.
 """
 
 import json
@@ -15,23 +18,49 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, insert, make_url, select
+import sqlalchemy as sa
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from stepscope.app.reviews.actions import Action, ActionKind, Moment, from_body, to_body
 from stepscope.app.reviews.review import Review, find_movable, fold_actions
-from stepscope.app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
-from stepscope.engine.errors import first_line
+from stepscope.engine.errors import EngineError, first_line
 from stepscope.engine.io.files import check_regular, replace_surrogates
 
 SQLITE_ENDINGS: Final = ("-wal", "-shm", "-journal")
 """Endings of the names of SQLite's files beside a store."""
 LOCK_TIMEOUT_S = 10.0
 """Longest wait for another writer of an SQLite file, in seconds; a write takes milliseconds."""
+_VERSION: Final = "0001"
+_ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server
+_METADATA: Final = sa.MetaData()
+ACTIONS: Final = sa.Table(
+    "review_actions",
+    _METADATA,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("action_id", sa.String(64), nullable=False, unique=True),
+    sa.Column("at", sa.String(32), nullable=False),
+    sa.Column("reviewer", sa.Text, nullable=False),
+    sa.Column("video_id", sa.Text, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("event_key", sa.String(16)),
+    sa.Column("run_digest", sa.Text, nullable=False),
+    sa.Column("model_digest", sa.Text, nullable=False),
+    sa.Column("speak_threshold", sa.Float(53)),
+    sa.Column("update_threshold", sa.Float(53)),
+    sa.Column("playhead_s", sa.Float(53)),
+    sa.Column("body", sa.JSON, nullable=False),
+    sa.Index("review_actions_by_video", "video_id", "number"),
+)
+_VERSIONS: Final = sa.Table("review_schema", _METADATA, sa.Column("version_num", sa.String(32), primary_key=True))
 _COLUMNS: Final = (
     *(column for column in ACTIONS.c if column.name != "body"),
-    cast(ACTIONS.c.body, Text).label("body"),  # decoded row by row: a damaged row must not fail the query
+    sa.cast(ACTIONS.c.body, sa.Text).label("body"),  # decoded row by row: a damaged row must not fail the query
 )
+
+
+class StoreError(EngineError):
+    """A store of reviews that cannot be opened, read or written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +166,7 @@ def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, 
     number, action_id = ACTIONS.c.number, ACTIONS.c.action_id
     with connection.begin():
         if connection.dialect.name == "postgresql":  # makes the order of numbers the order of commits
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK_ID})")
         connection.execute(insert(ACTIONS), [_to_row(action) for action in actions])  # locks the store until the end
         newest = select(action_id, number).order_by(number.desc()).limit(len(actions))
         kept = {row.action_id: row.number for row in connection.execute(newest)}
@@ -158,7 +187,7 @@ def open_store(where: str | Path) -> ReviewStore:
     with _translate(url.render_as_string()):
         engine = _create(url)
         try:
-            prepare_schema(engine)
+            _prepare_schema(engine)
             return ReviewStore(engine)
         except BaseException:
             engine.dispose()
@@ -217,6 +246,30 @@ def _create(url: URL) -> Engine:
         connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
 
     return engine
+
+
+def _prepare_schema(engine: Engine) -> None:
+    """Create the tables of an empty store. Raises ``StoreError`` for a store with another schema."""
+    with engine.connect() as connection:
+        if _read_version(connection) == _VERSION:
+            return
+    with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK_ID})")
+        version = _read_version(connection)  # a concurrent process may have created them
+        if version not in (None, _VERSION):
+            raise StoreError(
+                f"the store {engine.url.render_as_string()} has the schema {version}; this version of StepScope "
+                f"supports schemas up to {_VERSION}: update StepScope, or use another store"
+            )
+        if version is None:
+            _METADATA.create_all(connection)
+            connection.execute(insert(_VERSIONS).values(version_num=_VERSION))
+
+
+def _read_version(connection: Connection) -> str | None:
+    has_table = sa.inspect(connection).has_table(_VERSIONS.name)
+    return connection.scalar(select(_VERSIONS.c.version_num)) if has_table else None
 
 
 @contextmanager

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.app.reviews.actions import Action, Event, Moment
-from stepscope.app.reviews.schema import StoreError
-from stepscope.app.reviews.store import open_store
+from stepscope.app.reviews.store import StoreError, open_store
 from stepscope.eval.annotations.corrections import Correction, TurnName
 from tests.support.data.strategies import HOSTILE, TEXTS
 from tests.support.reviews.databases import new_database

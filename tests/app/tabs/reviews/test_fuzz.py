@@ -19,8 +19,7 @@ from stepscope.app.exports.folder import correct_samples, gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
 from stepscope.app.reviews.actions import ActionKind, EventKind, Moment
 from stepscope.app.reviews.review import review_agreement, review_disagreements
-from stepscope.app.reviews.schema import ACTIONS
-from stepscope.app.reviews.store import open_store, read_review
+from stepscope.app.reviews.store import ACTIONS, open_store, read_review
 from stepscope.app.tabs.reviews.api import answer
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.annotations.corrections import CORRECTION_KINDS, VERDICTS, name_turns

@@ -1,14 +1,13 @@
 """The model on ZeroGPU, where a function has a GPU for one call, in a forked process.
 
 The package ``spaces`` pickles the arguments and the results, and replaces an exception by the name of its class. So the
-process returns records, and errors are among them. It keeps nothing between two calls.
+process returns errors, as it does warnings about a damaged video, which are texts. It keeps nothing between two calls.
 """
 
 import os
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
@@ -31,20 +30,6 @@ Gpu = Callable[..., Any]
 """The decorator ``spaces.GPU``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Damage:
-    """A warning about a damaged video."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
-    """The error that ended a call."""
-
-    error: EngineError | ValueError
-
-
 def find_gpu() -> Gpu | None:
     """Return ``spaces.GPU`` on ZeroGPU, else None. Call it before CUDA is used, because it replaces CUDA there."""
     if os.environ.get("SPACES_ZERO_GPU", "").lower() not in ("1", "t", "true"):
@@ -60,20 +45,20 @@ class ZeroGpuModel:
     """
 
     def __init__(self, checkpoint: Checkpoint, gpu: Gpu) -> None:
-        def stream(plan: StreamPlan) -> Generator[FrameOutput | _Damage | _Failure]:
+        def stream(plan: StreamPlan) -> Generator[FrameOutput | str | Exception]:
             damages: list[str] = []
             try:
                 with closing(stream_plan(checkpoint, plan, damages.append)) as outputs:
                     yield from outputs
             except (EngineError, ValueError) as error:
-                yield _Failure(error=error)
-            yield from (_Damage(text=text) for text in damages)
+                yield error
+            yield from damages
 
-        def inspect(plan: StreamPlan, outputs: Sequence[FrameOutput]) -> FrameInspection | _Failure:
+        def inspect(plan: StreamPlan, outputs: Sequence[FrameOutput]) -> FrameInspection | Exception:
             try:
                 return inspect_plan(checkpoint, plan, outputs)
             except (EngineError, ValueError) as error:
-                return _Failure(error=error)
+                return error
 
         self._stream = gpu(duration=estimate_s)(stream)
         self._inspect = gpu(duration=lambda plan, outputs: estimate_s(plan))(inspect)
@@ -83,10 +68,10 @@ class ZeroGpuModel:
         try:
             with closing(self._stream(plan)) as received:
                 for item in received:
-                    if isinstance(item, _Failure):
-                        raise item.error
-                    if isinstance(item, _Damage):
-                        on_damage(item.text)
+                    if isinstance(item, Exception):
+                        raise item
+                    if isinstance(item, str):
+                        on_damage(item)
                     else:
                         yield item
         except gr.Error as error:
@@ -95,11 +80,11 @@ class ZeroGpuModel:
     def inspect(self, plan: StreamPlan, outputs: Sequence[FrameOutput]) -> FrameInspection:
         """Inspect the last frame of a plan; see ``inspect_plan``. Raises as ``stream``."""
         try:
-            found: FrameInspection | _Failure = self._inspect(plan, outputs)
+            found: FrameInspection | Exception = self._inspect(plan, outputs)
         except gr.Error as error:
             raise _translate(error) from error
-        if isinstance(found, _Failure):
-            raise found.error
+        if isinstance(found, Exception):
+            raise found
         return found
 
 

@@ -22,13 +22,8 @@ try:
 except ImportError:
     pyarrow = None
 
-_TYPES: Mapping[object, tuple[str, str]] = {
-    str: ("dtype", "string"),
-    int: ("dtype", "int64"),
-    float: ("dtype", "float64"),
-    float | None: ("dtype", "float64"),
-    tuple[str, ...]: ("list", "string"),
-}
+_TYPES: Mapping[object, str] = {str: "string", int: "int64", float: "float64", float | None: "float64"}
+"""Names of Arrow types; the other columns are lists of strings."""
 _CARD = """---
 {front}---
 
@@ -49,29 +44,22 @@ def write_dataset(folder: Path, splits: Mapping[str, Tables]) -> None:
     for split in splits:
         if not re.fullmatch(r"\w+(\.\w+)*", split):
             raise ValueError(f"a split name has letters, digits and underscores only, such as test; got {split!r}")
-    configs, infos = [], []
+    configs = []
     for name, row in ROW_TYPES.items():
         kept = {split: getattr(tables, name) for split, tables in splits.items() if getattr(tables, name)}
         for split, records in kept.items():
             _write_parquet(folder / name / f"{split}.parquet", row, records)
         if kept:
             files = [{"split": split, "path": f"{name}/{split}.parquet"} for split in kept]
-            features = [{"name": column, **dict([_TYPES[kind]])} for column, kind in column_types(row).items()]
             configs.append({"config_name": name, "data_files": files})
-            infos.append({"config_name": name, "features": features})
-    front = yaml.safe_dump({"configs": configs, "dataset_info": infos}, sort_keys=False)
+    front = yaml.safe_dump({"configs": configs}, sort_keys=False)
     with atomic_write(folder / "README.md") as file:
         file.write(_CARD.format(front=front))
 
 
 def _write_parquet(path: Path, row: type, records: Sequence[Any]) -> None:
-    schema = pyarrow.schema([(column, _arrow_type(kind)) for column, kind in column_types(row).items()])
+    texts = pyarrow.list_(pyarrow.string())
+    schema = pyarrow.schema([(column, _TYPES.get(kind, texts)) for column, kind in column_types(row).items()])
     table = pyarrow.Table.from_pylist([asdict(record) for record in records], schema=schema)
     with atomic_write(path, binary=True) as file:
         parquet.write_table(table, file)
-
-
-def _arrow_type(kind: object) -> object:
-    shape, name = _TYPES[kind]
-    value = pyarrow.type_for_alias(name)
-    return pyarrow.list_(value) if shape == "list" else value

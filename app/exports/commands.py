@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from stepscope.app.core.slices import read_slices, slices_path
-from stepscope.app.exports.corrected_split import SplitSource, write_corrected_split
+from stepscope.app.exports.corrected_split import write_corrected_split
 from stepscope.app.exports.elan_edits import MissingTierError
 from stepscope.app.exports.folder import correct_samples, gather_videos, import_eaf
 from stepscope.app.exports.formats import write_export
@@ -30,7 +30,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.loading import read_samples
-from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.data.writers import UnsupportedFieldError
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import iter_traced_videos, read_provenance, write_traces
@@ -68,13 +68,15 @@ def traces(options: TracesOptions) -> int:
 def split(options: SplitOptions) -> int:
     """Write a split with corrected references."""
     review = _read_review(options.reviews, prefer=options.prefer)
-    corrected = correct_samples(read_samples(options.split), review=review, prefer=options.prefer)
+    path = options.split
+    source = Split(path=path, entries=tuple(read_samples(path)), digest=digest_file(path))
+    corrected = correct_samples(source.samples, review=review, prefer=options.prefer)
     try:
         write_corrected_split(
             options.out,
             corrected,
             file_format=options.format,
-            source=SplitSource(name=options.split.name, path=options.split, digest=digest_file(options.split)),
+            source=source,
             review=review,
             prefer=options.prefer,
             omit=options.omit,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.exports.corrected_split import SplitSource, write_corrected_split
+from stepscope.app.exports.corrected_split import write_corrected_split
 from stepscope.app.exports.elan_edits import MissingTierError
 from stepscope.app.exports.folder import gather_videos, import_eaf
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
@@ -158,7 +158,7 @@ def write_zip(
             path,
             corrected,
             file_format=SPLIT_EXPORTS[content],
-            source=_describe_source(split, source),
+            source=source or split,
             review=videos[0].review,
             prefer=videos[0].prefer,
             omit=omit,
@@ -175,12 +175,6 @@ def write_zip(
         num_unusable=sum(len(found.unusable) for found in corrected),
         problems={video.video_id: video.problem for video in videos if video.problem},
     )
-
-
-def _describe_source(name: str, source: Split | None) -> SplitSource:
-    if source is None:
-        return SplitSource(name=name)
-    return SplitSource(name=source.path.name, path=source.path, digest=source.digest)
 
 
 def import_document(

@@ -154,7 +154,6 @@ def serve(options: PageOptions) -> None:
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
         gradio_patches.refuse_downloads()
         gradio_patches.keep_no_values()
-        gradio_patches.refuse_long_sessions()
         gradio_patches.share_queue()
         gradio_patches.share_sessions()
         gradio_patches.bound_choices()

@@ -34,6 +34,7 @@ MAX_SESSIONS: Final = 1000
 
 MAX_SESSION_CHARS: Final = 100
 """Longest name of a session; Gradio's has 11 characters."""
+_LONG_SESSION: Final = f"The name of a session has at most {MAX_SESSION_CHARS} characters."
 
 MAX_EVENTS: Final = 64
 """Events of one user, or of one address without accounts, that wait, run or are unread."""
@@ -78,31 +79,19 @@ def keep_no_values() -> None:
     SessionState._update_value_in_config = ignore
 
 
-def refuse_long_sessions() -> None:
-    """Refuse sessions with a long name: names are kept, and any client can begin sessions."""
-    find, push = StateHolder.__getitem__, Queue.push
-    reason = f"The name of a session has at most {MAX_SESSION_CHARS} characters."
-
-    def find_short(states: StateHolder, name: str) -> SessionState:
-        if len(name) > MAX_SESSION_CHARS:
-            raise ValueError(reason)
-        return find(states, name)
-
-    async def push_short(queue: Queue, body: Any, *values: Any, **options: Any) -> Any:
-        if len(body.session_hash or "") > MAX_SESSION_CHARS:
-            return False, reason, "error"
-        return await push(queue, body, *values, **options)
-
-    setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
-    setattr(Queue, "push", push_short)  # noqa: B010
-
-
 def share_sessions() -> None:
     """Let the state of a new session replace the oldest one of the user who has the most, not that of another user.
 
-    A session that only kept a connection open, for which Gradio needs no login, has no user.
+    A session that only kept a connection open, for which Gradio needs no login, has no user. Long names are refused:
+    names are kept, and any client can begin sessions.
     """
+    find = StateHolder.__getitem__
     users = WeakKeyDictionary[StateHolder, dict[str, str]]()
+
+    def find_short(states: StateHolder, name: str) -> SessionState:
+        if len(name) > MAX_SESSION_CHARS:
+            raise ValueError(_LONG_SESSION)
+        return find(states, name)
 
     def update(states: StateHolder, name: str) -> None:
         with states.lock:
@@ -116,7 +105,8 @@ def share_sessions() -> None:
                 for records in (states.session_data, states.time_last_used, users_of):
                     records.pop(oldest, None)
 
-    setattr(StateHolder, "update", update)  # noqa: B010 - mypy refuses the assignment
+    setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
+    setattr(StateHolder, "update", update)  # noqa: B010
 
 
 def share_queue() -> None:
@@ -140,6 +130,8 @@ def share_queue() -> None:
         return False
 
     async def push_own(queue: Queue, body: Any, request: Any, username: str | None) -> Any:
+        if len(body.session_hash or "") > MAX_SESSION_CHARS:
+            return False, _LONG_SESSION, "error"
         for user, own in list(kept.items()):
             kept[user] = {name: event for name, event in own.items() if is_kept(queue, name, *event)}
             if not kept[user]:

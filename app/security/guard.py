@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -64,28 +63,6 @@ MAX_FAILURES: Final = 10
 FAILURE_WINDOW_S: Final = 300.0
 
 
-@dataclass(slots=True, kw_only=True)
-class Throttle:
-    """Count failed logins by address over the last ``FAILURE_WINDOW_S`` seconds."""
-
-    _attempts: list[tuple[float, str | None]] = field(default_factory=list)  # no longer than the limit over all
-
-    def wait_s(self, address: str, *, now: float) -> float:
-        """Return the seconds until an address may try again; 0 if it may try now."""
-        self._attempts = [attempt for attempt in self._attempts if now - attempt[0] <= FAILURE_WINDOW_S]
-        own = [began for began, who in self._attempts if who == address]
-        times = [began for began, _ in self._attempts]
-        return max(_remaining_s(own, MAX_FAILURES, now), _remaining_s(times, 10 * MAX_FAILURES, now))
-
-    def record_failure(self, address: str, *, now: float) -> None:
-        """Count a wrong password."""
-        self._attempts.append((now, address))
-
-    def record_success(self, address: str) -> None:
-        """Clear the failures of an address that logged in; the limit over all addresses still counts them."""
-        self._attempts = [(time_s, None if who == address else who) for time_s, who in self._attempts]
-
-
 class LoginThrottle:
     """ASGI middleware that refuses logins after too many wrong passwords; they are checked one after another.
 
@@ -93,7 +70,8 @@ class LoginThrottle:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app, self._throttle, self._turn = app, Throttle(), asyncio.Lock()
+        self._app, self._turn = app, asyncio.Lock()
+        self._failures = list[tuple[float, str | None]]()  # no longer than the limit over all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to the app, or refuse a login."""
@@ -117,18 +95,26 @@ class LoginThrottle:
 
         async def watch(message: Message) -> None:
             if message["type"] == "http.response.start":
-                if message["status"] < 400:
-                    self._throttle.record_success(address)
+                if message["status"] < 400:  # the limit over all addresses still counts the earlier failures
+                    self._failures = [(time_s, None if who == address else who) for time_s, who in self._failures]
                 else:
-                    self._throttle.record_failure(address, now=time.monotonic())
+                    self._failures.append((time.monotonic(), address))
             await send(message)
 
         async with self._turn:
-            wait_s = self._throttle.wait_s(address, now=time.monotonic())
+            wait_s = self._wait_s(address)
             if wait_s == 0:
                 await self._app(scope, receive_again, watch)
         if wait_s > 0:
             await refuse(429, f"too many wrong passwords; try again in {wait_s:.0f} s")(scope, receive, send)
+
+    def _wait_s(self, address: str) -> float:
+        """Return the seconds until an address may try again; 0 if it may try now."""
+        now = time.monotonic()
+        self._failures = [failure for failure in self._failures if now - failure[0] <= FAILURE_WINDOW_S]
+        own = [began for began, who in self._failures if who == address]
+        times = [began for began, _ in self._failures]
+        return max(_remaining_s(own, MAX_FAILURES, now), _remaining_s(times, 10 * MAX_FAILURES, now))
 
 
 def _remaining_s(times: Sequence[float], limit: int, now: float) -> float:

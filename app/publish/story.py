@@ -67,8 +67,6 @@ def read_story(path: Path) -> Story:
     """Read a story file. Raises ``ValueError`` as ``parse_story``, or if there is no such file."""
     if not path.is_file():
         raise ValueError(f"there is no story {path}; save one on the page")
-    if path.stat().st_size > MAX_STORY_BYTES:
-        raise ValueError(f"{path} has more than {MAX_STORY_BYTES // 2**10} KiB, which no story needs")
     with reading(path):
         return parse_story(read_text(path))
 

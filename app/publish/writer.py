@@ -7,16 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
+from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.run import RUN_FILES, write_content
 from stepscope.app.core.saved import read_saved_run
-from stepscope.app.core.videos import sample_clip
+from stepscope.app.core.videos import Clip, sample_clip
+from stepscope.app.formatting import as_sentence
 from stepscope.app.publish.content import VideoContent, pack_charts, pack_failed, pack_index, pack_video
 from stepscope.app.publish.folder import file_stem, replace_folder, write_page
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.story import Story, StoryMoment, write_story
-from stepscope.app.publish.videos import PlacedVideos, check_videos
 from stepscope.app.web.payload import Packed
+from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import atomic_write, replace_surrogates, to_json
+from stepscope.engine.io.hub_files import fetch_missing
+from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.reports.scoring import ScoreSettings
@@ -75,6 +79,60 @@ def find_story_sample(sources: Sequence[Source], moment: StoryMoment) -> Sample 
     return next((entry for entry in entries if isinstance(entry, Sample) and entry.video_id == moment.video), None)
 
 
+_MAX_NAMED: Final = 3
+"""Maximum number of missing videos that an error names."""
+
+
+def _check_videos(samples: Sequence[Sample], files: VideoFiles) -> None:
+    """Raise ``ValueError`` if a video that is to be published has no file."""
+    for one in samples if files != "none" else ():
+        if one.video_path is not None:
+            fetch_missing(one.video_path)
+    missing = [one.video_id for one in samples if one.video_path is None or not os.path.isfile(one.video_path)]
+    if missing and files != "none":
+        named = ", ".join(missing[:_MAX_NAMED]) + (", ..." if len(missing) > _MAX_NAMED else "")
+        raise ValueError(
+            f"{format_count(len(missing), 'video has', 'videos have')} no file: {named}; give --data with their "
+            "paths, or --videos none to publish without pictures"
+        )
+
+
+class _PlacedVideos:
+    """The videos of a player; one that several runs show is written once."""
+
+    def __init__(self, folder: Path, files: VideoFiles) -> None:
+        self._folder, self._files = folder, files
+        self._copies = DisplayCopies(folder)
+        self._placed = dict[tuple[Path, float | None, float], Path]()
+
+    def place(self, clip: Clip, stem: str) -> tuple[Path | None, str]:
+        """Return the published video of a clip, new or not, or the reason why it cannot be read."""
+        key = (clip.path, clip.start_s, clip.duration_s)
+        if self._files == "none" or key in self._placed:
+            return self._placed.get(key), ""
+        try:
+            self._placed[key] = self._write(clip, self._folder / stem)
+        except VideoError as error:
+            if isinstance(error.__cause__, OSError):
+                raise  # the disk, not the video
+            return None, as_sentence(error)
+        return self._placed[key], ""
+
+    def _write(self, clip: Clip, stem: Path) -> Path:
+        """Write a video, which browsers play, as ``stem`` with its ending.
+
+        A link is made only to a whole file that browsers play; the rest is converted.
+        """
+        if self._files == "link" and clip.start_s is None and not clip.copy_reason:
+            path = stem.with_name(f"{stem.name}{'.webm' if clip.path.suffix.lower() == '.webm' else '.mp4'}")
+            path.symlink_to(clip.path.resolve())
+            return path
+        copy = self._copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+        path = stem.with_name(stem.name + copy.suffix)
+        os.replace(copy, path)
+        return path
+
+
 def write_player(
     out: Path,
     source: Source,
@@ -94,7 +152,7 @@ def write_player(
     a moment of the story has no run; ``OSError`` or ``VideoError`` if it cannot be written.
     """
     sources = (source, *others)
-    check_videos([entry for one in sources for entry in one.entries if isinstance(entry, Sample)], files)
+    _check_videos([entry for one in sources for entry in one.entries if isinstance(entry, Sample)], files)
     provenance = _make_provenance(source)
     title = _clean_title(title or (story.title if story else "")) or f"StepScope: {provenance.run}"
     with replace_folder(out) as folder:
@@ -102,7 +160,7 @@ def write_player(
             (folder / name).mkdir()
         found, problems = dict[tuple[str, str], VideoContent](), dict[str, str]()
         entries = [(one, entry) for one in sources for entry in one.entries]
-        videos = PlacedVideos(folder / "videos", files)
+        videos = _PlacedVideos(folder / "videos", files)
         for number, (one, entry) in enumerate(entries, start=1):
             moment = None if one is source or story is None else _find_number(story, one.name, entry.video_id)
             content = _write_video(folder, one, entry, file_stem(number, entry.video_id), videos, moment=moment)
@@ -160,7 +218,7 @@ def _write_video(
     source: Source,
     entry: Sample | InvalidSample,
     stem: str,
-    videos: PlacedVideos,
+    videos: _PlacedVideos,
     *,
     moment: int | None,
 ) -> VideoContent:

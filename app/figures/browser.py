@@ -3,12 +3,10 @@
 import asyncio
 import base64
 import logging
-import mimetypes
 import os
 import secrets
 import shutil
 import signal
-import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -179,20 +177,17 @@ async def _attempt(make: Callable[[str], Browser], work: Callable[[Any], Awaitab
     finally:
         process = getattr(drawing, "subprocess", None)
         if process is not None and process.poll() is None:
-            _end_session(process)
+            os.killpg(process.pid, signal.SIGKILL)  # it has a session of its own, with those that it started
             process.wait()
             await drawing.close()  # its threads read from the browser, and would keep this program from ending
 
 
-def _end_session(process: subprocess.Popen[Any]) -> None:
-    """Kill a process that was started in a session of its own, with those that it started."""
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)
-    else:  # Windows
-        process.kill()
-
-
-_TYPES = {".js": "text/javascript", ".json": "application/json", ".html": "text/html; charset=utf-8"}
+_TYPES: Final = {
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".html": "text/html; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 
 @contextmanager
@@ -207,9 +202,8 @@ def serve_files(files: Mapping[str, bytes | Path]) -> Iterator[str]:
             if content is None:
                 return self.send_error(404)
             body = content.read_bytes() if isinstance(content, Path) else content
-            kind = _TYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
             self.send_response(200)
-            self.send_header("Content-Type", kind)
+            self.send_header("Content-Type", _TYPES[Path(name).suffix])
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -7,6 +7,7 @@ none is left, the server accepts no client.
 import math
 import os
 import re
+import resource
 import time
 from asyncio import get_running_loop, timeout_at
 from collections import Counter
@@ -328,9 +329,7 @@ def limit_connections() -> None:
     """Let uvicorn, which Gradio starts, use ``LimitedProtocol`` and ``LimitedSocket``, with enough file descriptors."""
     HTTP_PROTOCOLS["auto"] = f"{__name__}:{LimitedProtocol.__name__}"
     WS_PROTOCOLS["auto"] = f"{__name__}:{LimitedSocket.__name__}"
-    with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
-        import resource  # noqa: PLC0415
-
+    with suppress(ValueError, OSError):  # a system that allows fewer
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = _MIN_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_MIN_DESCRIPTORS, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:

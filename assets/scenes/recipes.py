@@ -129,26 +129,19 @@ _PARTS: Final = {
         PartSpec("star", "pin on", 0.0, 0.54, 0.7),
     ),
 }
-RECIPES: Final = tuple(
-    Recipe(name=name, parts=parts, num_required=6 if name == "sandwich" else 4) for name, parts in _PARTS.items()
-)
-NOUNS: Final = tuple(sorted({part.noun for recipe in RECIPES for part in recipe.parts}))
-FAMILIES: Final = tuple(recipe.name for recipe in RECIPES)
+RECIPES: Final = {
+    name: Recipe(name=name, parts=parts, num_required=6 if name == "sandwich" else 4) for name, parts in _PARTS.items()
+}
+NOUNS: Final = tuple(sorted({part.noun for parts in _PARTS.values() for part in parts}))
+FAMILIES: Final = tuple(RECIPES)
 HELD_OUT_FAMILY: Final = "tower"
 """Excluded from training videos; each of its parts also occurs in a different recipe."""
 TRAINED_FAMILIES: Final = tuple(name for name in FAMILIES if name != HELD_OUT_FAMILY)
 
 
-def find_recipe(name: str) -> Recipe:
-    """Return the recipe with a name. Raises ``ValueError`` with the known names."""
-    if name not in FAMILIES:
-        raise ValueError(f"no task family is called {name!r}; choose one of {', '.join(FAMILIES)}")
-    return RECIPES[FAMILIES.index(name)]
-
-
 def mix_parts(recipe: Recipe, rng: np.random.Generator) -> Recipe:
     """Return the recipe with its parts replaced by random parts of the trained families, each noun at most once."""
-    known = {part.noun: part for name in TRAINED_FAMILIES for part in find_recipe(name).parts}
+    known = {part.noun: part for name in TRAINED_FAMILIES for part in RECIPES[name].parts}
     nouns = rng.choice(sorted(known), len(recipe.parts), replace=False)
     parts = (known[str(noun)]._replace(x=old.x, y=old.y) for noun, old in zip(nouns, recipe.parts, strict=True))
     return replace(recipe, parts=tuple(parts))

@@ -114,7 +114,7 @@ def corpus() -> Iterator[str]:
         yield "System: " + schema_text(goal=scene.goal, steps=scene.steps, state=state)
         for turn in annotate(scene):
             yield f"User: {turn.text}" if turn.role == "user" else turn.text
-    for recipe in RECIPES:
+    for recipe in RECIPES.values():
         yield f"build the {recipe.name}. " + " ".join(f" the {part.noun}. {part.step_name}." for part in recipe.parts)
 
 

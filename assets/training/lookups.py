@@ -35,7 +35,9 @@ LEVELS: Final = (
 """Curriculum: maximum number of steps, and the fraction of kept words that are neither nouns nor ids."""
 MASTERED_LOSS: Final = 0.2
 """Mean loss per id, in nats, below which the next level starts."""
-_STEP_NAMES = {noun: sorted({p.step_name for r in RECIPES for p in r.parts if p.noun == noun}) for noun in NOUNS}
+_STEP_NAMES = {
+    noun: sorted({p.step_name for r in RECIPES.values() for p in r.parts if p.noun == noun}) for noun in NOUNS
+}
 
 
 class Lookups:

@@ -22,6 +22,8 @@ MAX_QUEUED_QUESTIONS = 100
 """Maximum number of waiting questions of a pool."""
 _NUM_DURATIONS = 20
 """Number of recent answers whose mean duration gives the estimated wait."""
+MIN_SHARE = 0.25
+"""Minimum share of a prompt in a store that is worth routing to: all prompts share the start of the system prompt."""
 
 
 class QueueFullError(EngineError):
@@ -197,8 +199,6 @@ class WorkerPool(Generic[W]):
         while self._queue and None in self._leases:
             ticket = self._queue[0]
             index = self._route(ticket)
-            if index is None:
-                break
             self._queue.popleft()
             self._clock += 1
             self._leases[index], self._used_at[index] = ticket, self._clock
@@ -207,54 +207,24 @@ class WorkerPool(Generic[W]):
             leased.append(ticket)
         return leased
 
-    def _route(self, ticket: Ticket[W]) -> int | None:
-        states = [
-            WorkerState(
-                is_idle=lease is None,
-                reusable_tokens=worker.store.find(ticket.prompt, owner=ticket.owner) if lease is None else 0,
-                is_empty=worker.store.stats.num_entries == 0,
-                used_at=used_at,
-            )
-            for worker, lease, used_at in zip(self.workers, self._leases, self._used_at, strict=True)
-        ]
-        return route(states, prompt_tokens=count_tokens(ticket.prompt))
+    def _route(self, ticket: Ticket[W]) -> int:
+        """Return the index of the worker for a ticket, while one is idle.
+
+        1. The idle worker that holds most of the prompt, if it is at least ``MIN_SHARE``.
+        2. An idle worker whose store is empty, so that no kept cache is lost.
+        3. The idle worker that was used least recently.
+        """
+        idle = [index for index, lease in enumerate(self._leases) if lease is None]
+        stores = {index: self.workers[index].store for index in idle}
+        held = {index: store.find(ticket.prompt, owner=ticket.owner) for index, store in stores.items()}
+        best = max(idle, key=lambda index: (held[index], -self._used_at[index]))
+        if held[best] >= max(1, MIN_SHARE * count_tokens(ticket.prompt)):
+            return best
+        empty = [index for index, store in stores.items() if store.stats.num_entries == 0]
+        return empty[0] if empty else min(idle, key=lambda index: self._used_at[index])
 
 
 def _notify(tickets: Sequence[Ticket[W]]) -> None:
     """Call the listeners outside the lock, so that they may call the pool."""
     for ticket in tickets:
         ticket.notify()
-
-
-MIN_SHARE = 0.25
-"""Minimum share of a prompt in a store that is worth routing to: all prompts share the start of the system prompt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerState:
-    """State of one worker for routing."""
-
-    is_idle: bool
-    reusable_tokens: int
-    is_empty: bool
-    """Whether its store is empty, so that no kept cache is lost."""
-    used_at: int
-    """Sequence number of its latest lease; the smallest is the oldest."""
-
-
-def route(workers: Sequence[WorkerState], *, prompt_tokens: int) -> int | None:
-    """Return the index of the worker for a prompt; None to wait in the queue.
-
-    1. The idle worker that holds most of the prompt, if it is at least ``MIN_SHARE``.
-    2. An idle worker whose store is empty.
-    3. The idle worker that was used least recently.
-    4. None: no worker is idle.
-    """
-    idle = [index for index, worker in enumerate(workers) if worker.is_idle]
-    if not idle:
-        return None
-    best = max(idle, key=lambda index: (workers[index].reusable_tokens, -workers[index].used_at))
-    if workers[best].reusable_tokens >= max(1, MIN_SHARE * prompt_tokens):
-        return best
-    empty = [index for index in idle if workers[index].is_empty]
-    return empty[0] if empty else min(idle, key=lambda index: workers[index].used_at)

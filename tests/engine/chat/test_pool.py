@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.engine.chat.pool import WorkerPool, WorkerState, route
+from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.prefix_store import PrefixStore
 from tests.engine.chat.test_prefix_store import RecordingCache, make_store, serve
 
@@ -19,22 +19,22 @@ def make_pool(num_workers: int = 2, *, max_queued: int = 100) -> WorkerPool[Stor
     return WorkerPool([StoreWorker(str(number)) for number in range(num_workers)], max_queued=max_queued)
 
 
-def state(*, idle: bool = True, reusable: int = 0, empty: bool = False, used_at: int = 0) -> WorkerState:
-    return WorkerState(is_idle=idle, reusable_tokens=reusable, is_empty=empty, used_at=used_at)
-
-
-@pytest.mark.parametrize(
-    ("workers", "wanted"),
-    [
-        ([state(empty=True), state(reusable=80, used_at=9)], 1),  # 1: the prefix is there
-        ([state(empty=True), state(reusable=80, idle=False)], 0),  # it is busy
-        ([state(reusable=3, used_at=1), state(empty=True, used_at=2)], 1),  # 2: three tokens are too few to route by
-        ([state(used_at=4), state(used_at=2), state(used_at=1, idle=False)], 1),  # 3: least recently used
-        ([state(idle=False), state(idle=False)], None),  # 4: wait
-    ],
-)
-def test_routing_has_four_levels(workers: list[WorkerState], wanted: int | None) -> None:
-    assert route(workers, prompt_tokens=100) == wanted
+def test_routing_has_four_levels() -> None:
+    pool = make_pool()
+    serve(pool.workers[1].store, (1,) * 8)
+    with pool.enqueue((*(1,) * 8, 2)) as ticket:
+        assert ticket.worker_index == 1, "1: the prefix is there"
+        with pool.enqueue((*(1,) * 8, 2)) as other:
+            assert other.worker_index == 0, "the other one is busy"
+            assert pool.enqueue((1,)).worker is None, "4: wait"
+    pool = make_pool()
+    serve(pool.workers[0].store, (1,) * 8)
+    with pool.enqueue((1, *(3,) * 8)) as ticket:
+        assert ticket.worker_index == 1, "2: one token is too few to route by, and an empty store loses nothing"
+    serve(pool.workers[1].store, (4,) * 8)
+    for wanted in (0, 1, 0):
+        with pool.enqueue((5,) * 8) as ticket:
+            assert ticket.worker_index == wanted, "3: least recently used"
 
 
 def test_the_questions_of_one_owner_do_not_hold_up_those_of_others() -> None:

@@ -9,12 +9,10 @@ open videos, not with their length.
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
-from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
@@ -92,9 +90,7 @@ class EncoderPool:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -112,7 +108,18 @@ class EncoderPool:
         with self._changed:
             self._videos.append(video)
             self._changed.notify_all()
-        return _EncodedFrames(partial(self._take, video), partial(self._close_video, video))
+        encoded = self._iterate(video)
+        next(encoded)  # a generator that was never started would not close the video
+        return encoded
+
+    def _iterate(self, video: _Video) -> Generator[Any]:
+        """Yield None, then the encoded frames."""
+        try:
+            yield
+            while (frame := self._take(video)) is not None:
+                yield frame
+        finally:
+            self._close_video(video)
 
     def _take(self, video: _Video) -> FrameFeatures | None:
         with self._changed:
@@ -209,29 +216,3 @@ class EncoderPool:
                     return batch
                 self._changed.wait()
         return []
-
-
-class _EncodedFrames(Generator[FrameFeatures]):
-    """The encoded frames of a video. Unlike a generator function's, they can be closed before the first is taken."""
-
-    def __init__(self, take: Callable[[], FrameFeatures | None], close: Callable[[], None]) -> None:
-        self._take, self._close, self._is_closed = take, close, False
-
-    def send(self, _: None) -> FrameFeatures:
-        try:
-            frame = None if self._is_closed else self._take()
-        except BaseException:
-            self.close()
-            raise
-        if frame is None:
-            self.close()
-            raise StopIteration
-        return frame
-
-    def throw(self, kind: Any, error: Any = None, trace: Any = None) -> NoReturn:
-        self.close()
-        raise kind if error is None else error
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._close()

@@ -31,11 +31,10 @@ from stepscope.engine.inference.static import (
     Inputs,
     Layers,
     StaticStep,
-    is_supported,
     pick_bucket,
     reads_decisions,
 )
-from stepscope.engine.model.attention import forward_layers
+from stepscope.engine.model.attention import forward_layers, has_fixed_rotation
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -365,4 +364,4 @@ def _explain_unavailable(model: VisionLanguageModel) -> str:
     """Return why a model cannot use graphs; an empty text if it can."""
     if model.device.type != "cuda":
         return f"they need a CUDA device, and the model is on {model.device}"
-    return "" if is_supported(model) else "they need a fixed rotary embedding"
+    return "" if has_fixed_rotation(model.text_model) else "they need a fixed rotary embedding"

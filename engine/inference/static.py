@@ -28,7 +28,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
 from stepscope.engine.inference.readout import ReadoutSpec, decision_probs
-from stepscope.engine.model.attention import LayerAttention, attend, has_fixed_rotation
+from stepscope.engine.model.attention import LayerAttention, attend
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 Inputs = Sequence[int | Tensor]
@@ -55,11 +55,6 @@ class BucketShape:
     """``C``, keys per slot, with those of the new tokens."""
     needs_tokens: bool
     """Whether next tokens are computed."""
-
-
-def is_supported(model: VisionLanguageModel) -> bool:
-    """Return whether the rotary embedding of the text model does not depend on the length."""
-    return has_fixed_rotation(model.text_model)
 
 
 def takes_groups(states: Tensor) -> bool:

@@ -317,7 +317,7 @@ class StreamController:
         while len(ids) < max_tokens:
             drafts = self.speculator.draft_text(turn, kind, ids)
             step = len(ids) if kind == "response" else -1
-            items = self.pending_items(needs_token=True, kind=kind if ids else None, step=step)
+            items = self.pending_items(needs_token=True, step=step)
             computed = yield from self.forward(items, drafts, frame=turn.frame)
             assert computed.token is not None
             if computed.token == self.codec.eos_id:
@@ -354,14 +354,9 @@ class StreamController:
         return (yield from self.generate_text(turn, "summary", self.config.max_summary_tokens, first=first))
 
     def pending_items(
-        self,
-        *,
-        needs_decision: bool = False,
-        needs_token: bool = False,
-        kind: TurnKind | None = None,
-        step: int = -1,
+        self, *, needs_decision: bool = False, needs_token: bool = False, step: int = -1
     ) -> list[FeedItem]:
-        """Return the pending tokens as items; the values are read at the last one, a token of a turn of ``kind``."""
+        """Return the pending tokens as items; the values are read at the last one."""
         *front, last = self.context.pending_ids
-        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token, step=step, turn=kind)
+        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token, step=step)
         return [*(FeedItem(piece=token) for token in front), last_item]

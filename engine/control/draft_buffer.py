@@ -57,8 +57,6 @@ class FeedItem:
     """Ids of the questions or states behind the piece that give its decisions."""
     step: int = -1
     """Tokens of a reply before the one that is sampled here; -1 outside a reply."""
-    turn: TurnKind | None = None
-    """The turn whose text it belongs to; None for all tokens that the model does not write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ Worked example. The decision at ``#4`` triggers an update and a response. The dr
 ``[DST]`` must be fed, so it is no draft. All else is verified item by item, and an early mismatch drops the rest.
 """
 
-from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,7 +20,6 @@ from stepscope.engine.control.draft_buffer import DraftBuffer, FeedItem, Trace, 
 from stepscope.engine.control.drafter import Drafter, ResponseMemory, classify_update
 from stepscope.engine.control.frames import Frames
 from stepscope.engine.control.prompt_codec import PromptCodec
-from stepscope.engine.control.requests import Image
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import apply_update
 from stepscope.engine.records import FrameOutput, UpdateLegality
@@ -233,47 +231,23 @@ class Speculator:
 
 def _draft_item(token: int, kind: TurnKind, step: int) -> FeedItem:
     step = step if kind == "response" else -1
-    return FeedItem(piece=token, needs_token=True, is_draft=True, step=step, turn=kind)
+    return FeedItem(piece=token, needs_token=True, is_draft=True, step=step)
 
 
 def _index_prior_run(prior_run: PriorRun, codec: PromptCodec, config: StreamConfig) -> dict[int, _PriorFrame]:
-    """Return the turns of an earlier run by frame: the ids of its trace, or else its texts tokenized again.
+    """Return the turns of an earlier run by frame, with their texts tokenized again.
 
     Its probabilities predict the triggers of this run. The prediction may fail after the first different decision, when
     the contexts differ or, with several frames in a row, the counts.
     """
     frames = {}
-    turns = _split_turns(prior_run.trace) if prior_run.trace else {}
     speaking, updating = config.count_triggers("speak"), config.count_triggers("update")
     for output in prior_run.outputs:
-        frame = output.frame_index
-        updates = tuple(ids for kind, ids in turns.get(frame, ()) if kind == "update")
-        responses = [ids for kind, ids in turns.get(frame, ()) if kind == "response"]
-        if prior_run.trace is None:
-            updates = tuple(codec.words(text) for text in output.updates)
-            responses = [codec.words(output.response)] if output.response is not None else []
         should_update = updating.add(output.update_prob)
-        frames[frame] = _PriorFrame(
+        frames[output.frame_index] = _PriorFrame(
             should_update=should_update and config.policy.source != "answer",  # such updates have no text
             should_speak=speaking.add(output.speak_prob),
-            updates=updates,
-            response=responses[0] if responses else None,
+            updates=tuple(map(codec.words, output.updates)),
+            response=None if output.response is None else codec.words(output.response),
         )
     return frames
-
-
-def _split_turns(trace: Trace) -> dict[int, list[_TurnIds]]:
-    """Return the turns of a trace that have a text, each with its kind, by the frame before them."""
-    turns: defaultdict[int, list[_TurnIds]] = defaultdict(list)
-    for context in trace.contexts:
-        frame, is_open = 0, False
-        for computed in context:
-            piece, kind = computed.item.piece, computed.item.turn
-            if isinstance(piece, Image):
-                frame = piece.frame_index
-            elif kind is not None and not is_open:
-                turns[frame].append((kind, (piece,)))
-            elif kind is not None:
-                turns[frame][-1] = (kind, (*turns[frame][-1][1], piece))
-            is_open = kind is not None
-    return turns

@@ -41,7 +41,6 @@ class Recording:
     ) -> None:
         self._task, self._asked = task or Task(), asked
         self.outputs: list[FrameOutput] = []
-        """The outputs so far."""
         self._streamer = Streamer(checkpoint, config)
         self._features: list[FrameFeatures] = []
         self._source: Iterable[FrameFeatures] | None = features

@@ -68,9 +68,7 @@ class StreamEvent:
     """The response that is being generated, in a stream that reports it."""
     error: EngineError | ValueError | None = None
     trace: Trace | None = None
-    """The trace, at the end of a traced stream."""
     cache: KVCache | None = None
-    """The KV cache, at the end of a traced stream."""
     counts: PassCounts | None = None
     """Cost of the stream, at its end; a pass of many videos counts for each of them."""
 

@@ -39,7 +39,6 @@ class Mode:
     config: StreamConfig
     rows: int = 1
     graphs: bool = False
-    """Whether passes are captured as CUDA graphs."""
 
     @property
     def is_live(self) -> bool:

@@ -30,9 +30,7 @@ class Prefilled:
 
     prompt_tokens: int
     cached_tokens: int
-    """Prompt tokens that were reused."""
     prefilled_tokens: int
-    """Prompt tokens that were computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from stepscope.engine.plurals import format_count
 from stepscope.engine.turns import take_turns
 
 MAX_QUEUED_QUESTIONS = 100
-"""Maximum number of waiting questions of a pool."""
 _NUM_DURATIONS = 20
 """Number of recent answers whose mean duration gives the estimated wait."""
 MIN_SHARE = 0.25
@@ -73,7 +72,7 @@ class Ticket(Generic[W]):
     def __init__(
         self, pool: "WorkerPool[W]", prompt: tuple[ContextPiece, ...], owner: str, on_change: Callable[[], None]
     ) -> None:
-        self._pool, self.prompt, self.owner, self._on_change = pool, prompt, owner, on_change
+        self._pool, self.prompt, self.owner, self.on_change = pool, prompt, owner, on_change
         self.worker_index: int | None = None
         self.leased_at = 0.0
         self.is_closed = False
@@ -106,10 +105,6 @@ class Ticket(Generic[W]):
             for _ in range(pool._queue.index(self)):  # each ticket ahead takes the worker that is free first
                 heapreplace(free_at, free_at[0] + mean_s)
             return free_at[0]
-
-    def notify(self) -> None:
-        """Call the listener: the position or the lease has changed."""
-        self._on_change()
 
     def __enter__(self) -> Self:
         """Return the ticket."""
@@ -227,4 +222,4 @@ class WorkerPool(Generic[W]):
 def _notify(tickets: Sequence[Ticket[W]]) -> None:
     """Call the listeners outside the lock, so that they may call the pool."""
     for ticket in tickets:
-        ticket.notify()
+        ticket.on_change()

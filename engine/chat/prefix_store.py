@@ -78,7 +78,6 @@ class Lease(Generic[C]):
     num_pieces: int
     """Pieces of the prompt that the cache holds."""
     num_cached: int
-    """Their tokens."""
     _is_open: bool = field(default=True, init=False)
 
     @property

@@ -140,7 +140,6 @@ def render_run(
 
 
 def _list_user_turns(task: Task, *, fps: float) -> dict[int, list[str]]:
-    """Return the user turns and questions of a task by frame."""
     texts: defaultdict[int, list[str]] = defaultdict(list)
     for turns in (task.user_turns, task.questions):
         for turn in sorted(turns, key=lambda turn: turn.time_s):

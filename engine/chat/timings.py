@@ -12,7 +12,6 @@ class AnswerTiming:
 
     prompt_tokens: int
     cached_tokens: int
-    """Prompt tokens that were reused."""
     queue_s: float
     """From the request to the lease of a worker."""
     first_s: float

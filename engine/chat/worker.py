@@ -21,7 +21,6 @@ from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 DEFAULT_BUDGET_BYTES = 2**30
-"""Memory of the kept caches of one worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -46,7 +46,6 @@ class Command:
 
     summary: str
     options: str
-    """A subclass of ``Options``."""
     function: str
     """Takes the options; returns the exit code, or None for success."""
 

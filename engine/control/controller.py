@@ -47,7 +47,6 @@ _UNDECIDED = Decision(speak_prob=math.nan, update_prob=math.nan)
 """The decision at a frame without questions."""
 _MIN_SUMMARY_PROB: Final = 0.5
 TextLoop = Generator[Request | FrameOutput, Answer, str]
-"""Yields the requests of a text and returns it."""
 
 
 class StreamController:

@@ -39,7 +39,6 @@ from stepscope.engine.control.requests import (
 from stepscope.engine.records import Forgotten, FrameOutput
 
 TurnKind = Literal["update", "response", "summary"]
-"""Kinds of texts that the model writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +46,8 @@ class FeedItem:
     """One piece to feed, and the values to read at its last token."""
 
     piece: Piece
-    """A token id or an image."""
     needs_decision: bool = False
     needs_token: bool = False
-    """Whether the next token is sampled."""
     is_draft: bool = False
     """Whether it is a draft of a token that the model has yet to sample."""
     questions: tuple[tuple[int, ...], ...] = ()

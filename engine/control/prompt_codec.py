@@ -31,9 +31,7 @@ class PromptCodec(Protocol):
     stream_opening: tuple[int, ...]
     """The tokens between the end of a response and the next image."""
     eos_id: int
-    """The token that ends a turn."""
     feeds_eos: bool
-    """Whether the end of a turn enters the context."""
     answers_user_turns: bool
     """Whether user turns follow the image of their frame and are always answered; else they precede it."""
 

@@ -64,7 +64,6 @@ class ForwardRequest:
     num_cached: int
     """Cached tokens to keep; the cache is cropped to this length first."""
     inputs: tuple[Piece, ...]
-    """Token ids and images, in order."""
     frames: range
     """Frames that this pass serves; its time is shared between them."""
     decision_positions: tuple[int, ...] = ()
@@ -82,9 +81,7 @@ class ForwardResult:
     """Result of a ``ForwardRequest``."""
 
     decisions: tuple[Decision, ...] = ()
-    """One for each of ``decision_positions``."""
     tokens: tuple[int, ...] = ()
-    """One sampled token id for each of ``sample_positions``."""
     answers: tuple[float, ...] = ()
     """For each of ``branches``, the probability of yes, or the log-probability of the state."""
 
@@ -99,9 +96,7 @@ class EvictRequest:
     num_cached: int
     """Cached tokens; the cache is cropped to this length first."""
     head: int
-    """First tokens to keep."""
     tail: int
-    """Last tokens to keep."""
     renumbers: bool
     """Whether the last tokens get the positions after the first ones; otherwise their keys keep the old ones."""
 

@@ -36,7 +36,6 @@ class AssistantTurn:
 
     frame: int
     should_speak: bool
-    """Whether a response follows the updates."""
     updates: tuple[str, ...] = ()
     legality: tuple[UpdateLegality, ...] = ()
     """Whether each of them is legal, illegal or malformed; not known of drafts."""
@@ -61,7 +60,6 @@ class _PriorFrame:
     should_update: bool
     """Whether its probability of an update triggers at the thresholds of this run."""
     should_speak: bool
-    """Whether its probability of speaking triggers at the thresholds of this run."""
     updates: tuple[tuple[int, ...], ...]
     response: tuple[int, ...] | None
 

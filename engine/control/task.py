@@ -11,7 +11,6 @@ class Task:
     """The task of a stream: all inputs except the frames."""
 
     goal: str = ""
-    """The goal; may be empty."""
     steps: tuple[Step, ...] = ()
     """The steps; none for a video without a task."""
     user_turns: tuple[UserTurn, ...] = ()

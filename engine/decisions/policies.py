@@ -42,11 +42,9 @@ class DecisionPolicy:
     """Value of the setting ``decision_policy``."""
     source: SignalSource
     comparison: Literal[">", ">=", "> or 1"]
-    """How a probability exceeds its threshold."""
     frames_in_a_row: int
     """Consecutive frames that must exceed the threshold, at least 1."""
     has_updates: bool
-    """Whether the policy updates the dialogue state."""
     level: str = "value"
     """The kind of rule, which gives the number that is compared; engine/decisions/policies.toml defines the choices."""
     always_from: float | None = None
@@ -147,7 +145,6 @@ class TriggerCounter:
     """
 
     follows_triggers: ClassVar = False
-    """Whether a trigger changes the decisions at later frames."""
     has_values: ClassVar = True
     """Whether frames rank by their values, which may be calibrated; else by ``measure``."""
     is_armed = True
@@ -274,7 +271,6 @@ RULES: Final[dict[str, type[TriggerCounter]]] = {
     "surge": _Surge,
     "hysteresis": _Hysteresis,
 }
-"""The kinds of rules by the ``level`` of a policy."""
 
 
 def _read_policies() -> dict[str, DecisionPolicy]:

@@ -36,7 +36,6 @@ class ReadoutSpec:
     silence_id: int | None = None
     """The token that a reply has only above a threshold that changes with its length; None for no such token."""
     suppress_tokens: tuple[int, ...] = ()
-    """Token ids that are never generated."""
     suppress_at_images: tuple[int, ...] = ()
     """Token ids that open no turn: they are not generated where a decision is read, too."""
 
@@ -174,7 +173,6 @@ class Sampler:
         return allowed
 
     def _sample_row(self, logits: Tensor) -> int:
-        """Sample one token id from logits ``[V]``."""
         probs = torch.softmax(self._suppress(logits).cpu().double() / self._config.temperature, dim=-1)
         return int(torch.multinomial(self._apply_top_p(probs), 1, generator=self._random))
 

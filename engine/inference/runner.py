@@ -225,7 +225,6 @@ class PackedStream:
 def _forward_eager(
     runners: Sequence[Runner], pieces: Sequence[Inputs], requests: Sequence[ForwardRequest]
 ) -> list[ForwardResult]:
-    """Run passes of any length."""
     model, spec = runners[0].model, runners[0].readout_spec
     streams, first_of, ends = list[PackedStream](), list[int](), list[list[int]]()
     for runner, own, request in zip(runners, pieces, requests, strict=True):

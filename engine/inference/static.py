@@ -54,7 +54,6 @@ class BucketShape:
     context_len: int
     """``C``, keys per slot, with those of the new tokens."""
     needs_tokens: bool
-    """Whether next tokens are computed."""
 
 
 def takes_groups(states: Tensor) -> bool:

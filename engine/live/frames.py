@@ -50,7 +50,6 @@ class LiveStatus:
 
     state: SessionState
     problem: str
-    """Why the session failed; empty otherwise."""
     time_s: float
     """Time of the last decided frame from the first picture, in seconds."""
     num_sampled: int

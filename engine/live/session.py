@@ -86,7 +86,6 @@ class LiveSession:
             self.options.queue_frames, on_drop=lambda frame: counts.add_dropped(frame.sampled.grid_index)
         )
         self.asked = AskedQuestions(fps=self.config.fps, on_taken=on_question)
-        """The questions so far."""
         self.capture = Capture(
             source,
             self._sampled,

@@ -82,7 +82,6 @@ class Checkpoint:
     frame_pixels: int | None = None
     """Most pixels of a frame, for a model that takes images of any size."""
     graphs: "CudaGraphPool | None" = None
-    """Pool of captured CUDA graphs; None to stream without graphs."""
 
     @cached_property
     def encoder_digest(self) -> str:

@@ -37,7 +37,6 @@ class VisionLanguageModel(nn.Module, ABC):
     feature_dim: int
     """``F``, width of the features of a frame."""
     framing: Framing = "stretch"
-    """How a frame is brought to the size of the vision tower."""
     has_heads: bool = True
     """Whether ``decision_logits`` reads trained heads; without heads the tokens decide."""
 

@@ -61,7 +61,6 @@ class TrainingProgress:
     best_score: Finite | None
     """Its validation score; None without validation data."""
     problem: str = ""
-    """Why the session failed."""
     is_over: bool = False
     """Whether training has ended: after the last step, by early stopping, or by a failure."""
 

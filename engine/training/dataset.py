@@ -124,7 +124,6 @@ def check_contexts(
 
 
 def _count_tokens(source: FrameSource, checkpoint: Checkpoint) -> int:
-    """Return the tokens of each frame of a clip."""
     return checkpoint.model.count_tokens(source.read(0, 1)[0])
 
 

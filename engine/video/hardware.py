@@ -49,7 +49,7 @@ def check_hardware(hardware: HardwareDecoding, model_devices: Iterable[str]) -> 
         try:
             context = CodecContext.create("h264", "r", hwaccel=_make_hwaccel(device))
             assert isinstance(context, VideoCodecContext)
-            if context.is_hwaccel and _count_frames(context, _encode_picture()):
+            if context.is_hwaccel and any(map(context.decode, [*_encode_picture(), None])):
                 continue
         except (av.error.FFmpegError, OSError) as error:
             reason = reason_of(error)
@@ -90,13 +90,8 @@ def _make_hwaccel(device: str) -> HWAccel:
 
 
 def _encode_picture() -> "list[Packet[VideoStream]]":
-    """Return a black picture in H.264."""
     encoder = CodecContext.create("libx264", "w")
     assert isinstance(encoder, VideoCodecContext)
     encoder.width, encoder.height, encoder.pix_fmt, encoder.framerate = _SIZE, _SIZE, "yuv420p", Fraction(1)
     picture = VideoFrame.from_ndarray(np.zeros((_SIZE, _SIZE, 3), np.uint8), format="rgb24")
     return [*encoder.encode(picture), *encoder.encode(None)]
-
-
-def _count_frames(decoder: VideoCodecContext, packets: "list[Packet[VideoStream]]") -> int:
-    return sum(len(decoder.decode(packet)) for packet in [*packets, None])

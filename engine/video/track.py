@@ -102,7 +102,6 @@ class Track:
     codec: str
     pixel_format: str
     orientation: Orientation = UPRIGHT
-    """How the stored pictures are displayed."""
     pixel_aspect: float = 1.0
     """Width of an upright pixel divided by its height."""
     is_hdr: bool = False

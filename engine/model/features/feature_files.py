@@ -168,7 +168,6 @@ def _open_safetensors(path: Path, checkpoint: Checkpoint, fps: float) -> Feature
 
 
 def _check_origin(path: Path, metadata: Mapping[str, Any], checkpoint: Checkpoint, fps: float) -> None:
-    """Raise ``FeatureError`` for features of a different origin."""
     for name, value in asdict(feature_info(checkpoint, fps=fps)).items():
         if name not in ("encoder", "hardware_decoding") and metadata.get(name) != value:
             raise FeatureError(

@@ -8,11 +8,9 @@ from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, HEADS_FILE, read_object, read_text
 
 ANY_SIZE: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
-"""Types of models that take images of any size."""
 DEFAULT_PIXELS: Final = 224 * 224
 """Most pixels of a frame for such a model, unless ``--frame-pixels`` sets them."""
 _UNTRAINED_POLICY: Final = "answer"
-"""The decision policy of a model without heads."""
 TRAINING_FILE: Final = "stepscope.json"
 """Names the policy that a model was trained for, as ``decision_policy``."""
 

@@ -143,7 +143,6 @@ def _check_adapter(folder: Path) -> None:
 
 
 def _find_part(folder: Path, name: str, named: str, find_folder: Callable[[str], Path]) -> Path:
-    """Return the folder of the base model or the vision tower."""
     if (folder / name).is_dir():
         return folder / name
     try:

@@ -97,7 +97,6 @@ def _read_adapter(folder: Path) -> dict[str, Tensor]:
 
 
 def _check_widths(layout: Layout, adapter: Mapping[str, Tensor], llama: LlamaConfig, tower: SiglipVisionModel) -> None:
-    """Raise ``CheckpointError`` if the connector does not fit the tower and the base model."""
     name = f"base_model.model.{layout.family.connector}.0.weight"
     if name not in adapter:
         raise CheckpointError(f"{layout.adapters[-1]} has no {name}; it is not a {layout.family.name} adapter")

@@ -45,7 +45,6 @@ class AppContext:
     checkpoint: Checkpoint
     bundled_videos: BundledVideos
     copies: DisplayCopies
-    """Browser-playable copies of videos."""
     encode: Encode
     """Sentence encoder that compares generated texts with the reference."""
     config: StreamConfig = field(default_factory=StreamConfig)
@@ -165,9 +164,7 @@ class ReviewContext:
     """The parts of reviewing that all windows share; only the contents of the store change."""
 
     store: ReviewStore
-    """Stores the actions of reviewers."""
     splits: Mapping[str, Split]
-    """The reviewed splits, by name."""
     recent: RecentSessions = field(default_factory=RecentSessions)
     """Uploads, with the references that they were given."""
     is_blind: bool = False

@@ -260,7 +260,6 @@ def _describe_failure(
 
 
 RESULTS_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "results", "concurrency_limit": 2}
-"""Options of endpoints that need no model."""
 
 
 def make_endpoints(context: AppContext, batches: BatchContext, reviews: ReviewContext) -> None:

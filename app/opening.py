@@ -56,7 +56,6 @@ class InPlayer:
     """How the events of other tabs open a video in the player of their window."""
 
     view: PlayerView
-    """The components of the player."""
     ends: Mapping[str, Any]
     """Arguments of events that exchange the video, such as the events to cancel."""
 

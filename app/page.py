@@ -76,15 +76,11 @@ class PlayerTab:
     """Components of the player tab."""
 
     view: PlayerView
-    """Those that handlers of videos and runs update."""
     uploads: Any
-    """The place of the files of an upload."""
     asking: AskPanel | None
     """The panel *Ask*; None if the page has none."""
     propose: Any
-    """Button that lets the model propose the steps."""
     calibration: SweepButtons
-    """The calibration of the thresholds of untrained signals."""
 
     @property
     def task(self) -> list[Any]:

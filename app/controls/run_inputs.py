@@ -97,7 +97,6 @@ STRATEGIES: Final[dict[ContextStrategy, str]] = {
     "summarize-and-drop": "summarize-and-drop: a prompt with a summary",
     "none": "none: it is never shortened",
 }
-"""The context strategies with their words on the page."""
 
 
 def make_context_choice(config: StreamConfig, *, elem_id: str) -> gr.Dropdown:

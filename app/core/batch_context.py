@@ -39,7 +39,6 @@ class BatchContext:
     """State of the batch tab that all windows share. Only ``jobs`` and ``splits`` are mutable."""
 
     jobs: JobQueue
-    """Queue of the runs."""
     splits: MutableMapping[str, Split]
     """Splits that can be run, by name; users may add splits."""
     runs: Path

@@ -87,7 +87,6 @@ class LiveRun(Cancellable):
 
 
 DEFAULT_BUDGET_BYTES = 4 * 2**30
-"""Default budget for the recordings of all windows."""
 
 
 class RecordingCache:

@@ -16,16 +16,12 @@ from stepscope.engine.model.features.frame_encoder import encode_images
 from stepscope.engine.video.packets import MAX_SCANS, count_scans
 
 MAX_PICTURES: Final = 64
-"""Maximum number of pictures in a conversation."""
 MAX_PIXELS: Final = 2**24
-"""Maximum number of pixels of a picture."""
 MAX_ALL_PIXELS: Final = 2**28
 """Maximum number of pixels of all pictures of a message: 22 photos of 12 megapixels, which are decoded in seconds."""
 MAX_PICTURE_BYTES: Final = 32 * 2**20
-"""Maximum size of a picture file."""
 _JPEG_START: Final = b"\xff\xd8"
 ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp")
-"""Endings of picture files."""
 
 
 def read_picture(content: bytes) -> NDArray[np.uint8]:

@@ -21,9 +21,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.folder import explain_no_reference
 
 MAX_BYTES = 20 * 2**20
-"""Maximum size of a reference file."""
 MAX_RESULT_BYTES = 200 * 2**20
-"""Maximum size of a result file."""
 MAX_PARTS = 2**21
 """Maximum number of lists, objects, lines and commas of a file: each takes up to 0.25 kB of memory, and up to 1 us in
 which JSON holds Python's lock."""

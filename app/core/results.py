@@ -28,11 +28,9 @@ VIDEO_COLUMNS: Final = (
     "dst_f1",
     "dst_joint_goal_accuracy",
 )
-"""Scores of the table of videos."""
 HEADERS: Final = ["Video", *(find_metric(name).label for name in VIDEO_COLUMNS), "Remark"]
 
 TEACHER_FORCED: Final = "Teacher-forced"
-"""Name of the group of teacher-forced scores."""
 NOT_MEASURED: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
 
 

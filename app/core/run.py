@@ -27,7 +27,6 @@ from stepscope.eval.runs.provenance import Provenance, TracedVideo, describe_que
 MAX_TASK_CHARS: Final = 200_000
 """Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
-"""Score settings of runs that are started on the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +73,7 @@ class Run:
 
     clip: Clip
     task: Task
-    """Goal, steps and user turns at the start of the run."""
     config: StreamConfig
-    """Settings at the start of the run."""
     typed_task: TaskText | None = None
     """The task as typed; None if it was not typed on the page."""
     model_digest: str = ""
@@ -89,7 +86,6 @@ class Run:
     letter: str = ""
     """``A`` or ``B`` in a comparison of two runs; else empty."""
     scoring: ScoreSettings = PAGE_SCORING
-    """Score settings."""
     judge: NamedJudge | None = None
     """Judge of replies inside reply spans; None for the cosine bands."""
     live: LiveCounts | None = None
@@ -216,7 +212,6 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
 
 
 RUN_FILES: Final = ("traces.csv", "outputs.jsonl", "provenance.json")
-"""Files that the player exports."""
 MAX_NAME = 100
 
 

@@ -64,7 +64,6 @@ def _find_judge(folder: RunFolder, sample: Sample) -> NamedJudge | None:
 
 
 BUNDLED_NAME: Final = "bundled"
-"""Name of the bundled run on the page."""
 OPENING_VIDEO: Final = "robot-hard"
 """The bundled video that the page opens on: a hand takes a part of another toy, and the model begins a step."""
 

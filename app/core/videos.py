@@ -40,7 +40,6 @@ class Clip:
     num_frames: int
     duration_s: float
     sample: Sample | None = None
-    """Task and reference dialogue of a bundled video."""
     is_bundled: bool = False
     """Whether a link can refer to it on any server."""
     split: str = ""

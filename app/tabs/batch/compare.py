@@ -44,7 +44,6 @@ class ComparedRuns(NamedTuple):
     b: str
     videos: Sequence[ComparedVideo]
     finished: Set[str] = frozenset()
-    """The videos that both had finished."""
 
 
 class VideosView(NamedTuple):

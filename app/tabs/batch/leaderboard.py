@@ -38,7 +38,6 @@ from stepscope.eval.reports.run_list import describe_origin
 from stepscope.eval.reports.table_formats import TableFormat
 
 MAX_FIRST_RUNS: Final = 8
-"""Maximum number of preselected runs, the newest ones of the split."""
 HEADERS: Final = ["Run", "Origin"]
 BEST: Final = "★ {}"
 

@@ -35,7 +35,6 @@ from stepscope.eval.reports.table_formats import TableFormat
 
 FIRST_PROTOCOLS: Final = ("streampro-ou", "spot-pnr", "ovo-timing", "omnipro", "qevd-tf", "egoproactive")
 ALONE: Final = ("none", "")
-"""The choice of no second run."""
 TURN_HEADERS: Final = ["Video", "Second", "Run", "Reference", "Counts under", "Does not count under"]
 
 
@@ -47,7 +46,6 @@ class ShownProtocols(NamedTuple):
     turns: Mapping[str, Sequence[protocol_table.DifferingTurn]]
     """Turns that count differently, by run."""
     finished: Set[str]
-    """The videos that the runs had finished."""
 
 
 class ProtocolsView(NamedTuple):

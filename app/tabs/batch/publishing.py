@@ -260,7 +260,6 @@ def _ended(words: str, *, is_problem: bool = False, file: str | None = None) -> 
 
 _QUEUE: Final[dict[str, Any]] = {"concurrency_id": "publish", "concurrency_limit": 1, "api_visibility": "private"}
 _ADD_STORY_JS: Final = "(...inputs) => [...inputs.slice(0, -1), localStorage.getItem('stepscope:story') ?? '']"
-"""Replaces the last input by the story of the browser."""
 
 
 def make_publish_button() -> tuple[Any, Any]:

@@ -26,10 +26,8 @@ from stepscope.eval.runs.notes import RunNotes, change_notes, read_notes, split_
 HEADERS: Final = ["Run", "Date", "Origin"]
 FIRST_METRICS: Final = ("F1", "missing_rate", "redundant_rate")
 _NOTE_CHARS: Final = 80
-"""Characters of a note in the table."""
 _WIDTHS_PX: Final = {"run": 130, "date": 95, "origin": 100, "group": 110, "tags": 120, "note": 260}
 _WIDTH_PX: Final = 95
-"""Width of the column of a setting or a score."""
 
 
 class RunListView(NamedTuple):

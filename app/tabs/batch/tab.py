@@ -33,7 +33,6 @@ from stepscope.app.tabs.batch.training import make_training_panel
 from stepscope.app.web.views import PlayerView
 
 POLL_INTERVAL_S: Final = 1.0
-"""Interval at which a window polls the state of its run, while the tab is open."""
 
 FOLD_FORM_JS: Final = """(name) => {
     document.dispatchEvent(new CustomEvent('stepscope:studied', {detail: {new_run: name ? 'folded' : 'open'}}));

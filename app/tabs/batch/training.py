@@ -84,7 +84,6 @@ class TrainingView(NamedTuple):
     clips: Any = gr.skip()
     timer: Any = gr.skip()
     curves: Any = gr.skip()
-    """The row of both charts."""
     losses: Any = gr.skip()
     validation: Any = gr.skip()
 
@@ -200,7 +199,6 @@ def _describe_clips(rows: Sequence[ClipRow]) -> str:
 
 
 FOLLOW_INTERVAL_S: Final = 3.0
-"""Interval at which an unfinished training run is read again, while the batch tab is open."""
 
 
 def make_training_panel(

@@ -14,7 +14,6 @@ from stepscope.app.tabs.chat import handlers
 from stepscope.app.tabs.chat.views import AskView
 
 BUNDLED_QUESTIONS: Final = ("What is next?", "Did I do that right?", "How many steps are left?")
-"""The questions that the bundled checkpoint was trained to answer."""
 OTHER_NOTE: Final = (
     "The loaded model answers as it was trained: if it was trained on dialogues about tasks only, it has no words for "
     "other questions, and none about its reasons."

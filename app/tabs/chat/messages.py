@@ -17,9 +17,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.prompt import MAX_TEXT_CHARS
 
 MAX_MESSAGES: Final = 4000
-"""Maximum number of messages of a conversation."""
 MAX_PARTS: Final = 4000
-"""Maximum number of parts of all messages of a conversation."""
 MAX_BYTES: Final = 16 * 2**20
 """Maximum size of a conversation as JSON, in bytes: about 12 MiB of picture files."""
 MAX_JSON_SIGNS: Final = 100_000

@@ -138,7 +138,6 @@ class ChatWindow:
     new: NewQuestion | None = None
     """The waiting question, until its pictures are encoded and the shown branch has it."""
     is_waiting: bool = False
-    """Whether an answer was requested."""
     turn: Turn = field(default_factory=Turn)
     """The latest request of an answer, which can be stopped."""
     features: dict[str, Tensor] = field(default_factory=dict)

@@ -28,7 +28,6 @@ from stepscope.app.web.routes import Modules
 STATIC: Final = Path(__file__).parent / "static"
 MODULES: Final = Modules.read(STATIC)
 CSS: Final = (STATIC / "monitor.css").read_text(encoding="utf-8")
-"""Style sheet of the picture of a session."""
 HINT: Final = "Press Start: the lanes grow here while the session runs."
 
 SLIDERS = SliderIds("live_speak", "live_update", "live_theta")

@@ -50,7 +50,6 @@ TIMELINE: Final = "timeline"
 _ELEMENTS: Final = frozenset(
     {"svg", "g", "defs", "clipPath", "rect", "path", "circle", "line", "text", "tspan", "title"}
 )
-"""Elements of the timeline."""
 _REPEATS: Final = "the timeline must draw each part once; reload the page"
 VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name != "videos"}}
 """Figures of one video, by name: titles in the order of the page."""

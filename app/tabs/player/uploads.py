@@ -35,7 +35,6 @@ from stepscope.eval.runs.imports.import_results import list_missing, read_result
 from stepscope.eval.runs.imports.system_output import SignalRule
 
 EXAMPLE: Final = (ASSETS / "demo" / "house-hard-permuted.mp4", ASSETS / "demo" / "val.json")
-"""Video and reference of the example of an upload."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,7 +193,6 @@ class ResultCheck(NamedTuple):
     rule_panel: Any
     """The panel of the rule, which is shown for files with signals."""
     signal: Any
-    """The choice of the signal that decides."""
 
 
 def check_result(

@@ -31,9 +31,7 @@ from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 
 Answer = dict[str, Any]
 MAX_ACTION_CHARS = 50_000
-"""Maximum length of an action as JSON."""
 MAX_ACTIONS = 100
-"""Maximum number of actions of a request."""
 MAX_STORED = 5000
 """Maximum number of actions of a reviewer on a video: each request reads all of them."""
 MAX_STORED_CHARS = 2**20

@@ -42,7 +42,6 @@ from stepscope.eval.data.writers import OPTIONAL_FIELDS, OptionalField, Unsuppor
 
 OMIT_LABEL = "Omit from a corrected split"
 NO_RUN_CHOICE = ("none: references only", NO_RUN)
-"""Label and value of the choice without a run."""
 HIDDEN_AGREEMENT = render_note("Agreement is hidden: in blind mode you see and export only your own reviews.")
 NOT_EXPORTED = "The contents of the file are listed here."
 

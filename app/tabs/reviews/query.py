@@ -99,9 +99,7 @@ def find_run(batches: BatchContext, query: ReviewQuery) -> RunFolder | None:
 
 
 REVIEW_EXPORTS: Final[dict[str, str]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
-"""Export formats of all review data, by their names on the page."""
 SPLIT_EXPORTS: Final[dict[str, FileFormat]] = {f"corrected split, as {form}": form for form in FILE_FORMATS}
-"""Export formats of the corrected references, by their names on the page."""
 ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
 _EXTENSIONS: Final[dict[FileFormat, str]] = {
     "manifest": "json",

@@ -26,7 +26,6 @@ from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.runs.folder import RunFolder
 
 UNDEFINED: Final = "\N{EN DASH}"
-"""Shown for an undefined value."""
 VIDEO_HEADERS: Final = ["Video", "Events", "Judged by", "Verdicts", "Corrections", "Conflicts"]
 COLUMN_HELP: Final = (
     "Events: turns of the reference, texts of the chosen run, and all further events with a verdict; a matched pair "
@@ -35,7 +34,6 @@ COLUMN_HELP: Final = (
     "Corrections: turns that were changed, added or deleted. "
     "Conflicts: contradicting corrections, which are not applied."
 )
-"""Explanation of the columns of the videos."""
 SETTLE_HEADERS: Final = ["Video", "Second", "To settle", "Of", "Text", "Opinions"]
 AGREEMENT_HELP: Final = {
     "verdict": "The first row compares all verdicts; each further row compares one verdict with all the rest.",
@@ -48,7 +46,6 @@ AGREEMENT_HELP: Final = {
     "alpha": "Krippendorff's alpha, at most 1: agreement beyond chance of any number of reviewers; 0 is chance. "
     f"Undefined ({UNDEFINED}) if kappa is.",
 }
-"""Explanation of the columns of the agreement."""
 _KINDS: Final = {"generated": "response", "update": "update", "reference": "reference", "state": "wrong state"}
 
 Cells = list[list[str | float]]
@@ -90,9 +87,7 @@ class Unsettled:
 
     event: Event
     problem: str
-    """The kind of problem, in words."""
     opinions: str
-    """The opinions of the reviewers, in words."""
 
     @property
     def row(self) -> list[str | float]:

@@ -173,9 +173,7 @@ def _find_devices(wanted: Any, current: str) -> str:
 
 SLIDERS: Final = run_inputs.SliderIds("batch_speak", "batch_update", "batch_theta")
 OPEN_FORM_JS: Final = "() => { document.dispatchEvent(new CustomEvent('stepscope:unfold', {detail: 'new_run'})); }"
-"""Script: unfold the form."""
 KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
-"""Script: keep the chosen split for this window, also when it is loaded again."""
 READ_SPLIT_JS: Final = """() => {
     const seen = document.documentElement.dataset;
     if (seen.isSplitRead) return '';
@@ -202,9 +200,7 @@ class FormPanel(NamedTuple):
     results: Any
     """Result files of another system."""
     rule: run_inputs.RuleBoxes
-    """The rule by which one of their signals decides."""
     import_results: Any
-    """The button that imports them."""
 
 
 def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, here: Any) -> FormPanel:

@@ -148,7 +148,6 @@ class FilesCheck(NamedTuple):
 
     problem: Any
     signal: Any
-    """The choice of the signal that decides."""
 
 
 def check_files(batches: BatchContext, split: str | None, files: Sequence[str] | None) -> FilesCheck:

@@ -38,7 +38,6 @@ from stepscope.eval.runs import provenance
 from stepscope.eval.runs.folder import RunFolder
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
-"""File names of the downloads."""
 
 
 def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
@@ -203,7 +202,6 @@ class RunPanel(NamedTuple):
     origin: Any
     use: Any
     score: Any
-    """Button that scores a recorded run."""
     cancel: Any
     publish: tuple[Any, Any]
     """The buttons that open the panel *Publish*, for the run and for the story."""

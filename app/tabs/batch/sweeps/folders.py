@@ -71,10 +71,8 @@ class PlannedSweep:
 
     split: Split
     work: WorkerConfig
-    """Checkpoint and settings of the run."""
     grid: Grid
     scoring: ScoreSettings
-    """Score settings of the run."""
     device: str
     folder: Path
     """The folder of an earlier sweep with the same settings, which is continued, or a new folder."""

@@ -31,13 +31,11 @@ from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
 from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
 
 RECOMMENDED: Final = "recommended"
-"""The choice of the recommended score."""
 _REASONS: Final = {
     NUM_FAILURES: "it counts all failures that N steps through in the player, and depends on both thresholds",
     DECISION_F1: "a preview has no texts and no states, and this score weighs both decisions equally",
     "dst_f1": "this sweep is older than the count of failures: run each point again to count them",
 }
-"""Reasons for the score of ``recommend_metric``."""
 
 
 def choices(scores: GridScores | None) -> list[tuple[str, str]]:

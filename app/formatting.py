@@ -1,9 +1,8 @@
 """Text formatting shared by all tabs: times, states, scores, errors and short video ids."""
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,40 +66,15 @@ MAX_ID_LENGTH: Final = 32
 def shorten_ids(ids: Iterable[str]) -> Mapping[str, str]:
     """Return a unique short name for each id.
 
-    A long id keeps only parts that not all long ids have: beside ``assembly_action_both_9012-b02_9012``,
-    ``assembly_action_both_9011-a01_9011`` becomes ``…9011-a01_9011``. If no unique short names exist, ids are kept.
+    Long ids lose what all of them begin with: beside ``assembly_action_both_9012-b02_9012``,
+    ``assembly_action_both_9011-a01_9011`` becomes ``…9011-a01_9011``. What is still long loses its end. If the names
+    were not unique, all ids are kept.
     """
-    return _shorten(tuple(dict.fromkeys(ids)))
-
-
-@lru_cache(maxsize=32)
-def _shorten(ids: tuple[str, ...]) -> Mapping[str, str]:
-    long = {one: [part for part in re.split(r"(?<=[_/ ])", one) if part] for one in ids if len(one) > MAX_ID_LENGTH}
-    shared = set.intersection(*map(set, long.values())) if len(long) > 1 else set()
-    most = max(map(len, long.values()), default=0)
-    for number in range(1, most + 1):
-        names = {one: _keep(parts, shared, number) for one, parts in long.items()}
-        if len({*names.values(), *(one for one in ids if one not in long)}) == len(ids):
-            filled = {one: _fill(parts, shared, number) for one, parts in long.items()}
-            is_unique = len({*filled.values(), *(one for one in ids if one not in long)}) == len(ids)
-            return {one: (filled if is_unique else names).get(one, one) for one in ids}
-    return {one: one for one in ids}
-
-
-def _fill(parts: Sequence[str], shared: set[str], number: int) -> str:
-    """Keep at least ``number`` distinguishing parts, and more while the name stays within ``MAX_ID_LENGTH``."""
-    names = [_keep(parts, shared, more) for more in range(number, len(parts) + 1)]
-    return max((name for name in names[1:] if len(name) <= MAX_ID_LENGTH), key=len, default=names[0])
-
-
-def _keep(parts: Sequence[str], shared: set[str], number: int) -> str:
-    """Join the first ``number`` distinguishing parts, with an ellipsis for each gap.
-
-    Parts ``a_ b_ c_ d`` with ``b_`` shared and number 2 give ``a_…c…``.
-    """
-    kept = [index for index, part in enumerate(parts) if part not in shared][:number]
-    text, last = "", -1
-    for index in kept:
-        text += ("" if index == last + 1 else "…") + parts[index]
-        last = index
-    return text if last == len(parts) - 1 else f"{text.rstrip('_/ ')}…"
+    names = {one: one for one in ids}
+    long = [one for one in names if len(one) > MAX_ID_LENGTH]
+    shared = os.path.commonprefix([one[:-1] for one in long]) if len(long) > 1 else ""  # noqa: RUF071 (of letters)
+    start = max(map(shared.rfind, "_/ ")) + 1
+    for one in long:
+        rest = one[start:]
+        names[one] = f"{'…' if start else ''}{rest[:MAX_ID_LENGTH]}{'…' if len(rest) > MAX_ID_LENGTH else ''}"
+    return names if len(set(names.values())) == len(names) else {one: one for one in names}

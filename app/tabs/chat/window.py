@@ -89,28 +89,9 @@ class Branches:
         return Branches(branches=rest, shown_index=index - (index > self.shown_index))
 
     def describe(self) -> list[str]:
-        """Return a label of each branch: its number, and its questions from the first one that differs."""
-        num_shared = _count_shared([branch.turns for branch in self.branches])
-        labels = []
-        for number, branch in enumerate(self.branches, 1):
-            words = " / ".join(turn.question for turn in branch.turns[num_shared:]) or "the answer before"
-            labels.append(f"{number} of {len(self.branches)}: {_cut(words)}")
-        return labels
-
-
-def _count_shared(all_turns: list[tuple[ChatTurn, ...]]) -> int:
-    """Return the number of leading turns with equal questions in all branches; at least one turn is left out."""
-    questions = [[turn.question for turn in turns] for turns in all_turns]
-    num_shared = 0
-    for column in zip(*questions, strict=False):
-        if len(set(column)) > 1:
-            break
-        num_shared += 1
-    return max(0, min(num_shared, min(map(len, questions)) - 1))
-
-
-def _cut(text: str, *, max_chars: int = 80) -> str:
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+        """Return a label of each branch: its number and its last question."""
+        questions = ["".join(turn.question for turn in branch.turns[-1:]) for branch in self.branches]
+        return [f"{number} of {len(questions)}: {text[:80]}" for number, text in enumerate(questions, 1)]
 
 
 Messages = list[dict[str, Any]]

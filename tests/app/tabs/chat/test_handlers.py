@@ -38,7 +38,7 @@ def test_an_edit_begins_a_branch_and_the_turns_after_it_stay_in_the_old_one(cont
     menu = handlers.show_branch(window, 0).branch
     assert questions(window) == ["What is next?", "And then?"]
     assert [label for label, _ in menu["choices"]] == [
-        "1 of 2: What is next? / And then?",
+        "1 of 2: And then?",
         "2 of 2: Did I do that right?",
     ]
     ask(context, window, live, "And now?")

@@ -117,26 +117,17 @@ def compare(
 def compare_again(
     context: AppContext, batches: BatchContext, compared: ComparedRuns | None, *chosen: Any
 ) -> CompareView:
-    """Compare the chosen runs if others are shown: of two comparisons at once, the older one may end last.
+    """Compare the chosen runs if others are shown, or once they have finished other videos since.
 
-    ``chosen`` are the further arguments of ``compare``.
+    Of two comparisons at once, the older one may end last. ``chosen`` are the further arguments of ``compare``.
     """
     name, other, *_ = chosen
-    if compared is None or not name or not other or name == other or compared[:2] == (name, other):
+    if not name or not other or name == other:
         return UNCHANGED
-    return compare(context, batches, *chosen)
-
-
-def compare_grown(
-    context: AppContext, batches: BatchContext, compared: ComparedRuns | None, *chosen: Any
-) -> CompareView:
-    """Compare the chosen runs again if they have finished other videos since, once neither is streaming."""
-    known: Set[str] = compared.finished if compared is not None else set()
-    name, other, *_ = chosen
-    if not name or not other or name == other or (compared is not None and compared[:2] != (name, other)):
-        return UNCHANGED
-    if batches.is_streaming(name, other) or known == batches.list_finished(name, other):
-        return UNCHANGED
+    if compared is None or compared[:2] == (name, other):
+        finished = compared.finished if compared is not None else set()
+        if batches.is_streaming(name, other) or finished == batches.list_finished(name, other):
+            return UNCHANGED
     return compare(context, batches, *chosen)
 
 
@@ -279,11 +270,11 @@ def make_compare_panel(
 
     gr.on([here.select, runs.change], list_others, [runs, other], other, **LATEST)
     chosen, options = [runs, other, wrong_in, metric], {**SCORING, "show_progress_on": said}
+    again = [partial(gr.on, [here.select, batch.change])]  # an opened tab, or a run that has ended
     for event in (other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
-        ended = wire(event, compare_chosen, chosen, view, **options)
-        wire(ended.then, partial(compare_again, context, batches), [compared, *chosen], view, **options)
-    grown = partial(compare_grown, context, batches)  # an opened tab, or a run that has ended
-    wire(partial(gr.on, [here.select, batch.change]), grown, [compared, *chosen], view, **options)
+        again.append(wire(event, compare_chosen, chosen, view, **options).then)
+    for event in again:
+        wire(event, partial(compare_again, context, batches), [compared, *chosen], view, **options)
     wire(metric.select, partial(sort_videos, batches), shown, of_videos, **LATEST)
     wrong_in.select(partial(choose_turns, batches), [compared, wrong_in], turns, **LATEST)
     for event in (videos.select, distribution.pick):

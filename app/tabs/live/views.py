@@ -1,6 +1,5 @@
 """Views of the live tab, named tuples of component updates (see ``app.controls.widgets``), and its numbers."""
 
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -21,43 +20,25 @@ EXPLAINED: Final[dict[str, str]] = {
 """Explanation of each number by its label. The first two and the last three are always shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
-    """A number of the line."""
-
-    label: str
-    value: str
-    is_bad: bool = False
-    """Whether the model does not keep up."""
-
-    @property
-    def explanation(self) -> str:
-        """Its explanation."""
-        return EXPLAINED[self.label]
-
-
 def render_numbers(status: LiveStatus) -> str:
-    """Return the line of HTML; empty before the first decision."""
-    return render("live_numbers", items=list_numbers(status)) if status.num_decided else ""
+    """Return the numbers of a session as a line of HTML; empty before the first decision."""
+    if not status.num_decided:
+        return ""
+    rarely = {"without a picture": status.num_without_picture, "not reached": status.num_not_reached}
+    numbers = [  # label, value, and whether the model does not keep up
+        ("decided", f"{status.num_decided:,}", False),
+        ("dropped", f"{status.num_dropped:,}", status.num_dropped > 0),
+        *((label, f"{count:,}", False) for label, count in rarely.items() if count),
+        ("lag", f"{status.lag_s:.2f} s", False),
+        ("real-time factor", f"{status.real_time_factor:.2f}", status.real_time_factor > 1),
+        ("on time", f"{status.on_time_share:.0%}", False),
+    ]
+    return render("live_numbers", numbers=numbers, explained=EXPLAINED)
 
 
 def render_explained() -> str:
     """Return the explanations of all numbers, which can be unfolded."""
-    return render("live_explained", explained=list(EXPLAINED.items()))
-
-
-def list_numbers(status: LiveStatus) -> list[Number]:
-    """Return the numbers of a session that has decided a frame."""
-    factor, on_time = status.real_time_factor, status.on_time_share
-    rarely = {"without a picture": status.num_without_picture, "not reached": status.num_not_reached}
-    return [
-        Number(label="decided", value=f"{status.num_decided:,}"),
-        Number(label="dropped", value=f"{status.num_dropped:,}", is_bad=status.num_dropped > 0),
-        *(Number(label=label, value=f"{count:,}") for label, count in rarely.items() if count),
-        Number(label="lag", value=f"{status.lag_s:.2f} s"),
-        Number(label="real-time factor", value=f"{factor:.2f}", is_bad=factor > 1),
-        Number(label="on time", value=f"{on_time:.0%}"),
-    ]
+    return render("live_explained", explained=EXPLAINED)
 
 
 class LiveView(NamedTuple):

@@ -16,7 +16,7 @@ from stepscope.app.controls.gradio_private import drop_hidden_progress, list_wai
 from stepscope.app.controls.run_inputs import (
     GOAL_HINT,
     STEPS_HINT,
-    SliderIds,
+    ThresholdSliders,
     make_context_choice,
     make_threshold_sliders,
 )
@@ -45,7 +45,7 @@ from stepscope.app.web.views import Buttons, ClipView, PlayerView, RunView, Slid
 from stepscope.engine.model.hub.prompt import HubPrompt
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
-SLIDERS = SliderIds("speak_threshold", "update_threshold", "theta")
+SLIDERS = ThresholdSliders("speak_threshold", "update_threshold", "theta")
 READ_THRESHOLDS_JS = "() => document.querySelector('#player .ss').thresholds()"
 """Sets both sliders to the thresholds of the player."""
 SEND_INSPECTION_JS = "(text) => { document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text})); }"

@@ -29,23 +29,17 @@ _SHOW_THETA_JS: Final = f"""(value) =>
 """Theta of the speak threshold; the slider that is in use stays as it is."""
 
 
-class SliderIds(NamedTuple):
-    """Element ids of the sliders."""
-
-    speak: str
-    update: str
-    theta: str
-
-
 class ThresholdSliders(NamedTuple):
-    """The sliders, or their updates."""
+    """The sliders, their updates, or their element ids."""
 
     speak: Any
     update: Any
     theta: Any
 
 
-def make_threshold_sliders(config: StreamConfig, ids: SliderIds, *, is_previewed: bool = False) -> ThresholdSliders:
+def make_threshold_sliders(
+    config: StreamConfig, ids: ThresholdSliders, *, is_previewed: bool = False
+) -> ThresholdSliders:
     """Lay out the sliders with the thresholds of the settings.
 
     With ``is_previewed`` they are those of the player, whose style sheet shows the sliders of the run's rule, and theta

@@ -10,7 +10,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.run_inputs import (
     GOAL_HINT,
     STEPS_HINT,
-    SliderIds,
+    ThresholdSliders,
     make_context_choice,
     make_threshold_sliders,
 )
@@ -30,7 +30,7 @@ MODULES: Final = Modules.read(STATIC)
 CSS: Final = (STATIC / "monitor.css").read_text(encoding="utf-8")
 HINT: Final = "Press Start: the lanes grow here while the session runs."
 
-SLIDERS = SliderIds("live_speak", "live_update", "live_theta")
+SLIDERS = ThresholdSliders("live_speak", "live_update", "live_theta")
 
 
 class SourceInputs(NamedTuple):

@@ -171,7 +171,7 @@ def _find_devices(wanted: Any, current: str) -> str:
     return current
 
 
-SLIDERS: Final = run_inputs.SliderIds("batch_speak", "batch_update", "batch_theta")
+SLIDERS: Final = run_inputs.ThresholdSliders("batch_speak", "batch_update", "batch_theta")
 OPEN_FORM_JS: Final = "() => { document.dispatchEvent(new CustomEvent('stepscope:unfold', {detail: 'new_run'})); }"
 KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
 READ_SPLIT_JS: Final = """() => {

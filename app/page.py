@@ -12,6 +12,7 @@ import gradio as gr
 from stepscope.app import opening
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls import widgets
+from stepscope.app.controls.cancellable import WorkButtons
 from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting, read_state
 from stepscope.app.controls.run_inputs import (
     GOAL_HINT,
@@ -26,7 +27,6 @@ from stepscope.app.endpoints import make_endpoints
 from stepscope.app.failures import report_failures
 from stepscope.app.opening import InPlayer
 from stepscope.app.tabs.batch.sweeps.calibration import wire_calibration
-from stepscope.app.tabs.batch.sweeps.handlers import SweepButtons
 from stepscope.app.tabs.batch.tab import make_batch_tab
 from stepscope.app.tabs.chat.panel import AskPanel, make_ask_panel
 from stepscope.app.tabs.chat.tab import make_chat_tab
@@ -80,7 +80,7 @@ class PlayerTab:
     asking: AskPanel | None
     """The panel *Ask*; None if the page has none."""
     propose: Any
-    calibration: SweepButtons
+    calibration: WorkButtons
 
     @property
     def task(self) -> list[Any]:
@@ -191,7 +191,7 @@ def _make_player_tab(
         tabs=tabs,
         strategy=strategy,
     )
-    calibrating = SweepButtons(exact=calibrate, cancel=cancel, progress=calibration)
+    calibrating = WorkButtons(start=calibrate, cancel=cancel, progress=calibration)
     return PlayerTab(view=view, uploads=uploads, asking=asking, propose=propose, calibration=calibrating)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.live_run import Cancellable, LiveRun
 from stepscope.app.core.videos import read_splits
 from stepscope.app.tabs.batch.sweeps.calibration import calibrate
 from stepscope.app.tabs.player.proposals import propose_steps, read_proposal
@@ -51,17 +51,17 @@ def test_thresholds_are_calibrated_on_the_videos_at_hand(
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
     batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
     batches = replace(batches, splits=read_splits([], [split]))
-    *running, last = calibrate(context, batches, None, None)
+    *running, last = calibrate(context, batches, Cancellable(), None)
     assert re.search(r"\d+ of 300 frames, \d+ of 25 runs", running[-1].buttons.progress)
-    assert (running[-1].buttons.exact.interactive, running[-1].buttons.cancel.interactive) == (False, True)
-    assert (last.buttons.exact.interactive, last.buttons.cancel.interactive) == (True, False)
+    assert (running[-1].buttons.start.interactive, running[-1].buttons.cancel.interactive) == (False, True)
+    assert (last.buttons.start.interactive, last.buttons.cancel.interactive) == (True, False)
     said = last.buttons.progress
     assert "Calibrated on 1 video of split: the best of 25 points is speak " in said
     assert "points have this value" in said  # a random model is silent at many of them
     assert "There the model never speaks" in said
     assert last.speak in (0.05, 0.275, 0.5, 0.725, 0.95)
     assert last.update in (0.05, 0.275, 0.5, 0.725, 0.95)
-    (refused,) = calibrate(context, replace(batches, splits={}), None, None)
+    (refused,) = calibrate(context, replace(batches, splits={}), Cancellable(), None)
     assert "no video at hand has a reference" in refused.buttons.progress
 
 

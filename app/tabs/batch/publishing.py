@@ -14,6 +14,7 @@ import gradio as gr
 
 from stepscope.app.context import AppContext
 from stepscope.app.controls import widgets
+from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working, wire_work
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.core.run import file_name
@@ -54,12 +55,10 @@ class PublishInputs(NamedTuple):
 
 
 class PublishView(NamedTuple):
-    """The buttons, the progress or result, and the file."""
+    """The buttons with the progress or result, and the file."""
 
-    publish: Any
-    cancel: Any
-    said: Any
-    file: Any
+    buttons: WorkButtons
+    file: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +118,9 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
-def begin() -> tuple[Cancellable, PublishView]:
-    """Return a new handle of the work, which may wait for that of another window."""
-    return Cancellable(), _running(render_note("Waiting: one player is written at a time."))
-
-
-def publish(
-    context: AppContext, batches: BatchContext, live: Cancellable | None, *inputs: Any
-) -> Generator[PublishView]:
+def publish(context: AppContext, batches: BatchContext, live: Cancellable, *inputs: Any) -> Generator[PublishView]:
     """Write the player, or the story as Markdown; yield the progress, then the file or the folder."""
-    chosen, live = PublishInputs(*inputs), live or Cancellable()
+    chosen = PublishInputs(*inputs)
     live.is_started = True
     try:
         plan = _plan(context, batches, chosen)
@@ -140,14 +132,16 @@ def publish(
             else:
                 yield from _write(plan, chosen, folder, live)
             if live.is_cancelled:
-                yield _ended(_CANCELLED)
+                yield PublishView(show_ended(_CANCELLED))
             elif archive is not None:
                 _zip(folder, archive)
-                yield _ended(f"Saved: {archive.name}, {_megabytes(archive.stat().st_size)}.", file=str(archive))
+                said = f"Saved: {archive.name}, {_megabytes(archive.stat().st_size)}."
+                yield PublishView(show_ended(said), file=str(archive))
             else:
-                yield _ended(f"Written: {folder}. See it with: python -m http.server -d {folder}")
+                said = f"Written: {folder}. See it with: python -m http.server -d {folder}"
+                yield PublishView(show_ended(said))
     except (EngineError, ValueError, OSError) as error:
-        yield _ended(_explain(error), is_problem=True)
+        yield PublishView(show_ended(_explain(error), is_problem=True))
     finally:
         live.ended.set()
 
@@ -164,7 +158,7 @@ def _write(plan: Plan, chosen: PublishInputs, folder: Path, live: Cancellable) -
             if pace.is_due():
                 text = f"{progress.num_done} of {format_count(progress.num_videos, 'video')} written."
                 bar = render("progress", done=progress.num_done, total=progress.num_videos, label="videos written")
-                yield _running(bar + render_note(text))
+                yield PublishView(show_working(bar + render_note(text)))
 
 
 @contextmanager
@@ -240,24 +234,6 @@ def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> S
     )
 
 
-def halt(live: Cancellable | None) -> PublishView:
-    """Request the end of the work after the current video, and show that."""
-    if live is not None:
-        live.is_cancelled = True
-    return _running(render_note("Cancelling: it ends after the current video."))._replace(
-        cancel=gr.Button(interactive=False)
-    )
-
-
-def _running(said: str) -> PublishView:
-    return PublishView(gr.Button(interactive=False), gr.Button(interactive=True), said, gr.skip())
-
-
-def _ended(words: str, *, is_problem: bool = False, file: str | None = None) -> PublishView:
-    note = render_note(words, is_problem=is_problem)
-    return PublishView(gr.Button(interactive=True), gr.Button(interactive=False), note, file)
-
-
 _QUEUE: Final[dict[str, Any]] = {"concurrency_id": "publish", "concurrency_limit": 1, "api_visibility": "private"}
 _ADD_STORY_JS: Final = "(...inputs) => [...inputs.slice(0, -1), localStorage.getItem('stepscope:story') ?? '']"
 
@@ -274,7 +250,7 @@ def make_publish_panel(
     context: AppContext,
     batches: BatchContext,
     box: gr.Column,
-    buttons: tuple[Any, Any],
+    openers: tuple[Any, Any],
     *,
     runs: Any,
     selection: SelectionPanel,
@@ -298,20 +274,19 @@ def make_publish_panel(
                 "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="publish_cancel"
             )
         said = gr.HTML(elem_id="publish_said", padding=False)
-    view, live = PublishView(publish=start, cancel=cancel, said=said, file=widgets.make_download()), gr.State(None)
+    buttons, file = WorkButtons(start=start, cancel=cancel, progress=said), widgets.make_download()
     story, is_open = gr.Textbox(visible="hidden"), gr.State(False)
     inputs = [*PublishInputs(runs, selection.only, selection.part, what, has_videos, target, folder, title, story)]
     opened = [
-        buttons[0].click(toggle_panel, is_open, [is_open, box], **widgets.AT_ONCE),
-        buttons[1].click(open_for_story, None, [is_open, box, what], **widgets.AT_ONCE),
+        openers[0].click(toggle_panel, is_open, [is_open, box], **widgets.AT_ONCE),
+        openers[1].click(open_for_story, None, [is_open, box, what], **widgets.AT_ONCE),
     ]
     changes = [choice.input for choice in (what, target, folder, has_videos)]
     changes += [runs.change, selection.only.change, selection.part.change]
     for event in (*(event.then for event in opened), partial(gr.on, changes)):
         event(partial(describe_plan, context, batches), inputs, size, js=_ADD_STORY_JS, **widgets.LATEST)
     target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), target, folder, **widgets.AT_ONCE)
-    begun = widgets.wire(start.click, begin, None, (live, view), **widgets.AT_ONCE)
-    write = partial(publish, context, batches)
-    running = widgets.wire(begun.then, write, [live, *inputs], view, js=_ADD_STORY_JS, show_progress="hidden", **_QUEUE)
-    widgets.save_after(running, view.file)
-    widgets.wire(cancel.click, halt, live, view, **widgets.AT_ONCE)
+    write, view = partial(publish, context, batches), PublishView(buttons, file)
+    options = {"cancelled": _CANCELLED, "js": _ADD_STORY_JS, **_QUEUE}
+    running, _ = wire_work(buttons, write, [gr.State(None), *inputs], view, **options)
+    widgets.save_after(running, file)

@@ -1,7 +1,6 @@
 """Calibrates the thresholds of a model that was never trained for its signals: an exact sweep on labelled videos."""
 
 from collections.abc import Generator
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,21 +8,16 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import PREVIEW_THRESHOLDS_JS
+from stepscope.app.controls.cancellable import WorkButtons, show_ended, wire_work
+from stepscope.app.controls.widgets import PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.core.videos import Clip
-from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.sweeps.folders import PlannedSweep, place_sweep
 from stepscope.app.tabs.batch.sweeps.handlers import (
     CANCELLED,
-    SweepButtons,
-    follow_sweep,
-    show_ended,
-    show_sweeping,
-    wire_sweep,
+    run_planned,
 )
-from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.definitions import find_metric
@@ -37,39 +31,29 @@ from stepscope.eval.sweeps.grid import GRID_SIZES
 class Calibration(NamedTuple):
     """Updates of the buttons and the note, and of the player's sliders."""
 
-    buttons: SweepButtons
+    buttons: WorkButtons
     speak: Any = gr.skip()
     update: Any = gr.skip()
 
 
 def calibrate(
-    context: AppContext, batches: BatchContext, live: Cancellable | None, clip: Clip | None
-) -> Generator[Calibration, None, None]:
+    context: AppContext, batches: BatchContext, live: Cancellable, clip: Clip | None
+) -> Generator[Calibration]:
     """Run the labelled videos at each point of a grid, yield the progress, and set the sliders to the best point.
 
     The videos are the shown upload, if it has a reference, else those of the split of the shown video. A sweep that was
     left is continued.
     """
-    live = live or Cancellable()  # an API client may call this without begin_sweep
-    live.is_started = True
-    try:
-        planned = _plan(context, batches, clip)
-        with closing(follow_sweep(context, planned, live)) as shown:
-            for progress in shown:
-                yield Calibration(show_sweeping(progress))
-        yield Calibration(show_ended(CANCELLED)) if live.is_cancelled else _read(planned)
-    except (EngineError, ValueError, OSError) as error:
-        yield Calibration(show_ended(as_sentence(error), is_problem=True))
-    finally:
-        live.ended.set()
+    for view in run_planned(context, live, partial(_plan, context, batches, clip), _read):
+        yield view if isinstance(view, Calibration) else Calibration(view)
 
 
 def wire_calibration(
-    context: AppContext, batches: BatchContext, clip: gr.State, buttons: SweepButtons, thresholds: tuple[Any, Any]
+    context: AppContext, batches: BatchContext, clip: gr.State, buttons: WorkButtons, thresholds: tuple[Any, Any]
 ) -> None:
     """Wire the button of the player that calibrates its sliders, ``thresholds``, and the button that cancels it."""
     run, outputs = partial(calibrate, context, batches), Calibration(buttons, *thresholds)
-    running, _ = wire_sweep(buttons, run, [gr.State(None), clip], outputs)
+    running, _ = wire_work(buttons, run, [gr.State(None), clip], outputs, cancelled=CANCELLED, **SWEEP_QUEUE)
     running.then(None, list(thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
 
 

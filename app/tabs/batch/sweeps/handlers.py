@@ -1,7 +1,7 @@
 """Handlers of the Thresholds tab: show a sweep, run and cancel an exact one, and apply the best point."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext
-from stepscope.app.controls.widgets import AT_ONCE, SWEEP_QUEUE, UPDATE_INTERVAL_S, Pace, read_event, wire
+from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
@@ -18,7 +19,7 @@ from stepscope.app.formatting import as_sentence, format_clock, format_score
 from stepscope.app.style.colours import Theme
 from stepscope.app.tabs.batch.file_rows import NamedFigure
 from stepscope.app.tabs.batch.sweeps import folders
-from stepscope.app.templates import render, render_note
+from stepscope.app.templates import render
 from stepscope.app.web.component import pack_chart
 from stepscope.engine.config import format_threshold
 from stepscope.engine.decisions.signals import Decision
@@ -107,26 +108,11 @@ class SweepView(NamedTuple):
     signals: Any
 
 
-class SweepButtons(NamedTuple):
-    """The buttons that start and cancel an exact sweep, and its progress."""
-
-    exact: Any
-    cancel: Any
-    progress: Any
-
-
 class EnteredSweep(NamedTuple):
     """The sweep of a newly chosen run, and the size of its grid."""
 
     view: SweepView
     size: Any
-
-
-class BegunSweep(NamedTuple):
-    """The handle of a new sweep in the state of the window, and the buttons."""
-
-    live: Any
-    buttons: SweepButtons
 
 
 class AppliedPoint(NamedTuple):
@@ -228,85 +214,51 @@ def draw_sweep_chart(
     return NamedFigure(figure=SWEEP_CHARTS[name].draw(found.data, chosen, theme), run=found.run)
 
 
-def begin_sweep() -> BegunSweep:
-    """Return a new handle of a sweep; the sweep may wait for that of another window."""
-    return BegunSweep(live=Cancellable(), buttons=show_sweeping(render_note("Waiting: sweeps are run one at a time.")))
-
-
 def run_points(
-    context: AppContext, batches: BatchContext, live: Cancellable | None, name: str | None, size: int, devices: str
-) -> Generator[SweepButtons, None, None]:
-    """Run the split of a run at every point of a grid, and yield the progress; finished videos are kept.
+    context: AppContext, batches: BatchContext, live: Cancellable, name: str | None, size: int, devices: str
+) -> Generator[WorkButtons]:
+    """Run the split of a run at every point of a grid; see ``run_planned``."""
+    plan = partial(folders.plan_sweep, batches, name, size, devices)
+    yield from run_planned(context, live, plan, lambda _: show_ended(""))
+
+
+def run_planned(
+    context: AppContext,
+    live: Cancellable,
+    plan: Callable[[], folders.PlannedSweep],
+    read: Callable[[folders.PlannedSweep], Any],
+) -> Generator[Any]:
+    """Run a sweep; yield its progress as ``WorkButtons``, then what ``read`` returns. Finished videos are kept.
 
     A cancelled sweep yields only that it was cancelled. Failed videos are named until the sweep ends.
     """
-    live = live or Cancellable()  # an API client may call this without begin_sweep
+    pace, failed = Pace(UPDATE_INTERVAL_S), dict[str, str]()
     live.is_started = True
-    is_first = True
     try:
-        planned = folders.plan_sweep(batches, name, size, devices)
-        with closing(follow_sweep(context, planned, live)) as shown:
-            for progress in shown:
-                view = show_sweeping(progress)
-                yield view if is_first else view._replace(exact=gr.skip(), cancel=gr.skip())
-                is_first = False
-        yield show_ended(CANCELLED if live.is_cancelled else "")
+        planned = plan()
+        events = run_sweep(
+            planned.split,
+            planned.work,
+            planned.grid,
+            out=planned.folder,
+            scoring=planned.scoring,
+            encode=context.encode,
+            device=planned.device,
+            resume=True,
+        )
+        with closing(events):
+            for progress in events:
+                if live.is_cancelled:
+                    break
+                if progress.error and progress.video_id is not None:
+                    failed[progress.video_id] = progress.error
+                if pace.is_due():
+                    yield show_working(draw_sweep_progress(progress, failed))
+        yield show_ended(CANCELLED) if live.is_cancelled else read(planned)
     except (EngineError, ValueError, OSError) as error:
         yield show_ended(as_sentence(error), is_problem=True)
     finally:
         live.ended.set()
-
-
-def follow_sweep(context: AppContext, planned: folders.PlannedSweep, live: Cancellable) -> Generator[str, None, None]:
-    """Run a sweep until it ends or is cancelled; yield its progress as HTML. Raises as ``run_sweep``."""
-    pace, failed = Pace(UPDATE_INTERVAL_S), dict[str, str]()
-    events = run_sweep(
-        planned.split,
-        planned.work,
-        planned.grid,
-        out=planned.folder,
-        scoring=planned.scoring,
-        encode=context.encode,
-        device=planned.device,
-        resume=True,
-    )
-    with closing(events):
-        for progress in events:
-            if live.is_cancelled:
-                return
-            if progress.error and progress.video_id is not None:
-                failed[progress.video_id] = progress.error
-            if pace.is_due():
-                yield draw_sweep_progress(progress, failed)
-
-
-def halt_sweep(live: Cancellable | None) -> SweepButtons:
-    """Request the end of a sweep after the current video, and show that."""
-    if live is not None:
-        live.is_cancelled = True
-    status = "Cancelling: the sweep ends after the current video."
-    return show_sweeping(render_note(status))._replace(cancel=gr.Button(interactive=False))
-
-
-def cancel_sweep(live: Cancellable | None) -> SweepButtons:
-    """Wait for the end of a halted sweep, unless it has not started; show that it was cancelled."""
-    if live is not None:
-        live.stop()
-    return show_ended(CANCELLED)
-
-
-def wire_sweep(
-    buttons: SweepButtons, run: Callable[..., Any], inputs: Sequence[Any], view: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    """Wire the buttons to the handler ``run`` of ``view``; return the events of its end and of its cancellation.
-
-    The first input of ``run`` is the state of the window's sweep.
-    """
-    live = inputs[0]
-    begun = wire(buttons.exact.click, begin_sweep, None, BegunSweep(live=live, buttons=buttons), **AT_ONCE)
-    running = wire(begun.then, run, list(inputs), view, **SWEEP_QUEUE, show_progress="hidden")
-    halted = wire(buttons.cancel.click, halt_sweep, live, buttons, **AT_ONCE)
-    return running, wire(halted.then, cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
 
 
 def draw_sweep_progress(progress: SweepProgress, failed: Mapping[str, str]) -> str:
@@ -320,17 +272,6 @@ def draw_sweep_progress(progress: SweepProgress, failed: Mapping[str, str]) -> s
     )
     text += "".join(f" {video_id} failed: {as_sentence(error)}" for video_id, error in failed.items())
     return render("sweep_progress", progress=progress, text=text)
-
-
-def show_sweeping(progress: str) -> SweepButtons:
-    """Return the buttons while a sweep runs, with its progress as HTML."""
-    return SweepButtons(exact=gr.Button(interactive=False), cancel=gr.Button(interactive=True), progress=progress)
-
-
-def show_ended(text: str, *, is_problem: bool = False) -> SweepButtons:
-    """Return the buttons after a sweep, with a text."""
-    note = render_note(text, is_problem=is_problem) if text else ""
-    return SweepButtons(exact=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=note)
 
 
 def _button_words(best: BestPoint) -> str:

@@ -6,10 +6,12 @@ from typing import Any
 import gradio as gr
 
 from stepscope.app.context import AppContext
+from stepscope.app.controls.cancellable import WorkButtons, wire_work
 from stepscope.app.controls.widgets import (
     AT_ONCE,
     LATEST,
     PREVIEW_THRESHOLDS_JS,
+    SWEEP_QUEUE,
     make_download,
     make_status_line,
     save_after,
@@ -24,7 +26,6 @@ from stepscope.app.tabs.batch.sweeps.handlers import (
     RECOMMENDED,
     AppliedPoint,
     EnteredSweep,
-    SweepButtons,
     SweepView,
     choices,
 )
@@ -86,13 +87,14 @@ def make_sweep_panel(
     for button, name in ((table, "sweep.csv"), (whole, "sweep.json")):
         save_after(button.click(partial(download_sweep, batches, name), [runs, size, signals], file, **AT_ONCE), file)
     view = SweepView(swept, search, heat, through, best, apply, metric, csv=table, json=whole, signals=signals)
-    buttons = SweepButtons(exact=exact, cancel=cancel, progress=progress)
+    buttons = WorkButtons(start=exact, cancel=cancel, progress=progress)
     enter, show = partial(sweeping.enter_sweep, batches), partial(sweeping.show_sweep, batches)
     wire(partial(gr.on, [here.select, shown.change]), enter, chosen, EnteredSweep(view=view, size=size), **LATEST)
     wire(partial(gr.on, [metric.select, size.select, signals.select]), show, chosen, view, **LATEST)
     live, run = gr.State(None), partial(sweeping.run_points, context, batches)
     gr.on([here.select, shown.change], partial(sweeping.offer_points, batches), [live, runs], exact, **LATEST)
-    for ended in sweeping.wire_sweep(buttons, run, [live, runs, size, devices], buttons):
+    options = {"cancelled": sweeping.CANCELLED, **SWEEP_QUEUE}
+    for ended in wire_work(buttons, run, [live, runs, size, devices], buttons, **options):
         wire(ended.then, show, chosen, view, **AT_ONCE)
     _wire_points(view, runs=runs, form=form, player=player)
 

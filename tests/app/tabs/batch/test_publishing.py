@@ -40,7 +40,7 @@ def tell(*moments: tuple[str, str], caption: str = "It waits.") -> str:
 def finish(context: AppContext, batches: BatchContext, **changes: Any) -> tuple[PublishView, list[str], bytes]:
     """Return the last view, the names in its zip file, and the content of the first one of ``story.md``."""
     names, markdown = list[str](), b""
-    for view in publishing.publish(context, batches, None, *choose(**changes)):
+    for view in publishing.publish(context, batches, Cancellable(), *choose(**changes)):
         if isinstance(view.file, str):
             with ZipFile(view.file) as archive:  # deleted when the handler ends
                 names = archive.namelist()
@@ -53,7 +53,7 @@ def test_the_size_is_said_before_and_the_zip_is_the_player(context: AppContext, 
     assert "3 videos of a: about " in said
     assert " MB." in said
     view, names, _ = finish(context, finished)
-    assert "Saved: a-player.zip" in view.said
+    assert "Saved: a-player.zip" in view.buttons.progress
     assert {"a-player/index.html", "a-player/data/run.json", "a-player/publish.json"} <= set(names)
     assert sum(name.endswith(".mp4") for name in names) > 0
     assert not any(name.endswith(".mp4") for name in finish(context, finished, has_videos=False)[1])
@@ -64,7 +64,7 @@ def test_a_story_of_two_runs_is_a_player_or_markdown_with_pictures(context: AppC
     story = {"what": STORY, "story": tell(("silent", video), ("a", video), caption="<b>x</b>")}
     assert "2 moments in 2 videos of silent and a" in publishing.describe_plan(context, finished, *choose(**story))
     view, names, markdown = finish(context, finished, **story)
-    assert "Saved: silent-story.zip" in view.said
+    assert "Saved: silent-story.zip" in view.buttons.progress
     assert {"silent-story/index.html", "silent-story/story/2.jpg"} <= set(names)
     _, names, same = finish(context, finished, **story, target=AS_MARKDOWN)
     assert sorted(names) == [f"silent-story/{name}" for name in ("story.md", "story/1.jpg", "story/2.jpg")]
@@ -76,10 +76,10 @@ def test_a_folder_is_replaced_but_no_foreign_one(context: AppContext, finished: 
     out = tmp_path / "site"
     for _ in range(2):
         view, _, _ = finish(context, finished, target=AS_FOLDER, folder=str(out), has_videos=False)
-        assert f"Written: {out}" in view.said
+        assert f"Written: {out}" in view.buttons.progress
     assert (out / "index.html").is_file()
     (out / "mine.txt").touch()
-    assert "did not write" in finish(context, finished, target=AS_FOLDER, folder=str(out))[0].said
+    assert "did not write" in finish(context, finished, target=AS_FOLDER, folder=str(out))[0].buttons.progress
 
 
 def test_cancelling_writes_nothing(context: AppContext, finished: BatchContext, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_cancelling_writes_nothing(context: AppContext, finished: BatchContext, 
     *_, view = publishing.publish(
         context, finished, live, *choose(target=AS_FOLDER, folder=str(tmp_path / "site"), has_videos=False)
     )
-    assert "Cancelled; nothing was written." in view.said
+    assert "Cancelled; nothing was written." in view.buttons.progress
     assert live.ended.is_set()
     assert list(tmp_path.iterdir()) == []
 
@@ -107,5 +107,5 @@ def test_what_cannot_be_published_is_one_sentence(
 ) -> None:
     chosen = choose(**changes)
     assert words in publishing.describe_plan(context, finished, *chosen)
-    (view,) = publishing.publish(context, finished, None, *chosen)
-    assert words in view.said
+    (view,) = publishing.publish(context, finished, Cancellable(), *chosen)
+    assert words in view.buttons.progress

@@ -15,6 +15,7 @@ import gradio as gr
 import pytest
 
 from stepscope.app.context import AppContext
+from stepscope.app.controls import cancellable
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import Cancellable
 from stepscope.app.tabs.batch.sweeps import folders as sweeps
@@ -71,7 +72,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert shown.metric.choices[0] == ("recommended", RECOMMENDED)
     moments = list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:2"))
     assert "0 of 25 runs, 0 of 1 video" in moments[0].progress
-    assert [(m.exact.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
+    assert [(m.start.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
         (False, True), (True, False)
     ]  # fmt: skip
     exact = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
@@ -139,15 +140,17 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
 
 def test_a_sweep_that_was_cancelled_says_nothing_after_it(context: AppContext, one_video: BatchContext) -> None:
     batches = one_video
-    live, buttons = sweeping.begin_sweep()
+    live, buttons = cancellable.begin()
     assert "Waiting" in buttons.progress
-    assert "Cancelled. " in sweeping.cancel_sweep(Cancellable()).progress  # not started: there is nothing to wait for
+    assert (
+        "Cancelled. " in cancellable.cancel(sweeping.CANCELLED, Cancellable()).progress
+    )  # not started: there is nothing to wait for
     moments = sweeping.run_points(context, batches, live, "a", 5, "cpu:1")
     assert "0 of 25 runs" in next(moments).progress
-    assert sweeping.halt_sweep(live).cancel.interactive is False
+    assert cancellable.halt(live).cancel.interactive is False
     with ThreadPoolExecutor(1) as threads:
-        cancelled = threads.submit(sweeping.cancel_sweep, live)
+        cancelled = threads.submit(cancellable.cancel, sweeping.CANCELLED, live)
         (last,) = moments
         for ended in (last, cancelled.result(timeout=60)):
-            assert (ended.exact.interactive, ended.cancel.interactive) == (True, False)
+            assert (ended.start.interactive, ended.cancel.interactive) == (True, False)
             assert "Cancelled. " in ended.progress

@@ -49,24 +49,23 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
             decide = gr.Button("Decide by this rule", size="sm", elem_id="result_decide")
     accepted, checked, checked_result = (gr.State(None) for _ in range(3))  # the latest accepted files
     chosen, upload = view.clip.chosen, view.clip.upload
-    live, clip, status = view.buttons.live, view.clip.clip, view.run.status
+    live, clip = view.buttons.live, view.clip.clip
     boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
     wire(chosen.select, partial(opening.choose_bundled, context), [live, chosen], view, **ends)
-    checks = [accepted, status, upload, problem]
-    upload.upload(partial(uploads.check_upload, context), [live, clip, upload], checks, **CHECK_QUEUE)
+    check = partial(uploads.check_upload, context)
+    upload.upload(check, [clip, upload], [accepted, upload, problem], **CHECK_QUEUE)
     wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)
     filled = (view, reference, reference_panel, problem)
     wire(example.click, partial(uploads.show_example, context), live, filled, **ends)
-    upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
+    upload.clear(uploads.clear_box, clip, problem, **AT_ONCE)
     emptied = [result, checked_result, rule_panel, rule.threshold]
     opened = [chosen.select, accepted.change, example.click]
     gr.on(opened, lambda: (None, None, gr.Column(visible=False), None), None, emptied, **AT_ONCE)
     gr.on(opened[:2], lambda: (None, ""), None, [reference, problem], **AT_ONCE)
     changed = [reference.upload, reference.clear]
-    checks = [checked, status, problem]
-    gr.on(changed, uploads.check_reference, [live, clip, reference], checks, **(LATEST | CHECK_QUEUE))
-    result_check = ResultCheck(checked_result, status, problem, rule_panel, rule.signal)
-    files, of_result = [live, clip, result], partial(gr.on, [result.upload, result.clear])
+    gr.on(changed, uploads.check_reference, [clip, reference], [checked, problem], **(LATEST | CHECK_QUEUE))
+    result_check = ResultCheck(checked_result, problem, rule_panel, rule.signal)
+    files, of_result = [clip, result], partial(gr.on, [result.upload, result.clear])
     wire(of_result, uploads.check_result, files, result_check, **(LATEST | CHECK_QUEUE))
     of_result(lambda: None, None, rule.threshold, **AT_ONCE)  # it was that of another file
     wire(decide.click, uploads.check_result, [*files, *rule], result_check, **AT_ONCE)

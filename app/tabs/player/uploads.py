@@ -49,10 +49,9 @@ class Accepted:
 class UploadCheck(NamedTuple):
     """Outputs of the check of an upload."""
 
-    accepted: Any
-    status: Any
-    upload: Any
-    problem: Any
+    accepted: Any = gr.skip()
+    upload: Any = gr.skip()
+    problem: Any = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,20 +65,14 @@ class CheckedReference:
 class ReferenceCheck(NamedTuple):
     """Outputs of the check of a reference."""
 
-    checked: Any
-    status: Any
-    problem: Any
+    checked: Any = gr.skip()
+    problem: Any = ""
 
 
-def _refuse(live: LiveRun | None, problem: str) -> tuple[Any, str]:
-    """Return a problem for the status line, or for the line below the upload box while a run uses the former."""
-    return (gr.skip(), f"⚠ {problem}") if is_running(live) else (views.status_line(problem, is_problem=True), "")
-
-
-def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None, upload: str | None) -> UploadCheck:
+def check_upload(context: AppContext, before: Clip | None, upload: str | None) -> UploadCheck:
     """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
-    A refusal is shown in the status line, or below the upload box while a run uses the status line.
+    A refusal is shown below the upload box, since a run uses the status line.
     """
     try:
         if upload is None:
@@ -89,9 +82,8 @@ def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None,
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
         box = str(before.path) if before is not None and before.content_digest else None
-        status, problem = _refuse(live, f"{as_sentence(error)}{kept}")
-        return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=problem)
-    return UploadCheck(accepted=Accepted(clip=clip, video=video), status=gr.skip(), upload=gr.skip(), problem="")
+        return UploadCheck(upload=box, problem=views.status_line(f"{as_sentence(error)}{kept}", is_problem=True))
+    return UploadCheck(accepted=Accepted(clip=clip, video=video))
 
 
 def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> views.PlayerView:
@@ -143,32 +135,26 @@ def show_example(context: AppContext, live: LiveRun | None) -> ExampleView:
     )
 
 
-def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | None) -> ReferenceCheck:
+def check_reference(clip: Clip | None, reference: str | None) -> ReferenceCheck:
     """Check a reference for the open upload. A refused reference cancels no run and changes nothing else."""
     is_upload = clip is not None and bool(clip.content_digest)
     if reference is None and not is_upload:
-        return ReferenceCheck(checked=gr.skip(), status=gr.skip(), problem="")
+        return ReferenceCheck()
     try:
         if clip is None or not is_upload:
             raise ValueError("a reference belongs to an upload: upload a video first")
         if reference is not None:
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
-        status, problem = _refuse(live, as_sentence(error))
-        return ReferenceCheck(checked=gr.skip(), status=status, problem=problem)
-    return ReferenceCheck(checked=CheckedReference(path=reference), status=gr.skip(), problem="")
+        return ReferenceCheck(problem=views.status_line(as_sentence(error), is_problem=True))
+    return ReferenceCheck(checked=CheckedReference(path=reference))
 
 
-def clear_box(live: LiveRun | None, before: Clip | None) -> Any:
-    """Return the status line after the upload box was cleared; the open video stays open."""
-    if before is None or not before.content_digest or is_running(live):
+def clear_box(before: Clip | None) -> Any:
+    """Return the line below the upload box after it was cleared; the open video stays open."""
+    if before is None or not before.content_digest:
         return gr.skip()
     return views.status_line(f"{before.name} stays open until another video is chosen or uploaded.")
-
-
-def is_running(live: LiveRun | None) -> bool:
-    """Return whether a run of the window streams, which uses the status line."""
-    return live is not None and live.is_started and not live.ended.is_set()
 
 
 _NO_TASK: Final = Task()
@@ -187,16 +173,14 @@ class CheckedResult:
 class ResultCheck(NamedTuple):
     """Outputs of the check of a result file."""
 
-    checked: Any
-    status: Any
-    problem: Any
-    rule_panel: Any
+    checked: Any = gr.skip()
+    problem: Any = ""
+    rule_panel: Any = gr.skip()
     """The panel of the rule, which is shown for files with signals."""
-    signal: Any
+    signal: Any = gr.skip()
 
 
 def check_result(
-    live: LiveRun | None,
     clip: Clip | None,
     result: str | None,
     signal: str | None = None,
@@ -208,22 +192,19 @@ def check_result(
     A refused file or rule cancels no run and changes nothing else.
     """
     if result is None:
-        hidden = gr.Column(visible=False)
-        return ResultCheck(CheckedResult(path=None), gr.skip(), "", rule_panel=hidden, signal=gr.skip())
+        return ResultCheck(CheckedResult(path=None), rule_panel=gr.Column(visible=False))
     try:
         if clip is None or not clip.content_digest:
             raise ValueError("a result file belongs to an upload: upload its video first")
         rule = read_rule(signal, policy, threshold)
         specs = read_signal_specs(_read(clip, Path(result), settings={}, rule=rule)[0].settings)
     except (ValueError, OSError) as error:
-        status, problem = _refuse(live, as_sentence(name_files(str(error), [Path(result)])))
-        return ResultCheck(gr.skip(), status, problem, rule_panel=gr.skip(), signal=gr.skip())
+        problem = as_sentence(name_files(str(error), [Path(result)]))
+        return ResultCheck(problem=views.status_line(problem, is_problem=True))
     names = [spec.name for spec in specs]
     chosen = signal if signal in names else next((spec.name for spec in specs if spec.decides), None)
     return ResultCheck(
         checked=CheckedResult(path=Path(result), rule=rule),
-        status=gr.skip(),
-        problem="",
         rule_panel=gr.Column(visible=bool(specs)),
         signal=gr.Dropdown(choices=names, value=chosen),
     )

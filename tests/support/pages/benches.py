@@ -47,7 +47,7 @@ def views(page: PlayerView) -> tuple[ClipView, RunView, Buttons]:
 
 def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) -> PlayerView:
     """Check an upload, which must be accepted, and return the resulting views."""
-    accepted = uploads.check_upload(context, None, before, str(path)).accepted
+    accepted = uploads.check_upload(context, before, str(path)).accepted
     assert isinstance(accepted, uploads.Accepted)
     return uploads.show_upload(context, None, before, accepted)
 

@@ -27,10 +27,10 @@ HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
 
 def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:
-    """Upload a file to a page without a video; return the clip if it is accepted, and the status line."""
-    check = page_uploads.check_upload(context, None, None, str(path))
+    """Upload a file to a page without a video; return the clip, None if it is refused, and what the page says."""
+    check = page_uploads.check_upload(context, None, str(path))
     if not isinstance(check.accepted, page_uploads.Accepted):
-        return None, check.status.value
+        return None, check.problem.value
     clip_view, run_view, _ = views(page_uploads.show_upload(context, None, None, check.accepted))
     return clip_view.clip, run_view.status.value
 

@@ -45,7 +45,7 @@ def clip(context: AppContext, kettle: Path) -> Clip:
 
 def show(context: AppContext, clip: Clip, name: str) -> tuple[PlayerView, dict[str, Any]]:
     """Return the view of a result file, and the data of the player."""
-    check = results.check_result(None, clip, str(DATA / name))
+    check = results.check_result(clip, str(DATA / name))
     assert isinstance(check.checked, CheckedResult)
     view = results.show_result(context, None, clip, check.checked)
     return view, json.loads(view.run.player)
@@ -79,7 +79,7 @@ def test_a_reference_that_is_added_later_scores_the_results(context: AppContext,
 
 
 def test_removing_the_file_shows_the_video_alone(context: AppContext, clip: Clip) -> None:
-    check = results.check_result(None, clip, None)
+    check = results.check_result(clip, None)
     view = results.show_result(context, None, clip, check.checked)
     assert view.run.status.value == "kettle.mp4, 0:10, without results. Press Run."
     assert results.show_result(context, None, clip, None) == PlayerView(), "another video was opened"
@@ -87,9 +87,9 @@ def test_removing_the_file_shows_the_video_alone(context: AppContext, clip: Clip
 
 def test_a_refused_file_changes_nothing_and_shows_no_folder(context: AppContext, clip: Clip, tmp_path: Path) -> None:
     def problem(path: Path, of: Clip | None = clip) -> str:
-        check = results.check_result(None, of, str(path))
+        check = results.check_result(of, str(path))
         assert not isinstance(check.checked, CheckedResult)
-        return str(check.status.value)
+        return str(check.problem.value)
 
     assert problem(DATA / "gold.json").startswith(
         "⚠ gold.json, entry 0 is of no known form; give a result of ProAssist"
@@ -108,17 +108,17 @@ def test_a_refused_file_changes_nothing_and_shows_no_folder(context: AppContext,
 def test_of_several_results_that_of_the_upload_is_shown(context: AppContext, clip: Clip, tmp_path: Path) -> None:
     path = Path(shutil.copy(DATA / "proactive_videoqa.jsonl", tmp_path))
     assert len(path.read_text().splitlines()) == 2
-    check = results.check_result(None, clip, str(path))
+    check = results.check_result(clip, str(path))
     view = results.show_result(context, None, clip, check.checked)
     assert [turn["time"] if "time" in turn else turn["frame"] for turn in json.loads(view.run.player)["turns"]] == [10]
 
 
 def test_a_rule_gives_a_signal_the_threshold_that_the_file_lacks(context: AppContext, clip: Clip) -> None:
     path = str(DATA / "mmduet.jsonl")
-    plain = results.check_result(None, clip, path)
+    plain = results.check_result(clip, path)
     assert plain.rule_panel.visible
     assert (plain.signal.value, len(plain.signal.choices)) == ("informative_score", 2)
-    check = results.check_result(None, clip, path, "relevance_score", "running-sum", "2,0")
+    check = results.check_result(clip, path, "relevance_score", "running-sum", "2,0")
     view = results.show_result(context, None, clip, check.checked)
     shown = [(one["title"], one["decides"], one["threshold"]) for one in json.loads(view.run.player)["named"]]
     assert shown == [("informative_score", None, None), ("relevance_score", "speak", 2.0)]
@@ -128,11 +128,11 @@ def test_a_rule_gives_a_signal_the_threshold_that_the_file_lacks(context: AppCon
     assert (
         f"hold no updates and states of the steps, latencies, cache lengths. The rule: {rule}." in view.run.status.value
     )
-    wrong = results.check_result(None, clip, path, "mood", "above", "0.5")
-    assert "mmduet.jsonl: the results hold no signal 'mood'; choose one of informative" in wrong.status.value
-    wrong = results.check_result(None, clip, path, "relevance_score", "above", "high")
-    assert wrong.status.value == "⚠ the threshold must be a number; got high."
-    assert not results.check_result(None, clip, str(DATA / "streamo.json")).rule_panel.visible, "it has no signals"
+    wrong = results.check_result(clip, path, "mood", "above", "0.5")
+    assert "mmduet.jsonl: the results hold no signal 'mood'; choose one of informative" in wrong.problem.value
+    wrong = results.check_result(clip, path, "relevance_score", "above", "high")
+    assert wrong.problem.value == "⚠ the threshold must be a number; got high."
+    assert not results.check_result(clip, str(DATA / "streamo.json")).rule_panel.visible, "it has no signals"
 
 
 def test_damaged_lines_of_other_videos_do_no_harm_and_are_named(
@@ -146,11 +146,11 @@ def test_damaged_lines_of_other_videos_do_no_harm_and_are_named(
     assert "damaged.jsonl, line 2 cannot be read as JSON" in view.run.status.value
     assert "1 more line of the file cannot be read." in view.run.status.value
     path.write_text("\n".join([record.replace("kettle", "toast"), "{"]))
-    assert "line 2 cannot be read" in results.check_result(None, clip, str(path)).status.value, "it may be this video's"
+    assert "line 2 cannot be read" in results.check_result(clip, str(path)).problem.value, "it may be this video's"
 
 
 def test_a_result_file_keeps_the_typed_task(context: AppContext, clip: Clip) -> None:
-    check = results.check_result(None, clip, str(DATA / "mmduet.jsonl"))
+    check = results.check_result(clip, str(DATA / "mmduet.jsonl"))
     boxes = ("Make tea", "S1: boil the water", "0:01 When does it boil?")
     view = results.show_result(context, None, clip, check.checked, *boxes)
     assert [view.clip.goal, view.clip.steps, view.clip.user_turns] == [gr.skip()] * 3

@@ -56,22 +56,19 @@ class VideosView(NamedTuple):
 class CompareView(NamedTuple):
     """The outputs of the comparison."""
 
-    compared: Any
-    said: Any
-    failures: Any
-    scores: Any
-    videos: Any
-    distribution: Any
-    turns: Any
-
-
-UNCHANGED: Final = CompareView(*(gr.skip() for _ in CompareView._fields))
+    compared: Any = gr.skip()
+    said: Any = gr.skip()
+    failures: Any = gr.skip()
+    scores: Any = gr.skip()
+    videos: Any = gr.skip()
+    distribution: Any = gr.skip()
+    turns: Any = gr.skip()
 
 
 def show_begun(name: str | None, other: str | None) -> CompareView:
     """Show that two runs are being compared, which takes seconds."""
     said = f"Comparing {name} with {other}." if name and other else gr.skip()
-    return UNCHANGED._replace(said=said)
+    return CompareView(said=said)
 
 
 def compare(
@@ -123,11 +120,11 @@ def compare_again(
     """
     name, other, *_ = chosen
     if not name or not other or name == other:
-        return UNCHANGED
+        return CompareView()
     if compared is None or compared[:2] == (name, other):
         finished = compared.finished if compared is not None else set()
         if batches.is_streaming(name, other) or finished == batches.list_finished(name, other):
-            return UNCHANGED
+            return CompareView()
     return compare(context, batches, *chosen)
 
 

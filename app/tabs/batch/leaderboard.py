@@ -45,9 +45,9 @@ BEST: Final = "★ {}"
 class BoardView(NamedTuple):
     """The outputs of the leaderboard."""
 
-    board: Any
-    said: Any
-    table: Any
+    board: Any = gr.skip()
+    said: Any = gr.skip()
+    table: Any = gr.skip()
 
 
 class BoardChoices(NamedTuple):
@@ -60,8 +60,8 @@ class BoardChoices(NamedTuple):
 class OpenedRun(NamedTuple):
     """The run of a clicked row, and the views of the shown run."""
 
-    runs: Any
-    views: Any
+    runs: Any = gr.skip()
+    views: Any = gr.skip()
 
 
 def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> BoardChoices:
@@ -162,7 +162,7 @@ def _describe_left_out(board: Leaderboard) -> str:
 
 def show_order(batches: BatchContext, board: Leaderboard | None, sort_by: str) -> BoardView:
     """Return the table of a leaderboard sorted by a score, best first."""
-    return BoardView(board=gr.skip(), said=gr.skip(), table=_table(batches, board and sort_leaderboard(board, sort_by)))
+    return BoardView(table=_table(batches, board and sort_leaderboard(board, sort_by)))
 
 
 def _table(batches: BatchContext, board: Leaderboard | None) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def open_run(batches: BatchContext, event: gr.SelectData) -> OpenedRun:
     """Choose the run of a clicked row as the shown run, and show its videos."""
     name = str(event.row_value[0])
     if name not in batches.run_names():
-        return OpenedRun(runs=gr.skip(), views=gr.skip())
+        return OpenedRun()
     return OpenedRun(runs=name, views=gr.Tabs(selected="videos"))
 
 

@@ -51,13 +51,10 @@ class ShownProtocols(NamedTuple):
 class ProtocolsView(NamedTuple):
     """The outputs of the tab; ``shown`` is a state with ``ShownProtocols``."""
 
-    shown: Any
-    said: Any
-    cards: Any
-    turns: Any
-
-
-UNCHANGED: Final = ProtocolsView(*(gr.skip() for _ in ProtocolsView._fields))
+    shown: Any = gr.skip()
+    said: Any = gr.skip()
+    cards: Any = gr.skip()
+    turns: Any = gr.skip()
 
 
 def list_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
@@ -71,7 +68,7 @@ def show(
     context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
 ) -> Iterator[ProtocolsView]:
     """Yield that runs are being scored, which takes seconds, then their scores under the chosen protocols."""
-    yield UNCHANGED._replace(said=status_line(f"Scoring {name}.") if name else gr.skip())
+    yield ProtocolsView(said=status_line(f"Scoring {name}.") if name else gr.skip())
     try:
         shown = _score(context, batches, name, other, protocols)
     except (ValueError, OSError) as error:
@@ -101,7 +98,7 @@ def show_again(
     """
     names = tuple(dict.fromkeys(filter(None, (name, other))))
     if not is_opened or name is None or (shown is not None and _is_current(batches, shown, names)):
-        yield UNCHANGED
+        yield ProtocolsView()
     else:
         yield from show(context, batches, name, other, protocols)
 

@@ -33,22 +33,22 @@ _WIDTH_PX: Final = 95
 class RunListView(NamedTuple):
     """The outputs of the list."""
 
-    said: Any
-    only: Any
-    table: Any
-    chart: Any
+    said: Any = gr.skip()
+    only: Any = gr.skip()
+    table: Any = gr.skip()
+    chart: Any = gr.skip()
 
 
 class NotesView(NamedTuple):
     """The notes of the shown run as inputs, and the state that they were read from."""
 
-    seen: Any
-    note: Any
-    tags: Any
-    group: Any
-    archived: Any
-    save: Any
-    said: Any
+    seen: Any = gr.skip()
+    note: Any = gr.skip()
+    tags: Any = gr.skip()
+    group: Any = gr.skip()
+    archived: Any = gr.skip()
+    save: Any = gr.skip()
+    said: Any = gr.skip()
 
 
 def show_list(
@@ -64,7 +64,7 @@ def show_list(
     try:
         found = filter_runs(runs, " ".join([query or "", *chosen]))
     except ValueError as error:
-        return RunListView(status_line(as_sentence(error), is_problem=True), gr.skip(), gr.skip(), gr.skip())
+        return RunListView(said=status_line(as_sentence(error), is_problem=True))
     shown = [run for run in found if archived or not run.notes.archived]
     num_hidden = len(found) - len(shown)
     hidden = f"; {num_hidden} archived" if num_hidden else ""
@@ -118,7 +118,7 @@ def show_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNote
     Those of the run that is shown already stay as typed: a late reply would undo the typing.
     """
     if seen is not None and seen[0] == name:
-        return NotesView(*(gr.skip() for _ in NotesView._fields))
+        return NotesView()
     if seen is not None and _read_typed(typed) != seen[1]:
         try:
             _save(batches, *seen, _read_typed(typed))
@@ -129,9 +129,8 @@ def show_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNote
 
 def save_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNotes] | None, *typed: Any) -> NotesView:
     """Save the typed notes of the shown run; a refusal changes no input."""
-    unchanged = NotesView(*(gr.skip() for _ in NotesView._fields))
     if seen is None or seen[0] != name:
-        return unchanged
+        return NotesView()
     try:
         _save(batches, *seen, _read_typed(typed))
     except ValueError as error:
@@ -139,7 +138,7 @@ def save_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNote
             now = (name, read_notes(batches.folder(name)))
         except ValueError:
             now = seen
-        return unchanged._replace(seen=now, said=status_line(as_sentence(error), is_problem=True))
+        return NotesView(seen=now, said=status_line(as_sentence(error), is_problem=True))
     return _show(batches, name)._replace(said=status_line(f"Saved in the folder of {name}."))
 
 

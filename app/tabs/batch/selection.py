@@ -56,15 +56,15 @@ class OfferedSelection(NamedTuple):
 class SavedSlice(NamedTuple):
     """The dropdown of slices, and the output of status lines and scores."""
 
-    part: Any
-    result: Any
+    part: Any = gr.skip()
+    result: Any = gr.skip()
 
 
 class OnlyKind(NamedTuple):
     """The dropdown of traits, and the tabs of the run, which show its videos."""
 
-    only: Any
-    views: Any
+    only: Any = gr.skip()
+    views: Any = gr.skip()
 
 
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
@@ -129,7 +129,7 @@ def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) ->
     trait = f"failure: {read_event(event, 'point')}"
     choices = list_traits(batches, name)
     if trait not in [value for _, value in choices]:
-        return OnlyKind(only=gr.skip(), views=gr.skip())
+        return OnlyKind()
     return OnlyKind(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="videos"))
 
 
@@ -174,7 +174,7 @@ def keep_slice(
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, {"slices": kept})
     except (ValueError, OSError) as error:
-        return SavedSlice(part=gr.skip(), result=render_note(as_sentence(error), is_problem=True))
+        return SavedSlice(result=render_note(as_sentence(error), is_problem=True))
     result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
     return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *kept], value=called), result=result)
 

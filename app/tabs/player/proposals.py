@@ -34,8 +34,8 @@ _BULLET: Final = re.compile(r"^\s*(?:[-*•]|(?:step\s*)?\d+\s*[.:)])\s*", re.IG
 class ProposedSteps(NamedTuple):
     """Updates of the box of steps and of the status line."""
 
-    steps: Any
-    status: Any
+    steps: Any = gr.skip()
+    status: Any = gr.skip()
 
 
 def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> ProposedSteps:
@@ -47,7 +47,7 @@ def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> P
         if not steps:
             raise ValueError("the model proposed no steps; enter them, one per line")
     except (EngineError, ValueError) as error:
-        return ProposedSteps(steps=gr.skip(), status=status_line(as_sentence(error), is_problem=True))
+        return ProposedSteps(status=status_line(as_sentence(error), is_problem=True))
     status = f"The model proposed {format_count(len(steps), 'step')}: correct them, then press Run."
     return ProposedSteps(steps="\n".join(steps), status=status_line(status))
 

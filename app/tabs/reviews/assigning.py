@@ -47,16 +47,13 @@ ALL_REVIEWERS: Final = "all"
 class QueueView(NamedTuple):
     """The outputs of the tabs *Queue* and *Assign*."""
 
-    said: Any
-    videos: Any
-    following: Any
-    names: Any
-    slices: Any
-    shared: Any
-    workloads: Any
-
-
-UNCHANGED: Final = QueueView(*(gr.skip() for _ in QueueView._fields))
+    said: Any = gr.skip()
+    videos: Any = gr.skip()
+    following: Any = gr.skip()
+    names: Any = gr.skip()
+    slices: Any = gr.skip()
+    shared: Any = gr.skip()
+    workloads: Any = gr.skip()
 
 
 def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> QueueView:
@@ -67,10 +64,7 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
         assigned = _list_assigned(reviews, samples, query.run)
     except (EngineError, ValueError) as error:
         problem = status_line(as_sentence(error), is_problem=True)
-        empty = QueueView(
-            said=problem, videos=[], following=gr.skip(), names=gr.skip(), slices=gr.skip(), shared="", workloads=[]
-        )
-        return empty._replace(following=gr.Button(interactive=False))
+        return QueueView(said=problem, videos=[], following=gr.Button(interactive=False), shared="", workloads=[])
     name = signed_in(query.request) or query.typed
     mine = [found for found in assigned if name in found.reviewers]
     num_left = sum(name not in found.done for found in mine)
@@ -122,7 +116,7 @@ def assign(
             by=reviewer_of(query.request, query.typed),
         )
     except (EngineError, ValueError) as error:
-        return UNCHANGED._replace(shared=status_line(as_sentence(error), is_problem=True))
+        return QueueView(shared=status_line(as_sentence(error), is_problem=True))
     return show_queue(batches, reviews, query)
 
 

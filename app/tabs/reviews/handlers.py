@@ -49,16 +49,16 @@ NOT_EXPORTED = "The contents of the file are listed here."
 class ReviewView(NamedTuple):
     """The outputs of the tab."""
 
-    status: Any
-    progress: Any
-    runs: Any
-    reviewer: Any
-    blind: Any
-    videos: Any
-    agreement: Any
-    to_settle: Any
-    unsettled: Any
-    prefer: Any
+    status: Any = gr.skip()
+    progress: Any = gr.skip()
+    runs: Any = gr.skip()
+    reviewer: Any = gr.skip()
+    blind: Any = gr.skip()
+    videos: Any = gr.skip()
+    agreement: Any = gr.skip()
+    to_settle: Any = gr.skip()
+    unsettled: Any = gr.skip()
+    prefer: Any = gr.skip()
 
 
 class ExportView(NamedTuple):
@@ -68,13 +68,10 @@ class ExportView(NamedTuple):
     download: Any
 
 
-UNCHANGED = ReviewView(*(gr.skip() for _ in ReviewView._fields))
-
-
 def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> ReviewView:
     """Show the current state of the reviews."""
     name = signed_in(query.request)
-    view = UNCHANGED._replace(
+    view = ReviewView(
         runs=_run_choices(batches, query), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
     )
     try:

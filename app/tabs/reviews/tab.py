@@ -12,7 +12,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening import InPlayer
 from stepscope.app.tabs.reviews import assigning, handlers, panels
 from stepscope.app.tabs.reviews.assigning import QueueView
-from stepscope.app.tabs.reviews.handlers import UNCHANGED, ReviewView
+from stepscope.app.tabs.reviews.handlers import ReviewView
 from stepscope.app.web.views import PlayerView
 
 _KEPT_JS = """
@@ -91,7 +91,7 @@ def _wire_view(
 
     def confirm(request: gr.Request, asked: Any, *inputs: Any) -> Any:
         """Show the tab again if its inputs changed while it was opened: the reply may have come after a later one."""
-        return UNCHANGED if inputs == tuple(asked) else show(request, *inputs)
+        return ReviewView() if inputs == tuple(asked) else show(request, *inputs)
 
     known, asked = [setup.reviewer, setup.blind], gr.State(())
     refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")

@@ -39,19 +39,16 @@ DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
 class FilledForm(NamedTuple):
     """The status line and the entries of the form."""
 
-    status: Any
-    split: Any
-    checkpoint: Any
-    speak: Any
-    update: Any
-    strategy: Any
-    devices: Any
-    live: Any
-    problem: Any
+    status: Any = gr.skip()
+    split: Any = gr.skip()
+    checkpoint: Any = gr.skip()
+    speak: Any = gr.skip()
+    update: Any = gr.skip()
+    strategy: Any = gr.skip()
+    devices: Any = gr.skip()
+    live: Any = gr.skip()
+    problem: Any = gr.skip()
     """Why the last start was refused."""
-
-
-UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
 
 
 def make_work(
@@ -121,7 +118,7 @@ def use_settings(batches: BatchContext, name: str | None, devices: str) -> Fille
             raise ValueError("no run is shown; choose one")
         return _fill(batches, str(name), settings, devices)
     except (EngineError, ValueError, OSError) as error:
-        return UNFILLED._replace(status=status_line(as_sentence(error), is_problem=True))
+        return FilledForm(status=status_line(as_sentence(error), is_problem=True))
 
 
 def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:

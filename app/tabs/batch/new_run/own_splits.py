@@ -195,8 +195,8 @@ def _with_known_videos(
 class AddedSplit(NamedTuple):
     """The status line and the dropdown of splits."""
 
-    status: Any
-    split: Any
+    status: Any = gr.skip()
+    split: Any = gr.skip()
 
 
 def add_path(batches: BatchContext, path: str | None) -> AddedSplit:
@@ -214,12 +214,12 @@ def add_path(batches: BatchContext, path: str | None) -> AddedSplit:
 def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
     """Add an uploaded split, or the vocabulary of one."""
     if upload is None:
-        return AddedSplit(status=gr.skip(), split=gr.skip())
+        return AddedSplit()
     try:
         folder = batches.runs / SPLITS_FOLDER
         if upload.endswith(ENDING):
             name = add_vocabulary(batches.splits, Path(upload), folder=folder)
-            return AddedSplit(status=status_line(f"The split “{name}” has this vocabulary now."), split=gr.skip())
+            return AddedSplit(status=status_line(f"The split “{name}” has this vocabulary now."))
         return _show(batches, add_upload(batches, Path(upload)))
     except (ValueError, OSError) as error:
         return _refuse(error)
@@ -238,4 +238,4 @@ def _show(batches: BatchContext, name: str) -> AddedSplit:
 
 
 def _refuse(error: Exception) -> AddedSplit:
-    return AddedSplit(status=status_line(as_sentence(error), is_problem=True), split=gr.skip())
+    return AddedSplit(status=status_line(as_sentence(error), is_problem=True))

@@ -15,7 +15,7 @@ from stepscope.app.core.results import VideoFilter
 from stepscope.app.formatting import as_sentence, name_files
 from stepscope.app.reviews.store import SQLITE_ENDINGS
 from stepscope.app.tabs.batch.new_run.form import DEVICES, make_work
-from stepscope.app.tabs.batch.runs.handlers import UNCHANGED, BatchView, show
+from stepscope.app.tabs.batch.runs.handlers import BatchView, show
 from stepscope.app.web.views import status_line
 from stepscope.engine.config import ContextStrategy
 from stepscope.engine.errors import EngineError
@@ -52,7 +52,7 @@ def start(
         job = _make_job(batches, split, work, devices, (name or "").strip())
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
-        return UNCHANGED._replace(problem=status_line(as_sentence(error), is_problem=True))
+        return BatchView(problem=status_line(as_sentence(error), is_problem=True))
     view = show(batches, job.name, order)
     # the job may be refused by now; the next tick then finds a change, and shows the reason
     return view._replace(shown=view.shown._replace(state="waiting"), problem=status_line(""))
@@ -138,7 +138,7 @@ def import_files(
         job = _make_import(batches, split, paths, (name or "").strip(), read_rule(signal, policy, threshold))
         batches.jobs.submit(job)
     except (ValueError, OSError) as error:
-        return UNCHANGED._replace(problem=_describe(batches, paths, str(error)))
+        return BatchView(problem=_describe(batches, paths, str(error)))
     view = show(batches, job.name, order)
     return view._replace(shown=view.shown._replace(state="waiting"), problem=status_line(""))
 
@@ -146,8 +146,8 @@ def import_files(
 class FilesCheck(NamedTuple):
     """Outputs of the check of uploaded files."""
 
-    problem: Any
-    signal: Any
+    problem: Any = gr.skip()
+    signal: Any = gr.skip()
 
 
 def check_files(batches: BatchContext, split: str | None, files: Sequence[str] | None) -> FilesCheck:
@@ -156,7 +156,7 @@ def check_files(batches: BatchContext, split: str | None, files: Sequence[str] |
     try:
         found = _find(batches, split, paths)
     except (ValueError, OSError) as error:
-        return FilesCheck(problem=_describe(batches, paths, str(error)), signal=gr.skip())
+        return FilesCheck(problem=_describe(batches, paths, str(error)))
     deciding = list(dict.fromkeys(name for _, form in found.by_video.values() for name in form.deciding))
     first = next(iter(found.problems.values()), "")
     more = f", and {len(found.problems) - 1} more; the others can be imported" if len(found.problems) > 1 else ""

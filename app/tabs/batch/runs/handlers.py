@@ -176,27 +176,24 @@ class ShownRun(NamedTuple):
 class BatchView(NamedTuple):
     """The outputs of the tab."""
 
-    shown: Any
-    status: Any
-    progress: Any
-    runs: Any
-    videos: Any
-    corpus: Any
-    cancel: Any
-    use: Any
-    score: Any
-    videos_csv: Any
-    columns_csv: Any
-    metrics_json: Any
-    charts_json: Any
-    traces_csv: Any
-    provenance_json: Any
-    origin: Any
-    timer: Any
-    problem: Any
-
-
-UNCHANGED = BatchView(*(gr.skip() for _ in BatchView._fields))
+    shown: Any = gr.skip()
+    status: Any = gr.skip()
+    progress: Any = gr.skip()
+    runs: Any = gr.skip()
+    videos: Any = gr.skip()
+    corpus: Any = gr.skip()
+    cancel: Any = gr.skip()
+    use: Any = gr.skip()
+    score: Any = gr.skip()
+    videos_csv: Any = gr.skip()
+    columns_csv: Any = gr.skip()
+    metrics_json: Any = gr.skip()
+    charts_json: Any = gr.skip()
+    traces_csv: Any = gr.skip()
+    provenance_json: Any = gr.skip()
+    origin: Any = gr.skip()
+    timer: Any = gr.skip()
+    problem: Any = gr.skip()
 
 
 def cancel(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
@@ -211,7 +208,7 @@ def score(batches: BatchContext, name: str | None, order: str | VideoFilter) -> 
     try:
         batches.jobs.submit(make_score_job(batches, name))
     except ValueError as error:
-        return UNCHANGED._replace(status=status_line(as_sentence(error), is_problem=True))
+        return BatchView(status=status_line(as_sentence(error), is_problem=True))
     return show(batches, name, order)
 
 
@@ -265,20 +262,20 @@ def tick(
         order: The chosen videos and their order.
     """
     if name is None:
-        return UNCHANGED
+        return BatchView()
     job = batches.jobs.find(name)
     now = _shown_run(name, job, order)
     is_rendered = (rendered or "").startswith(draw_mark(name, job))
     if is_rendered and shown.name not in (None, name):
         # The page sent this before the reply to Start or to a choice arrived: that shows the other run
-        return UNCHANGED._replace(shown=ShownRun(name=name))
+        return BatchView(shown=ShownRun(name=name))
     if job is None or job.is_over:
         is_same = now == shown
     else:  # a few rows more are not worth a new table
         is_few = abs(now.num_rows - shown.num_rows) < max(1, shown.num_rows // 50)
         is_same = is_few and now._replace(num_rows=shown.num_rows) == shown
     if is_rendered and is_same:
-        return UNCHANGED if job is None or job.is_over else UNCHANGED._replace(**_live_outputs(batches, job))
+        return BatchView() if job is None or job.is_over else BatchView(**_live_outputs(batches, job))
     view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.listed_runs(name)))
     if job is not None and job.state == "refused" and shown.name == name and shown.state in ("waiting", "running"):
         status = status_line(as_sentence(job.problem), is_problem=True)  # only in windows that saw it queued
@@ -320,7 +317,7 @@ def _results(batches: BatchContext, name: str, job: Job | None) -> Results:
 
 
 def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) -> BatchView:
-    return UNCHANGED._replace(
+    return BatchView(
         videos=score_table(HEADERS, video_table(results.rows, order, names)),
         corpus=draw_corpus(results.metrics),
     )

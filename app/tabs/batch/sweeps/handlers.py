@@ -121,12 +121,12 @@ class AppliedPoint(NamedTuple):
     ``named`` is a text for ``PREVIEW_THRESHOLDS_JS``, empty without named signals.
     """
 
-    speak: Any
-    update: Any
-    player_speak: Any
-    player_update: Any
-    said: Any
-    named: Any
+    speak: Any = gr.skip()
+    update: Any = gr.skip()
+    player_speak: Any = gr.skip()
+    player_update: Any = gr.skip()
+    said: Any = gr.skip()
+    named: Any = gr.skip()
 
 
 NO_SWEEP = SweepView(
@@ -305,7 +305,7 @@ def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.E
 
 def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said: str, run: str | None) -> AppliedPoint:
     if best is None or thresholds is None:
-        return AppliedPoint(*(gr.skip() for _ in AppliedPoint._fields))
+        return AppliedPoint()
     described, _, _ = said.partition(_IN_USE)
     place, specs = best.grid.describe(*thresholds), best.grid.specs
     where = f"the player previews {place} in the videos of {run}" if specs else f"{_EVERYWHERE}{place}"

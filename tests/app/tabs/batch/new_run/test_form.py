@@ -11,7 +11,6 @@ import pytest
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.tabs.batch.new_run import start as new_run
 from stepscope.app.tabs.batch.new_run.form import (
-    UNFILLED,
     FilledForm,
     list_checkpoints,
     make_work,
@@ -85,7 +84,7 @@ def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: BatchContext) 
     change(batches, checkpoint="")
     said, form = used(batches)
     assert "a was imported: its model and stream settings are unknown" in said
-    assert form[1:] == UNFILLED[1:]
+    assert form[1:] == FilledForm()[1:]
 
 
 def test_the_bundled_checkpoints_are_offered_and_bring_their_own_rule(batches: BatchContext) -> None:

@@ -16,6 +16,7 @@ from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.live_run import LiveRun
+from stepscope.app.core.places import NO_RUN
 from stepscope.app.core.run import PAGE_SCORING, Run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
@@ -278,46 +279,27 @@ def _scoring_words(batches: BatchContext, run: Run) -> str:
     return (f" Judged with {' and '.join(words)}, as the run was." if words else "") + encoder
 
 
-def open_linked(
+def open_link(
     context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
 ) -> PlayerView:
-    """Show the moment of a link: a saved run, or two, a video and a time."""
+    """Show the moment of a link: a saved run, or two, a reference without a run, or a run as ``open_page`` does.
+
+    ``other`` is the saved run below it; ``above`` is B where A is that run.
+    """
     names = [link[key] for key in ("saved", "other") if link.get(key)]
+    video_id, is_b_above = link.get("video", ""), link.get("above") == "B"
     try:
-        time_s = _read_moment(link)
-        for name in names:
-            read_saved(context, batches, name, link.get("video", ""))
+        if "saved" not in link and link.get("run") == NO_RUN:
+            clip = find_linked_clip(context, link)
+            return open_reference(context, live, clip.sample, open_at=_read_moment(link))
+        runs = [read_saved(context, batches, name, video_id) for name in names]
+        if "saved" in link:
+            at = _read_moment(link)
+            return open_moment(context, batches, live, video_id, names=tuple(names), open_at=at, is_b_above=is_b_above)
     except (EngineError, ValueError, OSError) as error:
         return show_link_error(context, live, chosen, error)
-    is_b_above = len(names) > 1 and link.get("above") == "B"
-    video_id = link.get("video", "")
-    return open_moment(context, batches, live, video_id, names=tuple(names), open_at=time_s, is_b_above=is_b_above)
-
-
-def open_linked_rerun(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
-) -> PlayerView:
-    """Show the run of a link as ``open_page`` does, above the saved run ``other`` of the link."""
-    name, other = link.get("other"), None
-    if name and "video" in link:
-        try:
-            other = read_saved(context, batches, name, find_linked_clip(context, link).video_id)
-        except (EngineError, ValueError, OSError) as error:
-            return show_link_error(context, live, chosen, error)
-        other = replace(other, letter="A" if link.get("above") == "B" else "B")
+    other = replace(runs[0], letter="A" if is_b_above else "B") if runs else None
     return open_page(context, live, chosen, link, other=other)
-
-
-def open_linked_reference(
-    context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
-) -> PlayerView:
-    """Show the moment of a link to the reference of a video, without a run."""
-    try:
-        clip = find_linked_clip(context, link)
-        open_at = _read_moment(link)
-    except (EngineError, ValueError) as error:
-        return show_link_error(context, live, chosen, error)
-    return open_reference(context, live, clip.sample, open_at=open_at)
 
 
 def _read_moment(link: Mapping[str, str]) -> float:

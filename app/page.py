@@ -22,7 +22,6 @@ from stepscope.app.controls.run_inputs import (
     make_threshold_sliders,
 )
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.places import NO_RUN
 from stepscope.app.endpoints import make_endpoints
 from stepscope.app.failures import report_failures
 from stepscope.app.opening import InPlayer
@@ -243,13 +242,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     live, run_view, buttons = tab.view.buttons.live, list(tab.view.run), tab.view.buttons
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
-        link = dict(request.query_params)
-        if "saved" in link:
-            view = opening.open_linked(context, batches, live, chosen, link)
-        elif link.get("run") == NO_RUN:
-            view = opening.open_linked_reference(context, live, chosen, link)
-        else:
-            view = opening.open_linked_rerun(context, batches, live, chosen, link)
+        view = opening.open_link(context, batches, live, chosen, dict(request.query_params))
         return view._replace(tabs=gr.skip())  # the player's script opens the tab of the address
 
     def release_recording(request: gr.Request) -> None:

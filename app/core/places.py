@@ -4,11 +4,12 @@ A bundled video and its run are reproduced from their parameters. An upload, and
 this server: ``RecentSessions`` keeps them up to a limit.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run
@@ -22,8 +23,6 @@ MAX_FRAMES: Final = 200_000
 NO_RUN: Final = "none"
 """The parameter ``run`` of a bundled video's reference that is shown without a run."""
 UrlParams = Mapping[str, str]
-Key = TypeVar("Key")
-Kept = TypeVar("Kept")
 
 
 def url_params(clip: Clip) -> UrlParams:
@@ -41,12 +40,11 @@ def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
     ``other`` is the saved run below it. Of two saved runs, ``saved`` is A and ``other`` is B; ``above`` names the upper
     one. With other thresholds the upper run is not a saved one; ``other`` is then the lower run, A or B.
     """
-    if other is not None and run.name:
-        first, second = (other, run) if run.letter == "B" else (run, other)
-        return {**run_url_params(first), **_params_below(second, above=run)}
-    if other is not None:
-        place = run_url_params(run)
-        return {**place, **_params_below(other, above=run)} if "video" in place else place
+    first, second = (other, run) if other is not None and run.name and run.letter == "B" else (run, other)
+    return _add_lower(_params_of(first), second, above=run)
+
+
+def _params_of(run: Run) -> UrlParams:
     if run.name:
         return {"video": run.clip.video_id, "saved": run.name}
     clip = url_params(run.clip)
@@ -61,8 +59,11 @@ def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
     }
 
 
-def _params_below(other: Run, *, above: Run) -> UrlParams:
-    return {"other": other.name, **({"above": "B"} if above.letter == "B" else {})}
+def _add_lower(params: UrlParams, lower: Run | None, *, above: Run) -> UrlParams:
+    """Return the parameters with those of the lower of two runs of a video."""
+    if lower is None or "video" not in params:
+        return params
+    return {**params, "other": lower.name, **({"above": "B"} if above.letter == "B" else {})}
 
 
 def link_params(run: Run, other: Run | None = None) -> UrlParams | None:
@@ -73,13 +74,13 @@ def link_params(run: Run, other: Run | None = None) -> UrlParams | None:
     if other is not None and run.name:
         return run_url_params(run, other)
     link = _link_params(run)
-    return {**link, **_params_below(other, above=run)} if link and other is not None else link
+    return link and _add_lower(link, other, above=run)
 
 
 def _link_params(run: Run) -> UrlParams | None:
     is_of_clip = run.clip.content_digest or has_own_task(run)
     if run.name and not is_of_clip:
-        return run_url_params(run)
+        return _params_of(run)
     if is_of_clip or (run.clip.split and _has_task_of_sample(run)):
         return {**url_params(run.clip), "context": run.config.context_strategy}  # a server may have another default
     return None
@@ -120,10 +121,6 @@ class RecentSessions:
                 _keep(self._clips, clip.video_id, clip)
                 if clip.sample is not None:
                     _keep(self._references, (clip.video_id, digest_reference(clip)), clip.sample)
-                while len(self._clips) > MAX_CLIPS:
-                    self._clips.popitem(last=False)
-                while len(self._references) > MAX_CLIPS:
-                    self._references.popitem(last=False)
 
     def keep_run(self, run: Run) -> None:
         """Keep a run unless it can be reproduced; without outputs, only its task and settings."""
@@ -131,7 +128,7 @@ class RecentSessions:
             self._run_files.add(run.clip.path.resolve())
         if not has_own_task(run) and (run.outputs or self.find_run(run.digest, run.clip) is None):
             with self._lock:
-                _keep(self._runs, run.digest, run)
+                _keep(self._runs, run.digest, run, limit=math.inf)
                 while len(self._runs) > 1 and sum(kept.clip.num_frames for kept in self._runs.values()) > MAX_FRAMES:
                     self._runs.popitem(last=False)
 
@@ -163,6 +160,8 @@ class RecentSessions:
             return run if run is not None and run.clip.video_id == clip.video_id else None
 
 
-def _keep(kept: "OrderedDict[Key, Kept]", key: Key, value: Kept) -> None:
+def _keep(kept: OrderedDict[Any, Any], key: object, value: object, *, limit: float = MAX_CLIPS) -> None:
     kept[key] = value
     kept.move_to_end(key)
+    if len(kept) > limit:
+        kept.popitem(last=False)

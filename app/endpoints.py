@@ -33,7 +33,6 @@ from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.opening import read_saved
-from stepscope.app.reviews.review import Review
 from stepscope.app.security.hosts import ENDPOINTS
 from stepscope.app.tabs.reviews.query import NO_RUN, ReviewQuery, read_visible_review, write_zip
 from stepscope.engine.config import Thresholds, read_threshold
@@ -100,39 +99,6 @@ PROGRESS_S: Final = 1.0
 """Minimum time between two progress messages, in seconds."""
 
 
-def run_video(
-    context: AppContext,
-    video: str | FileData,
-    typed_task: TaskText,
-    speak_threshold: float,
-    update_threshold: float,
-) -> Generator[dict[str, Any]]:
-    """Stream a video through the model; yield progress, then the whole run. The page can open the run by its link."""
-    clip = _find_clip(context, video)
-    if clip.sample is not None and not any((typed_task.goal, typed_task.steps, typed_task.user_turns)):
-        typed_task = write_task(build_task(clip.sample))
-    thresholds = Thresholds(
-        speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
-    )
-    run = context.prepare_run(clip, typed_task, thresholds)
-    warnings: list[str] = []
-    outputs: list[FrameOutput] = []
-    plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, max_duration_s=context.max_duration_s)
-    shown = time.monotonic()
-    with closing(context.stream(plan, warnings.append)) as stream:
-        for output in map(partial(check_probs, decides_at=run.config.decides_at), stream):
-            outputs.append(output)
-            if time.monotonic() - shown >= PROGRESS_S:
-                shown = time.monotonic()
-                yield {"is_finished": False, "num_frames": len(outputs), "of_frames": clip.num_frames}
-    run = replace(run, outputs=tuple(outputs), is_finished=True)
-    context.recent.keep_clip(clip)
-    context.recent.keep_run(run)
-    if warning := context.warn_of_model(clip):
-        warnings.append(warning)
-    yield _describe_run(context, run, warnings)
-
-
 def _find_clip(context: AppContext, video: str | FileData) -> Clip:
     if isinstance(video, FileData):
         return read_upload(uploaded_path(video), fps=context.config.fps, max_duration_s=context.max_duration_s)
@@ -184,39 +150,6 @@ def score_outputs(
         "video": sample.video_id,
         **_describe_scores(sample, whole, analyze_video(sample, whole, encode=context.encode)),
     }
-
-
-def open_run(context: AppContext, batches: BatchContext, name: str, video: str, time_s: float) -> dict[str, Any]:
-    """Return the link to a moment of a saved run, its task, scores and failures."""
-    run = read_saved(context, batches, name, video)
-    if not 0 <= time_s <= run.clip.duration_s:
-        raise ValueError(f"time_s must be between 0 and {run.clip.duration_s:g}; got {time_s:g}")
-    analysis, sample = analyze_run(run, context.encode), run.clip.sample
-    scored: dict[str, Any] = {"scores": None, "failures": []}
-    if analysis is not None and sample is not None:
-        scored = _describe_scores(sample, run.outputs, analysis)
-    return {
-        "link": make_link({**run_url_params(run), "t": str(round(time_s, 3))}),
-        "video": video,
-        "goal": run.task.goal,
-        "steps": [asdict(step) for step in run.task.steps],
-        "num_frames": len(run.outputs),
-        "duration_s": run.clip.duration_s,
-        "settings": asdict(run.config),
-        **scored,
-    }
-
-
-def export_run(batches: BatchContext, review: Review, name: str, video: str, file_format: str, *, folder: Path) -> Path:
-    """Write a saved run with its reviews as a zip file into an empty folder; return its path."""
-    if file_format not in EXPORT_FORMATS:
-        raise ValueError(f"there is no format {file_format!r}; choose one of {', '.join(EXPORT_FORMATS)}")
-    run, split = batches.need_run(name), batches.need_split(name)
-    samples = [sample for sample in split.samples if video in ("", sample.video_id)]
-    if not samples:
-        raise ValueError(f"there is no video {video!r} in the run {name}")
-    videos = gather_videos(samples, review=review, run=run)
-    return write_zip(folder, videos, content=f"everything, as {file_format}", split=split.path.stem).path
 
 
 def _find_reference(context: AppContext, reference: FileData | None, video: str) -> Sample:
@@ -301,8 +234,29 @@ def _make_run(context: AppContext) -> Callable[..., Generator[dict[str, Any]]]:
             speak_threshold: The assistant speaks at a greater probability, from 0 to 1.
             update_threshold: The assistant updates the state at a greater probability, from 0 to 1.
         """
-        task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
-        yield from run_video(context, video, task, speak_threshold, update_threshold)
+        clip = _find_clip(context, video)
+        typed_task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
+        if clip.sample is not None and not any((goal, steps, user_turns)):
+            typed_task = write_task(build_task(clip.sample))
+        thresholds = Thresholds(
+            speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
+        )
+        made = context.prepare_run(clip, typed_task, thresholds)
+        warnings, outputs = list[str](), list[FrameOutput]()
+        plan = StreamPlan(clip=made.clip, task=made.task, config=made.config, max_duration_s=context.max_duration_s)
+        shown = time.monotonic()
+        with closing(context.stream(plan, warnings.append)) as stream:
+            for output in map(partial(check_probs, decides_at=made.config.decides_at), stream):
+                outputs.append(output)
+                if time.monotonic() - shown >= PROGRESS_S:
+                    shown = time.monotonic()
+                    yield {"is_finished": False, "num_frames": len(outputs), "of_frames": clip.num_frames}
+        made = replace(made, outputs=tuple(outputs), is_finished=True)
+        context.recent.keep_clip(clip)
+        context.recent.keep_run(made)
+        if warning := context.warn_of_model(clip):
+            warnings.append(warning)
+        yield _describe_run(context, made, warnings)
 
     return run
 
@@ -335,7 +289,23 @@ def _make_open(context: AppContext, batches: BatchContext) -> Callable[..., Gene
             video: Name of a video of the run.
             time_s: The moment to open, in seconds.
         """
-        yield open_run(context, batches, run, video, time_s)
+        found = read_saved(context, batches, run, video)
+        if not 0 <= time_s <= found.clip.duration_s:
+            raise ValueError(f"time_s must be between 0 and {found.clip.duration_s:g}; got {time_s:g}")
+        analysis, sample = analyze_run(found, context.encode), found.clip.sample
+        scored: dict[str, Any] = {"scores": None, "failures": []}
+        if analysis is not None and sample is not None:
+            scored = _describe_scores(sample, found.outputs, analysis)
+        yield {
+            "link": make_link({**run_url_params(found), "t": str(round(time_s, 3))}),
+            "video": video,
+            "goal": found.task.goal,
+            "steps": [asdict(step) for step in found.task.steps],
+            "num_frames": len(found.outputs),
+            "duration_s": found.clip.duration_s,
+            "settings": asdict(found.config),
+            **scored,
+        }
 
     return open_saved
 
@@ -353,8 +323,15 @@ def _make_export(batches: BatchContext, reviews: ReviewContext) -> Callable[...,
         _, review = read_visible_review(reviews, query)
         if review.only == "":
             raise ValueError("in blind mode only your own reviews are exported: sign in")
+        if file_format not in EXPORT_FORMATS:
+            raise ValueError(f"there is no format {file_format!r}; choose one of {', '.join(EXPORT_FORMATS)}")
+        saved, split = batches.need_run(run), batches.need_split(run)
+        samples = [sample for sample in split.samples if video in ("", sample.video_id)]
+        if not samples:
+            raise ValueError(f"there is no video {video!r} in the run {run}")
+        videos, content = gather_videos(samples, review=review, run=saved), f"everything, as {file_format}"
         with TemporaryDirectory(prefix="stepscope-export-") as folder:
-            path = export_run(batches, review, run, video, file_format, folder=Path(folder))
+            path = write_zip(Path(folder), videos, content=content, split=split.path.stem).path
             yield FileData(path=str(path), orig_name=path.name).model_dump()
 
     return export

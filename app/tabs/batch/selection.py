@@ -38,19 +38,13 @@ MAX_SLICES: Final = 200
 _SAVING: Final = Lock()
 
 
-class SelectionChoices(NamedTuple):
-    """The dropdowns of traits and of slices."""
+class OfferedSelection(NamedTuple):
+    """The dropdowns of traits and slices, the state of the run that they are for, and the status lines and scores."""
 
     only: Any
     part: Any
-
-
-class OfferedSelection(NamedTuple):
-    """The dropdowns for a run, the state of the run that they are for, and the output of status lines and scores."""
-
-    choices: Any
-    run: Any
-    result: Any
+    run: Any = gr.skip()
+    result: Any = gr.skip()
 
 
 class SavedSlice(NamedTuple):
@@ -213,26 +207,16 @@ def score_chosen(
     yield render("slice_scores", heading=heading, groups=groups, basis=basis)
 
 
-def offer(batches: BatchContext, name: str | None) -> SelectionChoices:
-    """Return the current traits and slices; the selection does not change."""
-    return SelectionChoices(
-        only=gr.Dropdown(choices=list_traits(batches, name)),
-        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)]),
-    )
-
-
-def offer_again(batches: BatchContext, name: str | None, seen: str | None) -> OfferedSelection:
-    """Return the traits and slices for a newly chosen run, with all videos selected.
+def offer(batches: BatchContext, name: str | None, seen: str | None) -> OfferedSelection:
+    """Return the current traits and slices of a run; all videos are selected for a newly chosen one.
 
     A changed list of runs is an event too: the selection and the result of the shown run ``seen`` are kept.
     """
+    traits, parts = list_traits(batches, name), [ALL_VIDEOS, *read_slices(batches, name)]
     if name == seen:
-        return OfferedSelection(choices=offer(batches, name), run=name, result=gr.skip())
-    choices = SelectionChoices(
-        only=gr.Dropdown(choices=list_traits(batches, name), value=[], multiselect=True),
-        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS),
-    )
-    return OfferedSelection(choices=choices, run=name, result="")
+        return OfferedSelection(only=gr.Dropdown(choices=traits), part=gr.Dropdown(choices=parts))
+    only = gr.Dropdown(choices=traits, value=[], multiselect=True)
+    return OfferedSelection(only=only, part=gr.Dropdown(choices=parts, value=ALL_VIDEOS), run=name, result="")
 
 
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
@@ -277,10 +261,11 @@ def make_selection_panel(
         with gr.Column(scale=2, min_width=150):
             save = gr.Button("Save as slice", size="sm", elem_id="save_slice")
             score = gr.Button("Score separately", size="sm", elem_id="score_slice")
-    choices, seen = SelectionChoices(only=only, part=part), gr.State(None)
-    again = OfferedSelection(choices=choices, run=seen, result=result)
-    offered = wire(runs.change, partial(offer_again, batches), [runs, seen], again, **AT_ONCE)
-    wire(partial(gr.on, [only.focus, part.focus]), partial(offer, batches), runs, choices, **AT_ONCE)
+    view = OfferedSelection(only=only, part=part, run=gr.State(None), result=result)
+    offered, _ = (
+        wire(event, partial(offer, batches), [runs, view.run], view, **AT_ONCE)
+        for event in (runs.change, partial(gr.on, [only.focus, part.focus]))
+    )
     chosen, saved = [runs, only, part], SavedSlice(part=part, result=result)
     wire(save.click, partial(save_slice, batches), [*chosen, called], saved, **AT_ONCE)
     queue = {"concurrency_id": "scores", "concurrency_limit": 1, "api_visibility": "private"}

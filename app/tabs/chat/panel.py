@@ -24,6 +24,15 @@ PROPOSE_TURN_JS: Final = """(text) => {
 }"""
 """Opens the player's form of a reference turn with a question or an answer."""
 
+QUESTION, ANSWER, CORRECTION = "user", "assistant", "correction"
+"""Kinds of turns: of the user, of the assistant, and the text of the nearest assistant turn of the reference."""
+PROMOTIONS: Final = {
+    QUESTION: ("Question → reference", "promote"),
+    ANSWER: ("Answer → reference", "promote_answer"),
+    CORRECTION: ("Answer corrects the reference", "promote_correction"),
+}
+"""Label and element id of the buttons that open a form of the player, by kind of turn."""
+
 
 class AskPanel(NamedTuple):
     """Components of the panel that the page wires."""
@@ -61,7 +70,12 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
                 make_examples(question, js=lambda text: f"() => {text!r}")
             regenerate = gr.Button("Answer again", size="sm", min_width=80, interactive=False, elem_id="answer_again")
             clear = gr.Button("New conversation", size="sm", min_width=80, elem_id="new_chat")
-        promote, buttons, to_run = _make_promotion()
+        with gr.Row(visible=False, elem_id="ask_promote") as promote:
+            buttons = {
+                kind: gr.Button(label, size="sm", min_width=80, elem_id=elem_id)
+                for kind, (label, elem_id) in PROMOTIONS.items()
+            }
+            to_run = gr.Button("Question → next run", size="sm", min_width=80, elem_id="promote_run")
     view = AskView(window, chat, branch, question, status, stop, regenerate, promote)
     queue = [window, live, question, playhead]
     starts = [
@@ -74,48 +88,14 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
         return partial(run_prompt, context, clips, live=live)
 
     wire_answers(context, view, starts, threads=clips.threads, build=build, inputs=[live])
-    gr.on(
-        [clear.click, chat.clear, video.change],
-        lambda window: list(handlers.clear(window)),
-        window,
-        list(view),
-        **AT_ONCE,
-    )
-    _wire_promotion(buttons, window=window, live=live)
-    to_run.click(add_user_turn, [window, live, user_turns], [user_turns, status], **AT_ONCE)
-    return AskPanel(question, in_run)
-
-
-def _make_promotion() -> tuple[Any, dict[str, Any], Any]:
-    """Return the row of buttons, those that open a form of the player by kind of turn, and that of the next run."""
-    labels = {
-        QUESTION: ("Question → reference", "promote"),
-        ANSWER: ("Answer → reference", "promote_answer"),
-        CORRECTION: ("Answer corrects the reference", "promote_correction"),
-    }
-    with gr.Row(visible=False, elem_id="ask_promote") as row:
-        buttons = {
-            kind: gr.Button(label, size="sm", min_width=80, elem_id=elem_id)
-            for kind, (label, elem_id) in labels.items()
-        }
-        to_run = gr.Button("Question → next run", size="sm", min_width=80, elem_id="promote_run")
-    return row, buttons, to_run
-
-
-def _wire_promotion(buttons: dict[str, Any], *, window: Any, live: Any) -> None:
+    wire(partial(gr.on, [clear.click, chat.clear, video.change]), handlers.clear, window, view, **AT_ONCE)
     proposed = gr.Textbox(visible="hidden")
     for kind, button in buttons.items():
         button.click(partial(propose_turn, kind), [window, live], proposed, **AT_ONCE).then(
             None, proposed, None, js=PROPOSE_TURN_JS, api_visibility="private"
         )
-
-
-QUESTION: Final = "user"
-"""The last question becomes a user turn of the reference."""
-ANSWER: Final = "assistant"
-"""The last answer becomes an assistant turn of the reference."""
-CORRECTION: Final = "correction"
-"""The last answer replaces the text of the assistant turn of the reference nearest to it in time."""
+    to_run.click(add_user_turn, [window, live, user_turns], [user_turns, status], **AT_ONCE)
+    return AskPanel(question, in_run)
 
 
 def propose_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> str:

@@ -1,6 +1,7 @@
 """The charts of the speed of answers in the tab *Chat*."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -29,8 +30,8 @@ class SpeedView(NamedTuple):
     status: Any = gr.skip()
 
 
-def make_speed_charts(context: AppContext) -> tuple[SpeedView, Any]:
-    """Make the charts and wire their button; return the components, and the handler that draws the latest answers."""
+def make_speed_charts(context: AppContext) -> Callable[[Any], Any]:
+    """Make the charts and wire their button; return the function that draws the latest answers after an event."""
     with gr.Accordion("Speed of answers", open=False, elem_id="chat_speed"):
         with gr.Row():
             status = make_status_line("speed_status", value=HINT)
@@ -38,20 +39,8 @@ def make_speed_charts(context: AppContext) -> tuple[SpeedView, Any]:
         with gr.Row(elem_classes="charts"):
             first_token, cached_share, times = map(make_chart, ("speed_first", "speed_share", "speed_times"))
     view = SpeedView(gr.State(()), first_token, cached_share, times, status)
-
-    def show(measured: tuple[ReusePoint, ...]) -> SpeedView:
-        return show_charts(context, measured)
-
-    def run() -> Generator[SpeedView]:
-        yield from measure_reuse(context)
-
-    wire(measure.click, run, None, view, **MODEL_QUEUE, show_progress="hidden")
-    return view, show
-
-
-def wire_refresh(event: Any, view: SpeedView, show: Any) -> None:
-    """Draw the latest answers after an event."""
-    wire(event, show, view.measured, view, **AT_ONCE)
+    wire(measure.click, partial(measure_reuse, context), None, view, **MODEL_QUEUE, show_progress="hidden")
+    return lambda event: wire(event, partial(show_charts, context), view.measured, view, **AT_ONCE)
 
 
 def show_charts(context: AppContext, measured: tuple[ReusePoint, ...]) -> SpeedView:

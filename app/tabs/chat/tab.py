@@ -13,7 +13,7 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.chat import handlers
 from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
 from stepscope.app.tabs.chat.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
-from stepscope.app.tabs.chat.speed import make_speed_charts, wire_refresh
+from stepscope.app.tabs.chat.speed import make_speed_charts
 from stepscope.app.tabs.chat.views import AskView
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.model.prompt import schema_text
@@ -77,7 +77,7 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
                     "Stop", size="sm", variant="stop", min_width=80, interactive=False, elem_id="chat_stop"
                 )
             status = make_status_line("chat_status", value="No question yet.")
-            speed, show_speed = make_speed_charts(context)
+            draw_speed = make_speed_charts(context)
     view = AskView(window, chat, branch, question, status, stop, regenerate, promote=None)
     started = wire(question.submit, handlers.queue_message, [window, question], view, **AT_ONCE)
 
@@ -87,7 +87,7 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
     threads = ThreadPoolExecutor(1, thread_name_prefix="chat-pictures")
     answers = wire_answers(context, view, [started], threads=threads, build=build, inputs=[system])
     for event in (here.select, *(answer.then for answer in answers)):
-        wire_refresh(event, speed, show_speed)
+        draw_speed(event)
     chat.change(None, None, None, js=LABEL_PICTURES_JS, api_visibility="private")
     for event in (clear.click, chat.clear):
         wire(event, handlers.clear, window, view, **AT_ONCE)

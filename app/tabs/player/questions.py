@@ -6,6 +6,7 @@ The panel *Ask* (``app.tabs.chat``) answers beside the run, which it never chang
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -30,15 +31,10 @@ class QuestionView(NamedTuple):
 
 def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, live: Any, view: PlayerView) -> Any:
     """Wire the event that asks in the run; return it: the run that it queues follows by ``success``."""
-    playhead = gr.Textbox(visible="hidden")
-
-    def ask(live_run: Any, text: Any, frame: Any) -> QuestionView:
-        return ask_in_run(context, live_run, text, frame)
-
     return wire_first(
         event,
-        ask,
-        [live, question, playhead],
+        partial(ask_in_run, context),
+        [live, question, gr.Textbox(visible="hidden")],
         QuestionView(question, view),
         is_followed=lambda asked: asked.player.buttons.stream,
         js=READ_PLAYHEAD_JS,

@@ -219,22 +219,16 @@ def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) ->
 
 def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:
     live, player = tab.view.buttons.live, tab.view.run.player
-
-    def inspect(live: Any, event: gr.EventData) -> Any:
-        return inspect_run(context, live, event)
-
     widgets.wire(
         player.against, partial(streaming.judge_against, context, reviews), live, tab.view.run, **widgets.AT_ONCE
     )
-    download = widgets.make_download()
-    widgets.save_after(player.export_run(export_run, live, download, **widgets.AT_ONCE), download)
-    drawn = widgets.FigureView(download, tab.view.run.status)
+    widgets.wire_download(player.export_run, export_run, live)
     draw = partial(export_figure, context, reviews)
-    widgets.save_after(widgets.wire(player.export_figure, draw, live, drawn, **widgets.FIGURE_QUEUE), download)
+    widgets.wire_download(player.export_figure, draw, live, **widgets.FIGURE_QUEUE)
     inspected = gr.Textbox(visible="hidden")
-    player.inspect_frame(inspect, live, inspected, **widgets.MODEL_QUEUE, show_progress="hidden").then(
-        None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private"
-    )
+    options = {**widgets.MODEL_QUEUE, "show_progress": "hidden"}
+    sent = widgets.wire(player.inspect_frame, partial(inspect_run, context), live, inspected, **options)
+    sent.then(None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private")
 
 
 def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:

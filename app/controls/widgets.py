@@ -12,12 +12,11 @@ from html import escape
 from inspect import isasyncgenfunction, isgeneratorfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
 from stepscope.app.formatting import as_sentence
-from stepscope.app.web.views import status_line
 from stepscope.engine.errors import EngineError
 
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
@@ -70,10 +69,8 @@ show();
 """
 
 
-def wire(
-    event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, components: tuple[Any, ...], **options: Any
-) -> Any:
-    """Register a handler that returns or yields a view of ``components``; return the event's dependency.
+def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, components: Any, **options: Any) -> Any:
+    """Register a handler that returns or yields a view of ``components``, or one update; return the event's dependency.
 
     A ``partial`` gets the annotations of its function: Gradio passes requests and event data by them.
     """
@@ -132,22 +129,24 @@ def wire_first(
     return wire(event, handle, inputs, components, **options)
 
 
-def list_components(view: tuple[Any, ...]) -> list[Any]:
+def list_components(view: Any) -> list[Any]:
     """Return the components of a view, with those of its inner views. None marks a component that a page lacks."""
-    parts = (list_components(part) if isinstance(part, tuple) else [part] for part in view if part is not None)
-    return [one for part in parts for one in part]
+    if isinstance(view, tuple):
+        return [one for part in view for one in list_components(part)]
+    return [] if view is None else [view]
 
 
-def by_component(components: tuple[Any, ...], view: tuple[Any, ...]) -> dict[Any, Any]:
+def by_component(components: Any, view: Any) -> dict[Any, Any]:
     """Return the updates of a view by component, as Gradio takes them.
 
     Example: components ``(status, (speak, update))`` and the view ``("Done.", (0.4, 0.5))`` give three updates. An
     update may itself be a tuple, such as the value of a ``gr.State``.
     """
+    if not isinstance(components, tuple):
+        return {} if components is None else {components: view}
     updates: dict[Any, Any] = {}
     for component, update in zip(components, view, strict=True):
-        if component is not None:
-            updates |= by_component(component, update) if isinstance(component, tuple) else {component: update}
+        updates |= by_component(component, update)
     return updates
 
 
@@ -186,14 +185,15 @@ SAVE_JS: Final = """(file) => {
 """Script that saves the file of a download component; the player's status line names it, or is cleared without one."""
 
 
-def make_download() -> gr.DownloadButton:
-    """Return the hidden component that transfers a file to the browser."""
-    return gr.DownloadButton(visible="hidden")
-
-
 def save_after(event: Any, file: Any) -> None:
     """Save the file of a download component in the browser after an event."""
     event.then(None, file, None, js=SAVE_JS, api_visibility="private")
+
+
+def wire_download(event: Callable[..., Any], send: Callable[..., Any], inputs: Any, **options: Any) -> None:
+    """Save the file of a handler that sends it by ``send_file`` in the browser."""
+    file = gr.DownloadButton(visible="hidden")
+    save_after(wire(event, send, inputs, file, **(AT_ONCE | options)), file)
 
 
 def send_file(write: Callable[[Path], Path]) -> Generator[Any]:
@@ -207,22 +207,6 @@ def send_file(write: Callable[[Path], Path]) -> Generator[Any]:
         except (EngineError, ValueError, OSError) as error:
             gr.Warning(escape(as_sentence(error)))
             yield None
-
-
-class FigureView(NamedTuple):
-    """The file of a figure, and the status line, which a problem changes."""
-
-    download: Any
-    status: Any
-
-
-def send_figure(write: Callable[[Path], Path]) -> Generator[FigureView]:
-    """Yield the file that a function writes into a folder, or its problem."""
-    with TemporaryDirectory(prefix="stepscope-figure-") as folder:
-        try:
-            yield FigureView(download=str(write(Path(folder))), status=gr.skip())
-        except (EngineError, ValueError, OSError) as error:
-            yield FigureView(download=None, status=status_line(as_sentence(error), is_problem=True))
 
 
 _FOLD_JS: Final = """

@@ -31,8 +31,8 @@ from stepscope.engine.video.writer import convert_for_browser
 FOLDER_VARIABLE = "GRADIO_TEMP_DIR"
 """Environment variable from which Gradio reads the folder of the files that it serves."""
 _PREFIX: Final = "stepscope-"
-_EXPORTS: Final = ("stepscope-export-", "stepscope-figure-")
-"""Names of folders that exist while an export is written."""
+_EXPORTS: Final = "stepscope-export-"
+"""Beginning of the names of folders that exist while an export is written."""
 _MAX_EXPORT_S: Final = 86_400
 _LOCK: Final = ".lock"
 

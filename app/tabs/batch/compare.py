@@ -253,7 +253,7 @@ def make_compare_panel(
         with gr.Column(scale=2, min_width=320):
             distribution = make_chart("distribution", hint="Click a point to open both")
     shown, draw = [compared, metric], partial(draw_comparison_chart, batches)
-    make_figure_row(COMPARISON_CHARTS, draw, shown, elem_id="comparison", status=said)
+    make_figure_row(COMPARISON_CHARTS, draw, shown, elem_id="comparison")
     scores, of_videos = gr.HTML(elem_id="differences", padding=False), VideosView(videos, distribution)
     view = CompareView(compared, said, failures, scores, *of_videos, turns)
 

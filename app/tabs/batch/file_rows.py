@@ -29,12 +29,10 @@ DrawFigure = Callable[..., NamedFigure]
 """Takes the values of the inputs, then the name of a chart and the theme. Raises ``ValueError`` without one."""
 
 
-def make_figure_row(
-    titles: Mapping[str, str], draw: DrawFigure, inputs: Sequence[Any], *, elem_id: str, status: Any
-) -> None:
+def make_figure_row(titles: Mapping[str, str], draw: DrawFigure, inputs: Sequence[Any], *, elem_id: str) -> None:
     """Lay out the choices below charts, whose ``titles`` are by name, and save the chosen one.
 
-    ``draw`` draws it from ``inputs``; problems are shown in ``status``. The button is ``#save_<elem_id>``.
+    ``draw`` draws it from ``inputs``. The button is ``#save_<elem_id>``.
     """
     with gr.Row(elem_id=f"{elem_id}_figure", elem_classes="figure-row"):
         charts = [(title, name) for name, title in titles.items()]
@@ -45,15 +43,11 @@ def make_figure_row(
             gr.Dropdown([(f.upper(), f) for f in FORMATS], label="Format", interactive=True, min_width=100),
         ]
         save = gr.Button("Save figure", scale=0, min_width=140, elem_id=f"save_{elem_id}")
-    view = widgets.FigureView(widgets.make_download(), status)
-    widgets.save_after(
-        widgets.wire(save.click, partial(write_chart, draw), [*inputs, *choices], view, **widgets.FIGURE_QUEUE),
-        view.download,
-    )
+    widgets.wire_download(save.click, partial(write_chart, draw), [*inputs, *choices], **widgets.FIGURE_QUEUE)
 
 
-def write_chart(draw: DrawFigure, *choices: Any) -> Generator[widgets.FigureView]:
-    """Yield the file of a chart, or the problem.
+def write_chart(draw: DrawFigure, *choices: Any) -> Generator[Any]:
+    """Yield the path of a chart as a file; see ``send_file``.
 
     ``choices`` are the arguments of ``draw`` without the theme, then width, theme and format.
     """
@@ -66,7 +60,7 @@ def write_chart(draw: DrawFigure, *choices: Any) -> Generator[widgets.FigureView
         write_figure(path, made.figure, known, width=extent)
         return path
 
-    yield from widgets.send_figure(write)
+    yield from widgets.send_file(write)
 
 
 LABELS: Final[dict[TableFormat, str]] = {"markdown": "Markdown", "csv": "CSV", "latex": "LaTeX"}
@@ -77,10 +71,9 @@ WriteTable = Callable[..., Path]
 
 def make_table_row(elem_id: str, write: WriteTable, inputs: Sequence[Any]) -> None:
     """Lay out the buttons in the present row, ``#<elem_id>_<format>``; save the table that ``write`` writes."""
-    file = widgets.make_download()
     for name, label in LABELS.items():
         button = gr.Button(f"Save as {label}", size="sm", scale=0, min_width=130, elem_id=f"{elem_id}_{name}")
-        widgets.save_after(button.click(partial(save_table, write, name), list(inputs), file, **widgets.AT_ONCE), file)
+        widgets.wire_download(button.click, partial(save_table, write, name), list(inputs))
 
 
 def save_table(write: WriteTable, table_format: TableFormat, *inputs: Any) -> Generator[Any]:

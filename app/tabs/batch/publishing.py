@@ -274,7 +274,7 @@ def make_publish_panel(
                 "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="publish_cancel"
             )
         said = gr.HTML(elem_id="publish_said", padding=False)
-    buttons, file = WorkButtons(start=start, cancel=cancel, progress=said), widgets.make_download()
+    buttons, file = WorkButtons(start=start, cancel=cancel, progress=said), gr.DownloadButton(visible="hidden")
     story, is_open = gr.Textbox(visible="hidden"), gr.State(False)
     inputs = [*PublishInputs(runs, selection.only, selection.part, what, has_videos, target, folder, title, story)]
     opened = [

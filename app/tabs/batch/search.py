@@ -263,8 +263,7 @@ def make_search_panel(
         download = gr.Button("Save as CSV", size="sm", scale=0, min_width=130, elem_id="search_csv")
     saved = SavedSlice(part=part, result=gr.HTML(elem_id="search_saved", padding=False))
     widgets.wire(save.click, partial(save_hits, batches), [runs, hits, called], saved, **widgets.AT_ONCE)
-    file = widgets.make_download()
-    widgets.save_after(download.click(partial(download_hits, batches), chosen, file, **widgets.AT_ONCE), file)
+    widgets.wire_download(download.click, partial(download_hits, batches), chosen)
     found = FoundKind(runs=runs, scope=scope, query=query, views=views)
     asked = widgets.wire(
         in_player.view.run.player.find_kind, partial(find_kind, batches), None, found, **widgets.AT_ONCE

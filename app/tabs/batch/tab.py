@@ -70,11 +70,11 @@ def make_batch_tab(
                 with gr.Tab("Protocols") as tab:
                     make_protocols_panel(context, batches, here=tab, **ending)
                 with gr.Tab("Charts") as tab:
-                    charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab, status=status)
+                    charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab)
                 with gr.Tab("Thresholds") as tab:
                     player: Any = in_player.view.thresholds
                     places = {"form": (form.speak, form.update), "player": player, "devices": form.devices}
-                    make_sweep_panel(context, batches, runs=runs, shown=shown, here=tab, status=status, **places)
+                    make_sweep_panel(context, batches, runs=runs, shown=shown, here=tab, **places)
                 with gr.Tab("Compare") as tab:
                     make_compare_panel(context, batches, here=tab, **ending)
                 with gr.Tab("Leaderboard") as tab:

@@ -14,7 +14,7 @@ import gradio as gr
 import plotly.graph_objects as go
 
 from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.controls.widgets import FigureView, read_event, send_figure, send_file
+from stepscope.app.controls.widgets import read_event, send_file
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, analyze_run, file_name, write_run_file
@@ -57,12 +57,11 @@ VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in
 
 def export_figure(
     context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
-) -> Generator[FigureView]:
-    """Yield the file of a figure of ``VIDEO_CHARTS``, or the problem.
+) -> Generator[Any]:
+    """Yield the path of a figure of ``VIDEO_CHARTS``; see ``send_file``.
 
     The event has ``chart``, ``format``, ``width`` and ``theme``, the drawn timeline as ``svg``, and whether the run is
-    shown beside the corrected reference (``corrected``; see ``read_corrected``). The file is deleted after Gradio has
-    copied it.
+    shown beside the corrected reference (``corrected``; see ``read_corrected``).
     """
 
     def write(folder: Path) -> Path:
@@ -82,7 +81,7 @@ def export_figure(
         write_figure(path, _draw_chart(run, context.encode, event, chart), file_format, width=width)
         return path
 
-    yield from send_figure(write)
+    yield from send_file(write)
 
 
 def _print(event: gr.EventData, file_format: str) -> bytes:
@@ -105,11 +104,9 @@ class _Timeline:
         self._num_clips = 0
 
     def doctype(self, *_: object) -> NoReturn:
-        """Refuse it: it may define parts of the drawing."""
-        raise ValueError(_REPEATS)
+        raise ValueError(_REPEATS)  # it may define parts of the drawing
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Check an element."""
         name, style = tag.rpartition("}")[2], attributes.get("style", "")
         is_nested = self._num_clips > 0 and any("url" in value for value in attributes.values())
         if name not in _ELEMENTS or is_nested or "filter" in attributes or "filter" in style or "\\" in style:
@@ -117,11 +114,7 @@ class _Timeline:
         self._num_clips += name == "clipPath"
 
     def end(self, tag: str) -> None:
-        """Leave an element."""
         self._num_clips -= tag.endswith("}clipPath")
-
-    def close(self) -> None:
-        """End."""
 
 
 def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.Figure:

@@ -131,11 +131,11 @@ def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
 _HINTS: Final = {"failures": "Click a bar for its videos"}
 
 
-def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any, status: Any) -> dict[str, Any]:
+def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any) -> dict[str, Any]:
     """Lay out the charts as a grid, and wire them; return them by their names in ``CHARTS``.
 
     They are drawn when their tab ``here`` is opened, and when the ``ShownRun`` of the window changes. ``runs`` is the
-    dropdown of the shown run; ``status`` shows problems of files.
+    dropdown of the shown run.
     """
     with gr.Row(elem_classes="charts"):
         charts = {name: make_chart(f"chart_{name}", hint=_HINTS.get(name, "")) for name in CHARTS if name != "videos"}
@@ -150,7 +150,7 @@ def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any
                 )
             charts["videos"] = make_chart("chart_videos", hint="Click a point to open its video")
     inputs, titles = [runs, x, y], {name: chart.title for name, chart in CHARTS.items()}
-    make_figure_row(titles, partial(draw_run_chart, batches), inputs, elem_id="chart", status=status)
+    make_figure_row(titles, partial(draw_run_chart, batches), inputs, elem_id="chart")
     gr.on([here.select, shown.change], partial(show_charts, batches), inputs, list(charts.values()), **widgets.LATEST)
     gr.on([x.select, y.select], partial(show_videos, batches), inputs, charts["videos"], **widgets.LATEST)
     return charts
@@ -209,7 +209,6 @@ class RunPanel(NamedTuple):
 
 def make_run_panel(batches: BatchContext) -> RunPanel:
     """Lay out the button of the form, the choice of the shown run, its buttons and downloads; wire the downloads."""
-    file = widgets.make_download()
     with gr.Row(elem_classes="top-row"):
         widgets.make_fold("new_run", "☰ New run")
         runs = gr.Dropdown([], label="Run shown", container=False, interactive=True, elem_id="batch_runs")
@@ -229,8 +228,7 @@ def make_run_panel(batches: BatchContext) -> RunPanel:
         for table in TABLES:
             name = table.replace(".", "_")
             downloads[name] = gr.Button(table, size="sm", interactive=False, elem_id=f"get_{name}")
-            write = partial(download, batches, table)
-            widgets.save_after(downloads[name].click(write, runs, file, **widgets.AT_ONCE), file)
+            widgets.wire_download(downloads[name].click, partial(download, batches, table), runs)
     return RunPanel(
         runs=runs,
         status=status,

@@ -12,10 +12,9 @@ from stepscope.app.controls.widgets import (
     LATEST,
     PREVIEW_THRESHOLDS_JS,
     SWEEP_QUEUE,
-    make_download,
     make_status_line,
-    save_after,
     wire,
+    wire_download,
 )
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
@@ -43,13 +42,12 @@ def make_sweep_panel(
     here: Any,
     form: tuple[Any, Any],
     player: tuple[Any, Any],
-    status: Any,
 ) -> None:
     """Lay out and wire the tab.
 
     ``runs`` is the dropdown of the shown run. The points are updated with the ``ShownRun`` ``shown``, so they appear
     when the run ends. A sweep runs on the first of ``devices``. ``form`` and ``player`` are the speak and update
-    sliders that a point sets; problems of files are shown in ``status``.
+    sliders that a point sets.
     """
     with gr.Row():
         metric = gr.Dropdown(
@@ -82,11 +80,10 @@ def make_sweep_panel(
     with gr.Row(elem_classes=["charts", "two-charts"]):
         heat, through = (make_chart(name, hint="Click a point to use its thresholds") for name in ("heat", "through"))
     chosen, titles = [runs, metric, size, signals], {name: chart.title for name, chart in SWEEP_CHARTS.items()}
-    make_figure_row(titles, partial(sweeping.draw_sweep_chart, batches), chosen, elem_id="sweep", status=status)
-    best, file = gr.State(None), make_download()
+    make_figure_row(titles, partial(sweeping.draw_sweep_chart, batches), chosen, elem_id="sweep")
     for button, name in ((table, "sweep.csv"), (whole, "sweep.json")):
-        save_after(button.click(partial(download_sweep, batches, name), [runs, size, signals], file, **AT_ONCE), file)
-    view = SweepView(swept, search, heat, through, best, apply, metric, csv=table, json=whole, signals=signals)
+        wire_download(button.click, partial(download_sweep, batches, name), [runs, size, signals])
+    view = SweepView(swept, search, heat, through, gr.State(None), apply, metric, table, whole, signals)
     buttons = WorkButtons(start=exact, cancel=cancel, progress=progress)
     enter, show = partial(sweeping.enter_sweep, batches), partial(sweeping.show_sweep, batches)
     wire(partial(gr.on, [here.select, shown.change]), enter, chosen, EnteredSweep(view=view, size=size), **LATEST)

@@ -1,6 +1,7 @@
 """Files of the charts of the batch tab: of the shown run, of its sweep, and of two runs."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.controls.widgets import FigureView
 from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
 from stepscope.app.figures.charts.sweep_curves import SweepData
 from stepscope.app.tabs.batch.compare import ComparedRuns, draw_comparison_chart
@@ -44,20 +44,21 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
     )
 
 
-def read(views: Any) -> tuple[FigureView, str]:
-    view = next(views)
-    content = Path(view.download).read_text(encoding="utf-8") if view.download else ""
-    assert list(views) == []
-    return view, content
+def read(sent: Any) -> tuple[str, str]:
+    """Return name and content of a file."""
+    path = Path(next(sent))
+    content = path.read_text(encoding="utf-8")
+    assert list(sent) == []
+    return path.name, content
 
 
-def write(batches: Any, run: str | None = "first", **changes: Any) -> tuple[FigureView, str]:
+def write(batches: Any, run: str | None = "first", **changes: Any) -> tuple[str, str]:
     return read(write_chart(partial(draw_run_chart, batches), run, *{**LOOK, **changes}.values()))
 
 
 def test_a_chart_is_a_file_at_a_width(batches: Any) -> None:
-    view, content = write(batches)
-    assert Path(view.download).name == "first-videos.json"
+    name, content = write(batches)
+    assert name == "first-videos.json"
     layout = json.loads(content)["layout"]
     assert (layout["width"], layout["title"]["text"]) == (321, "Videos by two scores")
 
@@ -76,12 +77,11 @@ def test_the_chart_of_videos_has_the_chosen_scores(batches: Any) -> None:
         ("first", {"width": "9000px"}, "a figure is 240 to 6000 pixels (96 in an inch) wide; got 9000."),
     ],
 )
-def test_a_chart_that_cannot_be_written_is_a_problem_in_the_status_line(
+def test_a_chart_that_cannot_be_written_is_a_warning(
     batches: Any, run: str | None, changes: dict[str, Any], message: str
 ) -> None:
-    view, _ = write(batches, run, **changes)
-    assert view.download is None
-    assert view.status.value == f"⚠ {message}"
+    with pytest.warns(UserWarning, match=re.escape(message)):
+        assert list(write_chart(partial(draw_run_chart, batches), run, *{**LOOK, **changes}.values())) == [None]
 
 
 def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +92,8 @@ def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monke
     found = FoundSweep(data=SweepData(scores=scores), settings={}, run="first", split=split, exact_sizes=())
     monkeypatch.setattr(folders, "find_sweep", lambda batches, name, size, signals: found)
     draw = partial(sweeping.draw_sweep_chart, batches)
-    view, content = read(write_chart(draw, "first", "recommended", 5, None, "heat_map", "180mm", "dark", "csv"))
-    assert Path(view.download).name == "first-heat_map.csv"
+    name, content = read(write_chart(draw, "first", "recommended", 5, None, "heat_map", "180mm", "dark", "csv"))
+    assert name == "first-heat_map.csv"
     assert content.splitlines()[:2] == [
         "trace,x,y,z,text,scoring",
         'Failures,0.25,0.1,4.0,"speak 0.25, update 0.1; Failures 4",contents judged by letters',
@@ -102,19 +102,19 @@ def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monke
     figure = json.loads(content)
     assert "speak, at update 0.1" in [trace["name"] for trace in figure["data"]]
     assert "contents judged by letters" in figure["layout"]["title"]["subtitle"]["text"]
-    view, _ = read(write_chart(draw, "first", "dst_f1", 5, None, "curves", "85mm", "light", "json"))
-    assert view.status.value.startswith("⚠ a preview has no score dst_f1")
+    with pytest.warns(UserWarning, match="a preview has no score dst_f1"):
+        assert list(write_chart(draw, "first", "dst_f1", 5, None, "curves", "85mm", "light", "json")) == [None]
 
 
 def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video(batches: Any) -> None:
     videos = [ComparedVideo(video_id=name, scores=({"F1": 0.5}, {"F1": 0.25}), turns=()) for name in ("<i>v</i>", "w")]
     compared = ComparedRuns("first", "second", videos)
     draw = partial(draw_comparison_chart, batches)
-    view, content = read(write_chart(draw, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
-    assert Path(view.download).name == "first-second-score_distributions.csv"
+    name, content = read(write_chart(draw, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
+    assert name == "first-second-score_distributions.csv"
     assert content.count("<i>v</i>; A 0.500, B 0.250") == 2
-    view, content = read(write_chart(draw, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "json"))
+    _, content = read(write_chart(draw, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "json"))
     subtitle = json.loads(content)["layout"]["title"]["subtitle"]["text"].replace("<br>", " ")
     assert "contents judged by cosine bands 0.5/0.8, text encoder letters, match window" in subtitle
-    view, _ = read(write_chart(draw, None, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv"))
-    assert view.status.value == "⚠ there is no chart; choose two runs, A above, B here."
+    with pytest.warns(UserWarning, match="there is no chart; choose two runs, A above, B here."):
+        assert list(write_chart(draw, None, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv")) == [None]

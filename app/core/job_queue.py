@@ -101,14 +101,10 @@ class JobQueue:
     ) -> None:
         self.scoring = scoring
         self._encoder = encoder or {}
-        self.encode, self._make_scorer = encode, make_scorer
+        self.encode, self.make_scorer = encode, make_scorer
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-
-    def open_scorer(self) -> AbstractContextManager[TextScorer]:
-        """Return a new text scorer, as a context manager."""
-        return self._make_scorer()
 
     def submit(self, job: Job) -> None:
         """Append a job to the queue. Raises ``ValueError`` if its folder has an active job."""
@@ -186,7 +182,7 @@ class JobQueue:
         with ExitStack() as stack:
             if job.is_recorded:
                 stack.enter_context(lock_folder(job.folder))  # the program that records it may still run
-            scorer = stack.enter_context(self._make_scorer())
+            scorer = stack.enter_context(self.make_scorer())
             scored = score_run(
                 job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer, analyses=job.analyses
             )

@@ -187,7 +187,7 @@ def score_chosen(
         if not entries:
             raise ValueError("no video is selected")
         yield render_note(f"Scoring {format_count(len(entries), 'video')}.")
-        with batches.jobs.open_scorer() as scorer:
+        with batches.jobs.make_scorer() as scorer:
             scored = score_run(
                 batches.folder(name),
                 replace(split, entries=entries),

@@ -84,8 +84,7 @@ def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> R
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[], unsettled=())
     unsettled = summary.list_unsettled(found)
     correctors = sorted({found.reviewer for listed in found.review.corrections.values() for found in listed})
-    progress = summary.measure_split(found)
-    status = _progress_words(query, progress, num_videos=len(found.events), num_to_settle=len(unsettled))
+    status = _progress_words(query, found, num_to_settle=len(unsettled))
     if is_blind:
         included = f"only the reviews of {review.only} are shown" if review.only else f"nothing is shown: {NO_NAME}"
         status = f"{status} Blind mode: {included}."
@@ -95,7 +94,7 @@ def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> R
         status = f"{status} {len(review.unreadable)} skipped: {as_sentence(review.unreadable[0])}"
     return view._replace(
         status=status_line(status, is_problem=bool(found.problems or review.unreadable)),
-        progress=summary.draw_progress(progress),
+        progress=summary.draw_progress(found),
         videos=summary.video_rows(found),
         agreement=HIDDEN_AGREEMENT if is_blind else summary.draw_agreement(found),
         to_settle=[each.row for each in unsettled],
@@ -269,16 +268,11 @@ def _judged_run(
     return None
 
 
-def _progress_words(query: ReviewQuery, progress: summary.Progress, *, num_videos: int, num_to_settle: int) -> str:
+def _progress_words(query: ReviewQuery, found: summary.SplitReview, *, num_to_settle: int) -> str:
+    num_events, to_settle = summary.count_events(found), f", {num_to_settle} to settle" if num_to_settle else ""
+    in_videos = f"in {format_count(len(found.events), 'video')}{to_settle}."
     if query.split == UNSPLIT:
-        return (
-            f"Videos in no split: {format_count(progress.num_events, 'judged event')} in "
-            f"{format_count(num_videos, 'video')}"
-            f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
-        )
+        return f"Videos in no split: {format_count(num_events, 'judged event')} {in_videos}"
     kinds = "reference turns" if not query.run else f"reference turns and texts of {query.run}, matched pairs once"
-    kinds += f", and {progress.num_extra} more that were judged" if progress.num_extra else ""
-    return (
-        f"{query.split}: {format_count(progress.num_events, 'event')} ({kinds}) in {format_count(num_videos, 'video')}"
-        f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
-    )
+    kinds += f", and {found.num_extra} more that were judged" if found.num_extra else ""
+    return f"{query.split}: {format_count(num_events, 'event')} ({kinds}) {in_videos}"

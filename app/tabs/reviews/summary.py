@@ -71,17 +71,6 @@ class SplitReview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """The number of judged events of a split."""
-
-    num_events: int
-    num_extra: int
-    """Number of judged events that are neither in the references nor in the run; ``num_events`` includes them."""
-    num_judged: Mapping[str, int]
-    """Number of events with a verdict, by reviewer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
     """An event with differing verdicts, conflicting corrections, or a correction that no longer fits."""
 
@@ -149,20 +138,15 @@ def _restrict(review: Review, video_ids: Collection[str]) -> Review:
     )
 
 
-def measure_split(found: SplitReview) -> Progress:
-    """Return the number of events that each reviewer has judged."""
-    judged = _count_judged(found)
-    return Progress(
-        num_events=sum(_num_events(found, video_id) for video_id in found.events),
-        num_extra=found.num_extra,
-        num_judged={who: sum(by_video.values()) for who, by_video in judged.items()},
-    )
+def count_events(found: SplitReview) -> int:
+    """Return the number of events of a split; a matched pair counts once."""
+    return sum(_num_events(found, video_id) for video_id in found.events)
 
 
-def draw_progress(progress: Progress) -> str:
+def draw_progress(found: SplitReview) -> str:
     """Return a progress bar per reviewer as HTML."""
-    num_judged = {replace_surrogates(who): number for who, number in progress.num_judged.items()}
-    return render("review_progress", total=progress.num_events, num_judged=num_judged)
+    judged = {replace_surrogates(who): by_video.total() for who, by_video in _count_judged(found).items()}
+    return render("review_progress", total=count_events(found), num_judged=judged)
 
 
 def video_rows(found: SplitReview) -> Cells:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,15 @@ class BatchContext:
         if not name or name == ".." or Path(name).name != name:  # a path is no name of a run
             return {}
         return RunFolder(self.folder(name)).settings() or {}
+
+
+def unused_folder(folder: Path) -> Path:
+    """Return the folder if it is empty or missing, else the first such of ``<folder>-2``, ``-3`` and so on.
+
+    A folder with contents is another session, or an unreadable sweep, which cannot be continued.
+    """
+    folders = chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2)))
+    return next(path for path in folders if not path.exists() or (path.is_dir() and not any(path.iterdir())))
 
 
 def _is_archived(folder: Path) -> bool:

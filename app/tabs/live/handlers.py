@@ -13,7 +13,7 @@ import gradio as gr
 from stepscope.app.context import AppContext
 from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import Pace
-from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.batch_context import BatchContext, unused_folder
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import Run, check_has_task, check_task_text
 from stepscope.app.core.videos import Clip
@@ -128,7 +128,7 @@ def stream_session(context: AppContext, batches: BatchContext, window: LiveWindo
 
 
 def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[LiveView]:
-    folder = _new_folder(batches.runs)
+    folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}")
     window.folder_name = folder.name
     recording = LiveRecording(
         folder,
@@ -191,15 +191,6 @@ def _begin_run(context: AppContext, window: LiveWindow, folder: Path) -> Run:
     return Run(
         clip=clip, task=window.task, config=config, model_digest=context.checkpoint.digest, settings=context.settings
     )
-
-
-def _new_folder(runs: Path) -> Path:
-    name = f"live-{datetime.now():%Y%m%d-%H%M%S}"
-    number = 1
-    while (runs / name).exists():
-        number += 1
-        name = f"{name.partition('_')[0]}_{number}"
-    return runs / name
 
 
 def stop_session(window: LiveWindow | None) -> None:

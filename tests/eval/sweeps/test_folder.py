@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.core.batch_context import SWEEPS_FOLDER
-from stepscope.app.tabs.batch.sweeps.folders import unused_folder
+from stepscope.app.core.batch_context import SWEEPS_FOLDER, unused_folder
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.metrics.system import SystemCounts

@@ -7,12 +7,11 @@ import hashlib
 import json
 from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
 from stepscope.app.controls.widgets import send_file
-from stepscope.app.core.batch_context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
+from stepscope.app.core.batch_context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext, unused_folder
 from stepscope.app.core.run import file_name
 from stepscope.app.figures.charts.sweep_curves import SweepData, preview_choice
 from stepscope.engine.config import StreamConfig
@@ -227,15 +226,6 @@ def _chosen(batches: BatchContext, name: str | None) -> tuple[str, Split, Mappin
     if name is None or split is None:
         raise ValueError("choose a run of a split that this page has")
     return name, split, settings
-
-
-def unused_folder(folder: Path) -> Path:
-    """Return the folder if it is empty or missing, else the first such of ``<folder>-2``, ``-3`` and so on.
-
-    A folder with contents is an unreadable sweep, which cannot be continued.
-    """
-    folders = chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2)))
-    return next(path for path in folders if not path.exists() or (path.is_dir() and not any(path.iterdir())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

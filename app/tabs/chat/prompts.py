@@ -63,10 +63,10 @@ class EncodedClips:
         self.threads = ThreadPoolExecutor(1, thread_name_prefix="chat-frames")
         """The thread that encodes, so that two windows never encode one video twice."""
 
-    def encode_clip(self, context: AppContext, live: LiveRun, run: Run) -> Generator[int, None, EncodedClip]:
+    def encode_clip(self, context: AppContext, live: LiveRun, run: Run) -> Generator[str, None, EncodedClip]:
         """Return the frames of a run, from its recording, from memory, or by encoding the video.
 
-        Yields the number of encoded frames after every ``FRAMES_PER_STEP`` frames.
+        Yields a progress message after every ``FRAMES_PER_STEP`` frames.
 
         Raises:
             EngineError: A video that cannot be read.
@@ -88,7 +88,7 @@ class EncodedClips:
                 for frame in source:
                     frames.append(frame)
                     if len(frames) % FRAMES_PER_STEP == 0:
-                        yield len(frames)
+                        yield f"Encoding the video: {len(frames)} of {format_count(num_frames, 'frame')}."
         if len(frames) < num_frames:
             raise ValueError(f"the video has only {format_count(len(frames), 'frame')} now; the run has {num_frames}")
         names, features = name_frames(context.checkpoint.model, frames)
@@ -124,20 +124,11 @@ def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, liv
     run = _run_of(context, live)
     assert live is not None
     frame = _find_frame(run, window.time_s or 0.0)
-    encoding = clips.encode_clip(context, live, run)
-    while True:
-        try:
-            num_frames = next(encoding)
-        except StopIteration as end:
-            encoded: EncodedClip = end.value
-            break
-        yield f"Encoding the video: {num_frames} of {format_count(len(run.outputs), 'frame')}."
+    encoded = yield from clips.encode_clip(context, live, run)
     if window.new is not None:
         pictures = (encoded.names[frame],)
-        window.branches, window.new = (
-            window.branches.ask(window.new.text, time_s=window.new.time_s, pictures=pictures),
-            None,
-        )
+        window.branches = window.branches.ask(window.new.text, time_s=window.new.time_s, pictures=pictures)
+        window.new = None
     outputs, codec = run.outputs[: frame + 1], context.checkpoint.prompt
     base = render_run(codec, run.task, outputs, config=run.config, pictures=encoded.names)
     pieces = render_conversation(codec, window.branches.shown.conversation, base=base)

@@ -65,12 +65,6 @@ class CompareView(NamedTuple):
     turns: Any = gr.skip()
 
 
-def show_begun(name: str | None, other: str | None) -> CompareView:
-    """Show that two runs are being compared, which takes seconds."""
-    said = f"Comparing {name} with {other}." if name and other else gr.skip()
-    return CompareView(said=said)
-
-
 def compare(
     context: AppContext, batches: BatchContext, name: str | None, other: str | None, wrong_in: str, metric: str
 ) -> CompareView:
@@ -262,7 +256,7 @@ def make_compare_panel(
 
     def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:
         other = other or request.query_params.get("against")  # of the address, which is opened again
-        yield show_begun(name, other)
+        yield CompareView(said=f"Comparing {name} with {other}." if name and other else gr.skip())
         yield compare(context, batches, name, other, wrong_in, metric)
 
     gr.on([here.select, runs.change], list_others, [runs, other], other, **LATEST)

@@ -53,6 +53,10 @@ def start(
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
         return BatchView(problem=status_line(as_sentence(error), is_problem=True))
+    return _show_queued(batches, job, order)
+
+
+def _show_queued(batches: BatchContext, job: Job, order: str | VideoFilter) -> BatchView:
     view = show(batches, job.name, order)
     # the job may be refused by now; the next tick then finds a change, and shows the reason
     return view._replace(shown=view.shown._replace(state="waiting"), problem=status_line(""))
@@ -139,8 +143,7 @@ def import_files(
         batches.jobs.submit(job)
     except (ValueError, OSError) as error:
         return BatchView(problem=_describe(batches, paths, str(error)))
-    view = show(batches, job.name, order)
-    return view._replace(shown=view.shown._replace(state="waiting"), problem=status_line(""))
+    return _show_queued(batches, job, order)
 
 
 class FilesCheck(NamedTuple):

@@ -170,15 +170,6 @@ def _find_devices(wanted: Any, current: str) -> str:
 
 SLIDERS: Final = run_inputs.ThresholdSliders("batch_speak", "batch_update", "batch_theta")
 OPEN_FORM_JS: Final = "() => { document.dispatchEvent(new CustomEvent('stepscope:unfold', {detail: 'new_run'})); }"
-KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
-READ_SPLIT_JS: Final = """() => {
-    const seen = document.documentElement.dataset;
-    if (seen.isSplitRead) return '';
-    seen.isSplitRead = 'yes';
-    const link = new URLSearchParams(location.search).get('split') ?? '';
-    try { return sessionStorage['stepscope:split'] ?? link; } catch { return link; }
-}"""
-"""Script: return the last split of this window, else that of the address; empty after the first time."""
 
 
 class FormPanel(NamedTuple):
@@ -253,10 +244,7 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
 
 
 def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
-    """Return the dropdown of the splits, which are listed when the tab ``here`` is opened, with a box for another one.
-
-    The chosen one is the last of this window, else that of the address.
-    """
+    """Return the dropdown of the splits, listed when the tab ``here`` is opened, above a box for another one."""
     split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
     with gr.Accordion("Another split", open=False, elem_id="another_split"):
         path = gr.Textbox(
@@ -267,9 +255,8 @@ def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
             elem_id="split_path",
         )
         split_file = gr.File(label="or upload: manifest, DST, ProAssist", height=130, elem_id="split_file")
-    added, wanted = AddedSplit(status=status, split=split), gr.Textbox(visible="hidden")
+    added = AddedSplit(status=status, split=split)
     wire(path.submit, partial(adding.add_path, batches), path, added, **CHECK_QUEUE)
     wire(split_file.upload, partial(adding.add_file, batches), split_file, added, **CHECK_QUEUE)
-    here.select(partial(adding.list_splits, batches), wanted, split, js=READ_SPLIT_JS, **AT_ONCE)
-    split.change(None, split, None, js=KEEP_SPLIT_JS, api_visibility="private")
+    here.select(lambda: gr.Dropdown(choices=list(batches.splits)), None, split, **AT_ONCE)
     return split

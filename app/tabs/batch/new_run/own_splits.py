@@ -38,24 +38,10 @@ _OWNER: Final = ".owner"
 """Ending of the file beside a stored upload that names its user, or address."""
 
 
-def add_by_path(splits: MutableMapping[str, Split], path: Path) -> str:
-    """Add the split of a file, or read it again; return its name.
-
-    Raises ``ValueError`` if the file is not a split, has no videos, or has the name of a different split.
-    """
-    path = path.expanduser()
-    if path.is_file():
-        check_size(path)
-    split = _read(path)
-    _check_name(splits, path.stem, path)
-    splits[path.stem] = split
-    return path.stem
-
-
 def add_upload(batches: BatchContext, upload: Path) -> str:
     """Add an uploaded split and return its name.
 
-    Raises ``ValueError`` as ``add_by_path`` does, and if the page has none of its videos.
+    Raises ``ValueError`` if the file is not a split, has the name of a different one, or none of the page's videos.
     """
     check_size(upload)
     splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
@@ -130,16 +116,6 @@ def read_kept_splits(splits: MutableMapping[str, Split], folder: Path) -> list[s
     return problems
 
 
-def describe_split(name: str, split: Split) -> tuple[str, bool]:
-    """Return a description of an added split, and whether it has unusable records."""
-    bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
-    num_videos = len(split.samples)
-    description = f"The split “{name}” has {format_count(num_videos, 'video')}."
-    if not bad:
-        return description, False
-    return f"{description} Unusable records: {len(bad)}; the first: {bad[0].reason}.", True
-
-
 def _list_kept(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.json") if not path.name.endswith(ENDING))
 
@@ -150,11 +126,6 @@ def _read(path: Path) -> Split:
         bad = [entry.reason for entry in split.entries if isinstance(entry, InvalidSample)]
         raise ValueError(bad[0] if bad else f"{path}: has no videos")
     return split
-
-
-def _check_name(splits: Mapping[str, Split], name: str, path: Path) -> None:
-    if name in splits and splits[name].path.resolve() != path.resolve():
-        raise ValueError(f"{path}: the page has another split called {name}; rename the file")
 
 
 def _with_known_videos(
@@ -199,14 +170,21 @@ class AddedSplit(NamedTuple):
     split: Any = gr.skip()
 
 
-def add_path(batches: BatchContext, path: str | None) -> AddedSplit:
-    """Add the split at a path."""
+def add_path(batches: BatchContext, typed: str | None) -> AddedSplit:
+    """Add the split at a path, or read it again."""
     try:
         if not batches.takes_paths:
             raise ValueError("this page accepts no paths; upload the split")
-        if not strip_text(path or ""):
+        path, splits = Path(strip_text(typed or "")).expanduser(), batches.splits
+        if not path.name:
             raise ValueError("the path is empty; enter that of a manifest, DST training JSON or ProAssist JSONL")
-        return _show(batches, add_by_path(batches.splits, Path(strip_text(str(path)))))
+        if path.is_file():
+            check_size(path)
+        split = _read(path)
+        if path.stem in splits and splits[path.stem].path.resolve() != path.resolve():
+            raise ValueError(f"{path}: the page has another split called {path.stem}; rename the file")
+        splits[path.stem] = split
+        return _show(batches, path.stem)
     except (ValueError, OSError) as error:
         return _refuse(error)
 
@@ -225,16 +203,14 @@ def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
         return _refuse(error)
 
 
-def list_splits(batches: BatchContext, wanted: str) -> Any:
-    """Return the dropdown with the current splits; the wanted one is chosen, unless the page lacks it."""
-    chosen = {"value": wanted} if wanted in batches.splits else {}
-    return gr.Dropdown(choices=list(batches.splits), **chosen)
-
-
 def _show(batches: BatchContext, name: str) -> AddedSplit:
-    description, is_problem = describe_split(name, batches.splits[name])
+    """Choose an added split, and describe it with its unusable records."""
+    split = batches.splits[name]
+    bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
+    said = f"The split “{name}” has {format_count(len(split.samples), 'video')}."
+    said += f" Unusable records: {len(bad)}; the first: {bad[0].reason}." if bad else ""
     splits = gr.Dropdown(choices=list(batches.splits), value=name)
-    return AddedSplit(status=status_line(description, is_problem=is_problem), split=splits)
+    return AddedSplit(status=status_line(said, is_problem=bool(bad)), split=splits)
 
 
 def _refuse(error: Exception) -> AddedSplit:

@@ -125,6 +125,13 @@ class BatchContext:
             raise ValueError(f"the page lacks {file}, the split of {name}; add it with --split or Another split")
         return split
 
+    def need_common_split(self, *names: str) -> Split:
+        """Return the split of runs. Raises ``ValueError`` if a run does not exist, or they are of different splits."""
+        split, *others = [self.need_split(name) for name in names if self.need_run(name)]
+        if any(other is not split for other in others):
+            raise ValueError("the runs are of different splits; choose runs of one split")
+        return split
+
     def find_answer(self, name: str, video_id: str, number: int) -> Path | None:
         """Return the recorded sound of an answer of a run; None without it."""
         try:
@@ -164,10 +171,7 @@ class BatchContext:
 
         Raises ``ValueError`` if a run does not exist, or the runs are of different splits.
         """
-        a, b = (self.need_run(run).path for run in (name, other))
-        split = self.need_split(name)
-        if split is not self.need_split(other):
-            raise ValueError(f"{name} and {other} are runs of different splits")
+        split, (a, b) = self.need_common_split(name, other), map(self.folder, (name, other))
         scoring = self.scoring_of(self.settings_of(name))
         return compare_runs(a, b, split, scoring, encode=encode)
 

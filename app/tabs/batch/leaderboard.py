@@ -115,16 +115,10 @@ def show_board(
 def _build(
     context: AppContext, batches: BatchContext, names: Sequence[str], metrics: Sequence[str], baselines: bool
 ) -> Leaderboard:
-    if not set(names) <= set(batches.run_names()):
-        raise ValueError("choose runs of one split")
     if not metrics:
         raise ValueError("choose scores")
-    settings = {name: batches.settings_of(name) for name in names}
-    split = batches.split_of(settings[names[0]])
-    if split is None or any(batches.split_of(found) is not split for found in settings.values()):
-        raise ValueError("the runs are not of the same split of this page; choose runs of one split")
+    split, scoring = batches.need_common_split(*names), batches.scoring_of(batches.settings_of(names[0]))
     runs = {name: batches.folder(name) for name in names}
-    scoring = batches.scoring_of(settings[names[0]])
     return build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode, baselines=baselines)
 
 

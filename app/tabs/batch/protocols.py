@@ -114,16 +114,13 @@ def _score(
     context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
 ) -> ShownProtocols:
     names = tuple(dict.fromkeys(filter(None, (name, other))))
-    if not names or name is None or not set(names) <= set(batches.run_names()):
+    if name is None:
         raise ValueError("choose a run")
     if not protocols:
         raise ValueError("choose protocols")
-    rules, finished = parse_rules(protocols), batches.list_finished(*names)
-    settings = [batches.settings_of(one) for one in names]
-    split = batches.split_of(settings[0])
-    if split is None or any(batches.split_of(one) is not split for one in settings):
-        raise ValueError("the page lacks the split of the runs, or they are of different splits")
-    runs, encoder = {one: batches.folder(one) for one in names}, batches.scoring_of(settings[0]).text_encoder
+    split, rules, finished = batches.need_common_split(*names), parse_rules(protocols), batches.list_finished(*names)
+    encoder = batches.scoring_of(batches.settings_of(name)).text_encoder
+    runs = {one: batches.folder(one) for one in names}
     table = protocol_table.build_protocol_table(runs, split, rules, encode=context.encode, text_encoder=encoder)
     turns = {
         run: protocol_table.list_differing_turns(path, split, rules, encode=context.encode)

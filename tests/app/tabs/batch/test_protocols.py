@@ -80,7 +80,7 @@ def test_a_click_on_a_turn_opens_the_player_there(context: AppContext, page: Bat
 
 def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchContext, show: Any) -> None:
     for name, protocols, words in (
-        ("nowhere", CHOSEN, "choose a run."),
+        ("nowhere", CHOSEN, "there is no run 'nowhere'"),
         ("late", (), "choose protocols."),
         ("late", ("spot",), "there is no protocol 'spot'"),
     ):

@@ -98,7 +98,8 @@ class AppContext:
     @property
     def opening_clip(self) -> Clip | None:
         """The bundled video that the page opens on; None without bundled videos."""
-        return (self.bundled_run and self.bundled_run.opening_clip(self.bundled_videos)) or self.bundled_videos.hardest
+        first = next(iter(self.bundled_videos.clips), None)
+        return (self.bundled_run and self.bundled_run.opening_clip(self.bundled_videos)) or first
 
     def find_saved(self, clip: Clip) -> Run | None:
         """Return the saved run of a bundled video; None if there is none that the page would make alike."""

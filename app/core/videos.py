@@ -91,15 +91,6 @@ class BundledVideos:
     notice: str = ""
     """A sentence about missing files or an unreadable manifest; empty without a problem."""
 
-    @property
-    def hardest(self) -> Clip | None:
-        """The clip with the most turns that have a ``cause``, the first one among equals; None without clips."""
-
-        def num_hard_turns(clip: Clip) -> int:
-            return sum(turn.cause is not None for turn in clip.sample.turns) if clip.sample else 0
-
-        return max(self.clips, key=num_hard_turns, default=None)
-
     def find(self, name: str) -> Clip:
         """Return the clip with a name. Raises ``ValueError`` for an unknown name."""
         for clip in self.clips:

@@ -24,8 +24,8 @@ from stepscope.app.reviews.assignments import (
     read_assignments,
 )
 from stepscope.app.reviews.review import Review, count_once
-from stepscope.app.security.identity import reviewer_of, signed_in, typed_name
-from stepscope.app.tabs.reviews.query import NO_NAME, UNSPLIT, ReviewQuery, find_run, find_split, read_visible_review
+from stepscope.app.security.identity import reviewer_of, typed_name
+from stepscope.app.tabs.reviews.query import NO_NAME, ReviewQuery, find_run, find_split, read_visible_review
 from stepscope.app.tabs.reviews.summary import UNDEFINED
 from stepscope.app.web.views import PlayerView, status_line
 from stepscope.engine.errors import EngineError
@@ -60,12 +60,12 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
     """Show the queue of the reviewer in the chosen run, and what each reviewer has done."""
     try:
         is_blind, review = read_visible_review(reviews, query)
-        samples = _find_samples(reviews, query)
+        samples = find_split(reviews, query).samples
         assigned = _list_assigned(reviews, samples, query.run)
     except (EngineError, ValueError) as error:
         problem = status_line(as_sentence(error), is_problem=True)
         return QueueView(said=problem, videos=[], following=gr.Button(interactive=False), shared="", workloads=[])
-    name = signed_in(query.request) or query.typed
+    name = query.name
     mine = [found for found in assigned if name in found.reviewers]
     num_left = sum(name not in found.done for found in mine)
     ids = {sample.video_id for sample in samples}
@@ -101,9 +101,9 @@ def assign(
 ) -> QueueView:
     """Assign the videos of the chosen run, or only those of a slice, and show the new state."""
     try:
-        if not (signed_in(query.request) or query.typed):
+        if not query.name:
             raise ValueError(f"assignments need the name of the one who assigns: {NO_NAME}")
-        samples: Iterable[Sample] = _find_samples(reviews, query)
+        samples: Iterable[Sample] = find_split(reviews, query).samples
         if part not in (None, ALL_VIDEOS):
             chosen = set(_read_slices(batches, reviews, query).get(part, ()))
             samples = [sample for sample in samples if sample.video_id in chosen]
@@ -125,8 +125,10 @@ def open_next(
 ) -> PlayerView:
     """Show the first video of the reviewer's queue that is not done in the player."""
     try:
-        samples = _find_samples(reviews, query)
-        return _open(context, batches, live, samples, _list_assigned(reviews, samples, query.run), _name(query))
+        if not query.name:
+            raise ValueError(f"a queue belongs to a reviewer: {NO_NAME}")
+        name, samples = reviewer_of(query.request, query.typed), find_split(reviews, query).samples
+        return _open(context, batches, live, samples, _list_assigned(reviews, samples, query.run), name)
     except (EngineError, ValueError) as error:
         return opening.refuse(error)
 
@@ -171,18 +173,6 @@ def _open(
         return opening.open_moment(context, batches, live, found.video_id, names=(found.run,), open_at=0.0)
     sample = next(sample for sample in samples if sample.video_id == found.video_id)
     return opening.open_reference(context, live, sample, open_at=0.0)
-
-
-def _find_samples(reviews: ReviewContext, query: ReviewQuery) -> Sequence[Sample]:
-    if query.split == UNSPLIT:
-        raise ValueError("uploads are not assigned; choose a split")
-    return find_split(reviews, query).samples
-
-
-def _name(query: ReviewQuery) -> str:
-    if not (signed_in(query.request) or query.typed):
-        raise ValueError(f"a queue belongs to a reviewer: {NO_NAME}")
-    return reviewer_of(query.request, query.typed)
 
 
 def _list_assigned(reviews: ReviewContext, samples: Iterable[Sample], run: str | None) -> list[Assignment]:

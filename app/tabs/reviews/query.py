@@ -50,19 +50,23 @@ class ReviewQuery:
     request: Any
     """The ``gr.Request``, which identifies a signed-in user."""
 
+    @property
+    def name(self) -> str:
+        """The name of the reviewer; empty without one."""
+        return signed_in(self.request) or self.typed.strip()
+
 
 def read_visible_review(reviews: ReviewContext, query: ReviewQuery) -> tuple[bool, Review]:
     """Return whether blind mode is on, and the reviews that may be shown; in blind mode none without a name."""
     is_blind = reviews.is_blind or query.is_blind
-    has_name = signed_in(query.request) or query.typed.strip()
-    own = reviewer_of(query.request, query.typed) if has_name else ""
+    own = reviewer_of(query.request, query.typed) if query.name else ""
     return is_blind, read_review(reviews.store, only=own if is_blind else None)
 
 
 def find_split(reviews: ReviewContext, query: ReviewQuery) -> Split:
     """Return the split of the query. Raises ``ValueError`` if there is none."""
     if query.split == UNSPLIT:
-        raise ValueError("documents of uploads cannot be imported; choose the split of the document's video")
+        raise ValueError("uploads are in no split; choose the split of the videos")
     split = reviews.splits.get(query.split or "")
     if split is None:
         raise ValueError(NO_SPLIT)

@@ -26,17 +26,12 @@ from stepscope.engine.decisions.signals import Decision
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
-from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
+from stepscope.eval.metrics.definitions import find_metric, has_direction
 from stepscope.eval.sweeps.best_point import BestPoint, explain_best, find_best, recommend_metric, warn_of_edge
 from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
-from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
+from stepscope.eval.sweeps.grid import SWEEP_METRICS, GridScores
 
 RECOMMENDED: Final = "recommended"
-_REASONS: Final = {
-    NUM_FAILURES: "it counts all failures that N steps through in the player, and depends on both thresholds",
-    DECISION_F1: "a preview has no texts and no states, and this score weighs both decisions equally",
-    "dst_f1": "this sweep is older than the count of failures: run each point again to count them",
-}
 
 
 def choices(scores: GridScores | None) -> list[tuple[str, str]]:
@@ -57,15 +52,14 @@ def describe_best(found: folders.FoundSweep, best: BestPoint) -> str:
     return f"Best: {best.place}; {find_metric(best.metric).label}{best.grid.of_rule} {value}. {explained}".rstrip()
 
 
-def describe_search(found: folders.FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
-    """Return how the best point was found: ties, points, cautions and the reason for the score, as folded HTML."""
+def describe_search(found: folders.FoundSweep, best: BestPoint) -> str:
+    """Return how the best point was found: ties, points and cautions, as folded HTML."""
     name = Path(found.scores.split).name
     parts = [
         f"{best.ties}." if best.ties else "",
         warn_of_edge(best),
         describe_points(found),
         f"Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else "",
-        f"Recommended: {_REASONS[best.metric]}." if is_recommended else "",
     ]
     return render("search_note", text=" ".join(filter(None, parts)))
 
@@ -195,7 +189,7 @@ def show_sweep(
     revision = f"{name} {chosen} {size} {found.signals}"
     return view._replace(
         said=describe_best(found, best),
-        search=describe_search(found, best, is_recommended=metric == RECOMMENDED),
+        search=describe_search(found, best),
         heat=pack_chart(partial(SWEEP_CHARTS["heat_map"].draw, found.data, chosen), revision=revision),
         curves=pack_chart(partial(SWEEP_CHARTS["curves"].draw, found.data, chosen), revision=revision),
         best=best,

@@ -67,27 +67,19 @@ class OpenedRun(NamedTuple):
 def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> BoardChoices:
     """Return the runs of the split of the shown run, else of the newest run; new splits begin with the newest runs."""
     name = name or next(iter(batches.listed_runs()), None)
-    shown, listed = batches.find_split(name), batches.listed_runs(name)
-    paths = {one: found.path for one in listed if (found := batches.find_split(one)) is not None}
-    names = [one for one, path in paths.items() if shown is not None and path == shown.path]
+    shown = batches.find_split(name)
+    names = [one for one in batches.listed_runs(name) if shown is not None and batches.find_split(one) is shown]
     split = str(shown.path) if shown is not None and names else ""
     kept = [one for one in chosen or () if one in names] if split == offered else []
-    first = _first_runs(batches, name, names) if names and not kept else []
+    first = _first_runs(batches, str(name), names) if not kept else []
     return BoardChoices(runs=gr.Dropdown(choices=names, value=kept or first, multiselect=True), offered=split)
 
 
-def _first_runs(batches: BatchContext, name: str | None, names: Sequence[str]) -> list[str]:
+def _first_runs(batches: BatchContext, name: str, names: Sequence[str]) -> list[str]:
     """Return the shown run and the newest runs that have finished as many videos of the split: at most eight."""
-    if batches.find_split(name) is None:
-        return []
-    shown = [name] if name is not None and name in names else []
-
-    def count_finished(one: str) -> int:
-        return len(batches.list_finished(one))
-
-    wanted = max([1, *map(count_finished, shown)])
-    enough = (one for one in dict.fromkeys([*shown, *names]) if count_finished(one) >= wanted)
-    return list(islice(enough, MAX_FIRST_RUNS))
+    wanted = max(1, len(batches.list_finished(name)))
+    ordered = sorted(names, key=lambda one: one != name)  # the shown run first, then as they are
+    return list(islice((one for one in ordered if len(batches.list_finished(one)) >= wanted), MAX_FIRST_RUNS))
 
 
 def show_board(
@@ -106,20 +98,14 @@ def show_board(
     try:
         if not names:
             raise ValueError(_explain_no_choice(batches, shown or next(iter(batches.listed_runs()), None)))
-        board = _build(context, batches, names, metrics, baselines)
+        if not metrics:
+            raise ValueError("choose scores")
+        split, scoring = batches.need_common_split(*names), batches.scoring_of(batches.settings_of(names[0]))
+        runs = {name: batches.folder(name) for name in names}
+        board = build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode, baselines=baselines)
     except (ValueError, OSError) as error:
         return BoardView(board=None, said=status_line(as_sentence(error)), table=_table(batches, None))
     return show_order(batches, board, sort_by)._replace(board=board, said=status_line(_describe(board)))
-
-
-def _build(
-    context: AppContext, batches: BatchContext, names: Sequence[str], metrics: Sequence[str], baselines: bool
-) -> Leaderboard:
-    if not metrics:
-        raise ValueError("choose scores")
-    split, scoring = batches.need_common_split(*names), batches.scoring_of(batches.settings_of(names[0]))
-    runs = {name: batches.folder(name) for name in names}
-    return build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode, baselines=baselines)
 
 
 def _explain_no_choice(batches: BatchContext, shown: str | None) -> str:

@@ -121,7 +121,7 @@ def test_runs_of_the_shown_split_are_offered_and_a_choice_is_kept(page: BatchCon
 
 def test_refusals_are_sentences_and_leave_an_empty_table(context: AppContext, page: BatchContext) -> None:
     for names, metrics, words in (
-        (("nowhere",), METRICS, "Choose runs of one split."),
+        (("nowhere",), METRICS, "There is no run 'nowhere'"),
         (("recorded",), (), "Choose scores."),
         (("recorded",), ("Bleu_4",), "'Bleu_4' is no score of a leaderboard"),
     ):

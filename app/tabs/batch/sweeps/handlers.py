@@ -88,18 +88,18 @@ _EVERYWHERE: Final = "the next run here and the player have "
 
 
 class SweepView(NamedTuple):
-    """The outputs of the sweep; ``best`` is the point that the button ``apply`` uses."""
+    """The outputs of the sweep, by default of none; ``best`` is the point that the button ``apply`` uses."""
 
-    said: Any
-    search: Any
-    heat: Any
-    curves: Any
-    best: Any
-    apply: Any
-    metric: Any
-    csv: Any
-    json: Any
-    signals: Any
+    said: Any = ""
+    search: Any = ""
+    heat: Any = ""
+    curves: Any = ""
+    best: Any = None
+    apply: Any = gr.Button("Use the best point", interactive=False, visible=True)
+    metric: Any = gr.Dropdown(choices=choices(None))
+    csv: Any = gr.DownloadButton(interactive=False)
+    json: Any = gr.DownloadButton(interactive=False)
+    signals: Any = gr.Dropdown(choices=[], value=None, visible=False)
 
 
 class EnteredSweep(NamedTuple):
@@ -121,20 +121,6 @@ class AppliedPoint(NamedTuple):
     player_update: Any = gr.skip()
     said: Any = gr.skip()
     named: Any = gr.skip()
-
-
-NO_SWEEP = SweepView(
-    said="",
-    search="",
-    heat="",
-    curves="",
-    best=None,
-    apply=gr.Button("Use the best point", interactive=False, visible=True),
-    metric=gr.Dropdown(choices=choices(None)),
-    csv=gr.DownloadButton(interactive=False),
-    json=gr.DownloadButton(interactive=False),
-    signals=gr.Dropdown(choices=[], value=None, visible=False),
-)
 
 
 def offer_points(batches: BatchContext, live: Cancellable | None, name: str | None) -> Any:
@@ -163,19 +149,19 @@ def show_sweep(
     """Show the points of a grid: exact if they were run, else a preview from the traces of the run."""
     try:
         found = folders.find_sweep(batches, name, size, signals or "")
-        view = NO_SWEEP._replace(
+        view = SweepView(
             metric=gr.Dropdown(choices=choices(found.scores)),
             csv=gr.DownloadButton(interactive=True),
             json=gr.DownloadButton(interactive=True),
             signals=gr.Dropdown(choices=list(found.choices), value=found.signals, visible=True)
             if found.choices
-            else NO_SWEEP.signals,
+            else SweepView().signals,
         )
     except (EngineError, ValueError, OSError) as error:
         job = batches.jobs.find(name) if name is not None else None
         if job is not None and not job.is_over:
-            return NO_SWEEP._replace(said=f"{name} is still running; its points are shown when it has finished.")
-        return NO_SWEEP._replace(said=as_sentence(error))
+            return SweepView(said=f"{name} is still running; its points are shown when it has finished.")
+        return SweepView(said=as_sentence(error))
     chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
     if chosen not in found.scores.metrics:
         needs = f"{find_metric(chosen).label} needs exact points: press Run each point, or choose another score."

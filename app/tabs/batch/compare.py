@@ -169,13 +169,9 @@ def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure
 def list_other_runs(batches: BatchContext, name: str | None, other: str | None, linked: str | None) -> Any:
     """Return the dropdown of the runs with which the shown run can be compared: the others of its split.
 
-    It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open.
-
-    Args:
-        batches: The runs.
-        name: The shown run.
-        other: The chosen second run. It is not set again: another may be chosen while the list is on its way.
-        linked: The second run of the address, for a window in which none is chosen.
+    It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open. The
+    chosen run ``other`` is not set again: another may be chosen while the list is on its way. ``linked`` is the second
+    run of the address, for a window in which none is chosen.
     """
     if name is None or name not in batches.run_names():
         return gr.Dropdown(interactive=False)
@@ -227,10 +223,7 @@ def _is_scored_alike(batches: BatchContext, compared: ComparedRuns) -> bool:
 def make_compare_panel(
     context: AppContext, batches: BatchContext, *, runs: Any, here: Any, batch: Any, in_player: InPlayer
 ) -> None:
-    """Lay out and wire the comparison of the shown run with a second one; a click on a row opens both in the player.
-
-    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab``, ``batch`` the state ``ShownRun`` of the window.
-    """
+    """Lay out and wire the comparison of the shown run with a second one; a click on a row opens both in the player."""
     compared = gr.State(None)
     with gr.Row():
         other = gr.Dropdown([], label="Run B; A is the run above", interactive=False, elem_id="other")

@@ -190,11 +190,7 @@ def metric_choices() -> list[tuple[str, str]]:
 
 
 def make_leaderboard_panel(context: AppContext, batches: BatchContext, *, runs: Any, views: Any, here: Any) -> Any:
-    """Lay out and wire the leaderboard; return the event after which the run of a clicked row is the shown run.
-
-    ``runs`` is the dropdown of the shown run, and ``views`` its tabs. When the tab ``here`` is opened, the runs are
-    listed and scored again.
-    """
+    """Lay out and wire the leaderboard; return the event after which the run of a clicked row is the shown run."""
     choices, state, offered = metric_choices(), gr.State(None), gr.State(None)
     with gr.Row():
         board_runs = gr.Dropdown(

@@ -225,10 +225,7 @@ def write_table(folder: Path, table_format: TableFormat, shown: ShownProtocols |
 def make_protocols_panel(
     context: AppContext, batches: BatchContext, *, runs: Any, here: Any, batch: Any, in_player: InPlayer
 ) -> None:
-    """Lay out and wire the tab: the shown run under the chosen protocols; a click on a turn opens it in the player.
-
-    ``runs`` is the dropdown of the shown run, ``here`` the ``gr.Tab`` of this tab, ``batch`` the state ``ShownRun``.
-    """
+    """Lay out and wire the tab: the shown run under the chosen protocols; a click on a turn opens it in the player."""
     shown, opened = gr.State(None), gr.State(False)
     with gr.Row():
         protocols = gr.Dropdown(

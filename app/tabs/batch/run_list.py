@@ -195,10 +195,7 @@ def _save(batches: BatchContext, name: str, seen: RunNotes, typed: RunNotes) -> 
 
 
 def make_run_list_panel(batches: BatchContext, *, runs: Any, here: Any) -> tuple[Any, Any]:
-    """Lay out and wire the tab; return the events after which the run of a clicked row or point is the shown run.
-
-    ``runs`` is the dropdown of the shown run. When the tab ``here`` is opened, the runs are listed again.
-    """
+    """Lay out and wire the tab; return the events after which the run of a clicked row or point is the shown run."""
     choices = [(find_metric(name).label, name) for name in list_leaderboard_metrics()]
     with gr.Row():
         query = gr.Textbox(

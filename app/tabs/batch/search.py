@@ -234,11 +234,7 @@ def make_search_panel(
     here: Any,
     in_player: InPlayer,
 ) -> None:
-    """Lay out the search in the shown run, and wire it.
-
-    ``runs`` is the dropdown of the shown run, ``part`` that of the slices, which a new one joins, ``views`` the
-    ``gr.Tabs`` of the room, ``here`` the ``gr.Tab``.
-    """
+    """Lay out and wire the search; ``part`` is the dropdown of slices, which a new one joins, ``views`` the tabs."""
     with gr.Row():
         query = gr.Textbox(
             label="Search",

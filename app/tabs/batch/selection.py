@@ -249,10 +249,7 @@ class SelectionPanel(NamedTuple):
 def make_selection_panel(
     context: AppContext, batches: BatchContext, *, runs: Any, result: Any
 ) -> tuple[SelectionPanel, Any]:
-    """Lay out and wire the panel; return its inputs, and the event after which a chosen run is shown with all videos.
-
-    ``runs`` is the dropdown of the shown run, and ``result`` the output of status lines and scores.
-    """
+    """Lay out and wire the panel; return its inputs, and the event after which a chosen run has all videos."""
     with gr.Row():
         order = gr.Dropdown(list(ORDERS), value="most failures", label="Videos", scale=2, elem_id="order")
         only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")

@@ -1,4 +1,8 @@
-"""Layout and wiring of the batch tab. The modules beside it and below lay out and wire its parts."""
+"""Layout and wiring of the batch tab. The modules beside it and below lay out and wire its parts.
+
+They take ``runs``, the dropdown of the shown run; ``shown`` or ``batch``, the state ``ShownRun`` of the window; and
+``here``, the ``gr.Tab`` of the part, whose selection shows the present state.
+"""
 
 from collections.abc import Callable
 from functools import partial

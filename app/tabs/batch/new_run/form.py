@@ -192,10 +192,7 @@ class FormPanel(NamedTuple):
 
 
 def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, here: Any) -> FormPanel:
-    """Lay out the form of a new run; wire its splits, and the button ``use`` that fills it by the shown run's settings.
-
-    ``runs`` is the dropdown of the shown run. When the batch tab ``here`` is opened, the splits are listed again.
-    """
+    """Lay out the form of a new run; wire its splits, and the button ``use`` of the shown settings."""
     with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="new_run"):
         split = _make_split(batches, status=status, here=here)
         checkpoint = gr.Dropdown(

@@ -254,12 +254,8 @@ def tick(
 ) -> BatchView:
     """Show the changes since the last reply to the window; everything if the page has rendered something else.
 
-    Args:
-        batches: Runs and jobs.
-        shown: The last reply to the window.
-        rendered: The progress that is on the screen. The page may render an earlier reply after the last one.
-        name: The chosen run. It is never set: the reply may arrive after the user has chosen a different run.
-        order: The chosen videos and their order.
+    ``shown`` is the last reply to the window; ``rendered`` the progress on the screen, which may be of an earlier one.
+    The chosen run ``name`` is never set: the reply may arrive after the user has chosen a different run.
     """
     if name is None:
         return BatchView()

@@ -132,11 +132,7 @@ _HINTS: Final = {"failures": "Click a bar for its videos"}
 
 
 def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any) -> dict[str, Any]:
-    """Lay out the charts as a grid, and wire them; return them by their names in ``CHARTS``.
-
-    They are drawn when their tab ``here`` is opened, and when the ``ShownRun`` of the window changes. ``runs`` is the
-    dropdown of the shown run.
-    """
+    """Lay out the charts as a grid, and wire them; return them by their names in ``CHARTS``."""
     with gr.Row(elem_classes="charts"):
         charts = {name: make_chart(f"chart_{name}", hint=_HINTS.get(name, "")) for name in CHARTS if name != "videos"}
         with gr.Column(elem_classes="videos-chart"):

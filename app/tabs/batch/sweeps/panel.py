@@ -45,9 +45,7 @@ def make_sweep_panel(
 ) -> None:
     """Lay out and wire the tab.
 
-    ``runs`` is the dropdown of the shown run. The points are updated with the ``ShownRun`` ``shown``, so they appear
-    when the run ends. A sweep runs on the first of ``devices``. ``form`` and ``player`` are the speak and update
-    sliders that a point sets.
+    A sweep runs on the first of ``devices``. ``form`` and ``player`` are the sliders that a point sets.
     """
     with gr.Row():
         metric = gr.Dropdown(

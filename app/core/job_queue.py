@@ -78,11 +78,6 @@ class Job:
         """Whether the state is final."""
         return self.state in ("done", "failed", "refused", "cancelled")
 
-    @property
-    def num_frames(self) -> int:
-        """Number of frames of all videos."""
-        return sum(sample.num_frames for sample in self.split.samples)
-
 
 class JobQueue:
     """A queue of jobs with one worker thread.
@@ -139,16 +134,6 @@ class JobQueue:
     def active_jobs(self) -> list[Job]:
         """Return the waiting and running jobs, in the order of the queue."""
         return [job for job in self._jobs if not job.is_over]
-
-    def wait_s(self, job: Job) -> float | None:
-        """Return the estimated seconds until a waiting job starts; None while no frame rate is known."""
-        queue = self.active_jobs()
-        ahead = queue[: queue.index(job)] if job in queue else []
-        running = next((other.progress for other in ahead if other.progress is not None), None)
-        if running is None or running.remaining_s is None:
-            return 0.0 if not ahead else None
-        waiting = sum(other.num_frames for other in ahead if other.state == "waiting")
-        return running.remaining_s + waiting / running.frames_per_s
 
     def _run_all(self) -> None:
         while True:

@@ -72,9 +72,7 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
     match job.state:
         case "waiting":
             num_ahead = batches.jobs.active_jobs().index(job) if job in batches.jobs.active_jobs() else 0
-            wait_s = batches.jobs.wait_s(job)
-            eta = f", about {format_clock(wait_s)} until it starts" if wait_s else ""
-            return f"{name} is queued: {num_ahead} ahead{eta}." if num_ahead else f"{name} is starting.", False
+            return f"{name} is queued: {num_ahead} ahead." if num_ahead else f"{name} is starting.", False
         case "running" if job.work is None:
             return f"{name}: reading the files.", False
         case "running" if job.progress is None or not job.progress.num_done:

@@ -61,7 +61,7 @@ def test_a_running_run_shows_its_queue_and_the_cost_of_each_worker(
     assert view.progress.count("KV cache") == 1, "an idle worker costs nothing"
 
 
-def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_room(
+def test_a_second_run_waits_with_its_place_and_a_cancelled_one_makes_room(
     batches: BatchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless(monkeypatch)
@@ -70,9 +70,9 @@ def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_ro
     while first.progress is None:
         time.sleep(0.01)
     view = start(batches, name="b")
-    assert view.status.value == "b is queued: 1 ahead, about 1:00 until it starts."  # 60 frames at one a second
+    assert view.status.value == "b is queued: 1 ahead."
     view = start(batches, name="c")
-    assert view.status.value == "c is queued: 2 ahead, about 1:54 until it starts."  # and 54 of b
+    assert view.status.value == "c is queued: 2 ahead."
     assert batches.run_names() == ["c", "b", "a"]
     status = handlers.show(batches, "a", "as in the split").status.value
     assert status == "a: 0 of 3 videos, 1.0 frames/s, 1:00 left, 2 runs wait behind it."

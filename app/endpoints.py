@@ -42,7 +42,6 @@ from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_jso
 from stepscope.engine.records import FrameOutput, check_probs
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video, score_counts
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import check_frames
@@ -174,22 +173,17 @@ def _read_output(number: int, output: Mapping[str, Any]) -> FrameOutput:
 
 def _describe_scores(sample: Sample, outputs: Sequence[FrameOutput], analysis: VideoAnalysis) -> dict[str, Any]:
     judged = analysis.judged
-    return {
-        "scores": score_counts(analysis.counts),
-        "failures": [_describe_failure(sample, outputs, judged, failure) for failure in judged.failures],
-    }
-
-
-def _describe_failure(
-    sample: Sample, outputs: Sequence[FrameOutput], judged: JudgedVideo, failure: Failure
-) -> dict[str, Any]:
-    return {
-        "kind": failure.kind,
-        "time_s": outputs[failure.frame_index].time_s,
-        "text": None if failure.turn is None else judged.turns[failure.turn].text,
-        "reference": None if failure.reference is None else sample.turns[failure.reference].text,
-        "steps": list(failure.step_ids),
-    }
+    failures = [
+        {
+            "kind": failure.kind,
+            "time_s": outputs[failure.frame_index].time_s,
+            "text": None if failure.turn is None else judged.turns[failure.turn].text,
+            "reference": None if failure.reference is None else sample.turns[failure.reference].text,
+            "steps": list(failure.step_ids),
+        }
+        for failure in judged.failures
+    ]
+    return {"scores": score_counts(analysis.counts), "failures": failures}
 
 
 RESULTS_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "results", "concurrency_limit": 2}

@@ -53,8 +53,8 @@ def make_query(request: Any, split: Any, run: Any, typed: Any, is_blind: Any) ->
 def with_query(handler: Callable[..., Any], *first: Any) -> Callable[..., Any]:
     """Return a handler whose first inputs, those of ``SetupPanel``, become a ``ReviewQuery`` after ``first``."""
 
-    def handle(request: gr.Request, split: Any, run: Any, typed: Any, is_blind: Any, *rest: Any) -> Any:
-        return handler(*first, make_query(request, split, run, typed, is_blind), *rest)
+    def handle(request: gr.Request, *inputs: Any) -> Any:
+        return handler(*first, make_query(request, *inputs[:4]), *inputs[4:])
 
     return handle
 
@@ -159,8 +159,8 @@ def make_queue_panel(
     They assign videos, and open the next one of a queue, here or after that in the player.
     """
 
-    def open_next(live: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> PlayerView:
-        return assigning.open_next(context, batches, reviews, live, make_query(request, split, run, typed, is_blind))
+    def open_next(request: gr.Request, live: Any, *inputs: Any) -> PlayerView:
+        return assigning.open_next(context, batches, reviews, live, make_query(request, *inputs))
 
     with gr.Tab("Queue"):
         with gr.Row():
@@ -241,9 +241,8 @@ def make_export_panel(batches: BatchContext, reviews: ReviewContext, setup: Setu
     Returns the dropdown of the reviewers to prefer.
     """
 
-    def export(request: gr.Request, split: Any, run: Any, typed: Any, is_blind: Any, *choices: Any) -> Any:
-        query = make_query(request, split, run, typed, is_blind)
-        yield from handlers.export(batches, reviews, query, *choices)
+    def export(request: gr.Request, *inputs: Any) -> Any:
+        yield from handlers.export(batches, reviews, make_query(request, *inputs[:4]), *inputs[4:])
 
     with gr.Column():
         content = gr.Dropdown([*REVIEW_EXPORTS, *SPLIT_EXPORTS], label="Export", interactive=True, elem_id="content")

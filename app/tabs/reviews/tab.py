@@ -63,11 +63,8 @@ def make_review_tab(
     show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
     wire(imported.then, show, setup.inputs, view, **AT_ONCE)
 
-    def open_video(
-        live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
-    ) -> PlayerView:
-        query = panels.make_query(request, split, run, typed, is_blind)
-        return handlers.open_video(context, batches, reviews, live, query, event)
+    def open_video(event: gr.SelectData, request: gr.Request, live: Any, *inputs: Any) -> PlayerView:
+        return handlers.open_video(context, batches, reviews, live, panels.make_query(request, *inputs), event)
 
     for table in (videos, queue.videos):
         in_player.wire(table.select, open_video, *setup.inputs)

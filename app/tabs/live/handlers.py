@@ -15,7 +15,7 @@ from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import Pace
 from stepscope.app.core.batch_context import BatchContext, unused_folder
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.run import Run, check_has_task, check_task_text
+from stepscope.app.core.run import Run, check_has_task, check_task_text, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import open_moment
@@ -32,7 +32,7 @@ from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, 
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.video.trial import try_reading
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import Split
+from stepscope.eval.data.samples import Split, build_task
 from stepscope.eval.runs.folder import OWN_SPLIT
 from stepscope.eval.runs.live_recording import SESSION_NAME, LiveRecording, recover_recording
 from stepscope.eval.runs.output_folder import FolderRefusedError
@@ -236,7 +236,8 @@ def fill_task(context: AppContext, name: str | None) -> tuple[Any, Any]:
     clip = next((clip for clip in context.bundled_videos.clips if clip.name == name), None)
     if clip is None or clip.sample is None:
         return "", ""
-    return clip.sample.goal, "\n".join(f"{step.id}: {step.name}" for step in clip.sample.steps)
+    task = write_task(build_task(clip.sample))
+    return task.goal, task.steps
 
 
 def add_recorded(splits: MutableMapping[str, Split], folder: Path) -> None:

@@ -41,8 +41,7 @@ def set_reference(
     nothing but the status line.
     """
     if clip is None or not clip.content_digest:
-        problem = "A reference belongs to an upload: upload a video first." if reference else ""
-        return PlayerView(run=show_status(problem, is_problem=True)) if problem else PlayerView()
+        return PlayerView()  # another video was opened
     if reference is None:
         clip = replace(clip, sample=None)
         context.recent.keep_clip(clip)

@@ -14,6 +14,7 @@ from stepscope.app.core.references import digest_reference
 from stepscope.app.core.videos import Clip
 from stepscope.app.reviews.store import open_store, read_review
 from stepscope.app.tabs.player import handlers
+from stepscope.app.tabs.player.uploads import check_reference
 from stepscope.app.tabs.reviews.api import Answer, answer
 from stepscope.app.web.views import Buttons, ClipView, RunView
 from stepscope.eval.annotations.corrections import Correction, name_turns
@@ -149,6 +150,6 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing
     assert all(isinstance(value, dict) for value in (*clip_view, *buttons)), "skips"
 
 
-def test_a_reference_without_an_upload_says_where_it_belongs(take: Take, context: AppContext, tmp_path: Path) -> None:
+def test_a_reference_without_an_upload_says_where_it_belongs(context: AppContext, tmp_path: Path) -> None:
     for clip in (None, context.bundled_videos.clips[0]):
-        assert "upload a video first" in take(clip, tmp_path / "own.json")[1].status.value
+        assert "upload a video first" in check_reference(clip, str(tmp_path / "own.json")).problem.value

@@ -270,13 +270,11 @@ def open_moment(
 def _scoring_words(batches: BatchContext, run: Run) -> str:
     """Return a note if the scoring differs from that of the page's runs, or the text encoder from that of the run."""
     scored, here = batches.settings_of(run.name).get("text_encoder"), batches.jobs.scoring.text_encoder
-    encoder = (
-        f" The run was scored by the text encoder {scored}; here it is {here}." if scored not in (None, here) else ""
-    )
-    named = [("dataset", run.scoring.dataset), ("zero_cost", run.scoring.zero_cost)]
-    defaults = (PAGE_SCORING.dataset, PAGE_SCORING.zero_cost)
-    words = [f"{name} {value or 'none'}" for (name, value), own in zip(named, defaults, strict=True) if value != own]
-    return (f" Judged with {' and '.join(words)}, as the run was." if words else "") + encoder
+    encoder = f" The run was scored by the text encoder {scored}; here it is {here}."
+    own = {name: getattr(run.scoring, name) for name in ("dataset", "zero_cost")}
+    words = [f"{name} {value or 'none'}" for name, value in own.items() if value != getattr(PAGE_SCORING, name)]
+    judged = f" Judged with {' and '.join(words)}, as the run was." if words else ""
+    return judged + (encoder if scored not in (None, here) else "")
 
 
 def open_link(

@@ -176,17 +176,9 @@ class BatchContext:
         return compare_runs(a, b, split, scoring, encode=encode)
 
     def comparable_runs(self, name: str) -> list[str]:
-        """Return the names of the other runs of a run's split, as ``run_names``; all while its split is unknown.
-
-        Runs whose ``run.json`` is invalid are among them: the comparison names their problem.
-        """
+        """Return the names of the other runs of a run's split, as ``run_names``; all while its split is unknown."""
         names, split = [other for other in self.listed_runs() if other != name], self.find_split(name)
-        return names if split is None else [other for other in names if self._has_split(other, split)]
-
-    def _has_split(self, name: str, split: Split) -> bool:
-        with suppress(ValueError):
-            return self.split_of(self.settings_of(name)) is split
-        return True
+        return names if split is None else [other for other in names if self.find_split(other) is split]
 
     def video_names(self, name: str | None) -> Mapping[str, str]:
         """Return the short names of a run's videos in tables, by id; empty if the page lacks the split."""

@@ -196,10 +196,6 @@ def _make_player_tab(
 
 def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) -> tuple[Any, RunView]:
     """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
-
-    def review(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
-        return answer(reviews, request_data, request=request)
-
     with gr.Column(elem_id="shown_run"):
         progress = gr.HTML(elem_id="progress", padding=False)
         with gr.Column(elem_id="stage"):
@@ -208,7 +204,7 @@ def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) ->
                 video_id="video",
                 elem_id="player",
                 streams=context.streams,
-                review=review,
+                review=partial(answer, reviews),
                 hear=context.copies.measure_sound,
                 config=context.config,
                 model_digest=context.checkpoint.digest,

@@ -47,7 +47,7 @@ def make_player(
     video_id: str,
     elem_id: str,
     streams: ActiveStreams,
-    review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
+    review: Callable[..., dict[str, Any]] | None = None,
     hear: Callable[[Any], tuple[float, bytes] | None] | None = None,
     hint: str | None = None,
     config: StreamConfig = _DEFAULTS,
@@ -84,7 +84,7 @@ def make_player(
 
     def ask(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
         assert review is not None
-        return review(request_data, request)
+        return review(request_data, request=request)
 
     def follow(position: dict[str, Any]) -> str | None:
         return streams.since(position.get("stream"), position.get("first"))

@@ -36,11 +36,6 @@ def make_chat(elem_id: str, *, height: int, placeholder: str) -> Any:
     )
 
 
-def make_branch_menu(elem_id: str) -> Any:
-    """Return the menu of branches, hidden while there is one."""
-    return gr.Dropdown([], label="Branch", visible=False, elem_id=elem_id)
-
-
 def make_examples(question: Any, *, js: Callable[[str], str]) -> None:
     """Make a button for each question that the bundled checkpoint answers; ``js`` returns the script of one."""
     for text in BUNDLED_QUESTIONS:

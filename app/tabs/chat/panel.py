@@ -9,7 +9,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, make_status_line, wire
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
+from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers
 from stepscope.app.tabs.chat.prompts import EncodedClips, run_prompt
 from stepscope.app.tabs.chat.views import AskView
 from stepscope.app.tabs.chat.window import ChatWindow
@@ -51,7 +51,7 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
     playhead = gr.Textbox(visible="hidden")
     with gr.Column(elem_id="ask"):
         gr.Markdown(f"### Ask about this moment\n{BUNDLED_NOTE if context.model_warning else OTHER_NOTE} {IN_RUN_NOTE}")
-        branch = make_branch_menu("ask_branch")
+        branch = gr.Dropdown([], label="Branch", visible=False, elem_id="ask_branch")
         chat = make_chat(
             "asked",
             height=200,

@@ -11,7 +11,7 @@ from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_branch_menu, make_chat, make_examples, wire_answers
+from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers
 from stepscope.app.tabs.chat.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
 from stepscope.app.tabs.chat.speed import make_speed_charts
 from stepscope.app.tabs.chat.views import AskView
@@ -55,7 +55,7 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="chat_work"):
             note = BUNDLED_NOTE if context.model_warning else f"Without a video. {OTHER_NOTE}"
             gr.Markdown(note if can_chat else as_sentence(NO_FREE_CONVERSATION).capitalize())
-            branch = make_branch_menu("chat_branch")
+            branch = gr.Dropdown([], label="Branch", visible=False, elem_id="chat_branch")
             chat = make_chat("chat_turns", height=420, placeholder="Ask a question, with pictures or without.")
             question = gr.MultimodalTextbox(
                 label="Question, with pictures or without",

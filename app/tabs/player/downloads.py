@@ -76,7 +76,11 @@ def export_figure(
             path.write_bytes(_print(event, file_format))
             return path
         if read_event(event, "corrected"):
-            run = _with_corrections(reviews, run, event, request)
+            sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip))
+            if sample is None:
+                raise ValueError("the reference of this run is no longer known; reload the page")
+            corrected = read_corrected(reviews, sample, event, request).sample
+            run = replace(run, clip=replace(run.clip, sample=corrected))
         width = parse_width(str(read_event(event, "width")))
         write_figure(path, _draw_chart(run, context.encode, event, chart), file_format, width=width)
         return path
@@ -129,11 +133,3 @@ def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.
     )
     figure = CHARTS[name].draw(results, "dark" if read_event(event, "theme") == "dark" else "light")
     return figure.update_layout(title_text=f"{CHARTS[name].title}: {plain(run.clip.name)}")
-
-
-def _with_corrections(reviews: ReviewContext, run: Run, event: gr.EventData, request: gr.Request) -> Run:
-    sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip))
-    if sample is None:
-        raise ValueError("the reference of this run is no longer known; reload the page")
-    corrected = read_corrected(reviews, sample, event, request).sample
-    return replace(run, clip=replace(run.clip, sample=corrected))

@@ -166,16 +166,16 @@ def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure
     return score_distributions(scores, metric, theme, names=compared[:2])
 
 
-def list_other_runs(batches: BatchContext, name: str | None, other: str | None, linked: str | None) -> Any:
+def list_other_runs(batches: BatchContext, name: str | None, other: str | None, request: gr.Request) -> Any:
     """Return the dropdown of the runs with which the shown run can be compared: the others of its split.
 
     It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open. The
-    chosen run ``other`` is not set again: another may be chosen while the list is on its way. ``linked`` is the second
-    run of the address, for a window in which none is chosen.
+    chosen run ``other`` is not set again: another may be chosen while the list is on its way. Without one it is that of
+    the address.
     """
     if name is None or name not in batches.run_names():
         return gr.Dropdown(interactive=False)
-    names = batches.comparable_runs(name)
+    names, linked = batches.comparable_runs(name), request.query_params.get("against")
     if other in names or (other is None and linked not in names):
         return gr.Dropdown(choices=names, interactive=True)
     return gr.Dropdown(choices=names, value=linked if other is None else None, interactive=True)
@@ -244,15 +244,13 @@ def make_compare_panel(
     scores, of_videos = gr.HTML(elem_id="differences", padding=False), VideosView(videos, distribution)
     view = CompareView(compared, said, failures, scores, *of_videos, turns)
 
-    def list_others(name: Any, other: Any, request: gr.Request) -> Any:
-        return list_other_runs(batches, name, other, request.query_params.get("against"))
-
     def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:
         other = other or request.query_params.get("against")  # of the address, which is opened again
         yield CompareView(said=f"Comparing {name} with {other}." if name and other else gr.skip())
         yield compare(context, batches, name, other, wrong_in, metric)
 
-    gr.on([here.select, runs.change], list_others, [runs, other], other, **LATEST)
+    entered = partial(gr.on, [here.select, runs.change])
+    wire(entered, partial(list_other_runs, batches), [runs, other], other, **LATEST)
     chosen, options = [runs, other, wrong_in, metric], {**SCORING, "show_progress_on": said}
     again = [partial(gr.on, [here.select, batch.change])]  # an opened tab, or a run that has ended
     for event in (other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown

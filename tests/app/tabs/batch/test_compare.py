@@ -118,7 +118,8 @@ def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: Bat
 @pytest.mark.slow
 def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: BatchContext) -> None:
     batches = finished
-    listed = comparing.list_other_runs(batches, "a", "a", None)
+    request: Any = SimpleNamespace(query_params={})
+    listed = comparing.list_other_runs(batches, "a", "a", request)
     assert listed.choices == [("silent", "silent")]
     view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")

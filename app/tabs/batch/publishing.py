@@ -238,14 +238,6 @@ _QUEUE: Final[dict[str, Any]] = {"concurrency_id": "publish", "concurrency_limit
 _ADD_STORY_JS: Final = "(...inputs) => [...inputs.slice(0, -1), localStorage.getItem('stepscope:story') ?? '']"
 
 
-def make_publish_button() -> tuple[Any, Any]:
-    """Lay out the buttons that open the panel, in the row of the shown run."""
-    return (
-        gr.Button("Publish", size="sm", scale=0, min_width=90, elem_id="publish_open"),
-        gr.Button("Publish the story", size="sm", scale=0, visible="hidden", elem_id="publish_story"),
-    )
-
-
 def make_publish_panel(
     context: AppContext,
     batches: BatchContext,

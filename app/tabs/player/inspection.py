@@ -9,7 +9,6 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.plan import StreamPlan
-from stepscope.app.core.run import Run
 from stepscope.app.formatting import as_sentence
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inspection import FrameInspection
@@ -30,7 +29,13 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
             raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
         if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
             raise ValueError(f"there is no such frame; the run has {format_count(len(run.outputs), 'frame')}")
-        found = _inspect(context, live, run, frame)
+        if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
+            found = live.recording.inspect(frame)
+        elif run.model_digest != context.checkpoint.digest:
+            raise ValueError("this run was made with a different checkpoint: its tokens cannot be inspected here")
+        else:
+            plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, num_frames=frame + 1)
+            found = context.inspect(plan, run.outputs)
     except (EngineError, ValueError) as error:
         return to_json({**key, "error": as_sentence(error)})
     return to_json({**key, **pack_inspection(found)})
@@ -59,13 +64,3 @@ def pack_inspection(found: FrameInspection) -> dict[str, Any]:
             for token in found.tokens
         ],
     }
-
-
-def _inspect(context: AppContext, live: LiveRun, run: Run, frame: int) -> FrameInspection:
-    """Inspect the window's recording, or else replay the stream up to the frame."""
-    if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
-        return live.recording.inspect(frame)
-    if run.model_digest != context.checkpoint.digest:
-        raise ValueError("this run was made with a different checkpoint: its tokens cannot be inspected here")
-    plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, num_frames=frame + 1)
-    return context.inspect(plan, run.outputs)

@@ -8,7 +8,7 @@ plain values that are sent as JSON.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -272,9 +272,11 @@ def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
         }
         for found in corrected.turns
     ]
+    kept = {found.source for found in corrected.turns}
+    deleted = [name for number, name in enumerate(name_turns(sample.turns)) if number not in kept]
     return {
         "turns": turns,
-        "deleted": [_named(video_id, name) for name in _deleted_turns(sample, corrected)],
+        "deleted": [_named(video_id, name) for name in deleted],
         "conflicts": [
             {
                 "key": reference_event(video_id, found.turn).key,
@@ -290,8 +292,3 @@ def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
 def _named(video_id: str, name: TurnName) -> Answer:
     key = reference_event(video_id, name).key
     return {"key": key, "role": name.role, "time": name.time_s, "text": name.text, "name": asdict(name)}
-
-
-def _deleted_turns(sample: Sample, corrected: CorrectedSample) -> Iterable[TurnName]:
-    kept = {found.source for found in corrected.turns}
-    return (name for number, name in enumerate(name_turns(sample.turns)) if number not in kept)

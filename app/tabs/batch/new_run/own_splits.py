@@ -186,7 +186,7 @@ def add_path(batches: BatchContext, typed: str | None) -> AddedSplit:
         splits[path.stem] = split
         return _show(batches, path.stem)
     except (ValueError, OSError) as error:
-        return _refuse(error)
+        return AddedSplit(status=status_line(as_sentence(error), is_problem=True))
 
 
 def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
@@ -200,7 +200,7 @@ def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
             return AddedSplit(status=status_line(f"The split “{name}” has this vocabulary now."))
         return _show(batches, add_upload(batches, Path(upload)))
     except (ValueError, OSError) as error:
-        return _refuse(error)
+        return AddedSplit(status=status_line(as_sentence(error), is_problem=True))
 
 
 def _show(batches: BatchContext, name: str) -> AddedSplit:
@@ -211,7 +211,3 @@ def _show(batches: BatchContext, name: str) -> AddedSplit:
     said += f" Unusable records: {len(bad)}; the first: {bad[0].reason}." if bad else ""
     splits = gr.Dropdown(choices=list(batches.splits), value=name)
     return AddedSplit(status=status_line(said, is_problem=bool(bad)), split=splits)
-
-
-def _refuse(error: Exception) -> AddedSplit:
-    return AddedSplit(status=status_line(as_sentence(error), is_problem=True))

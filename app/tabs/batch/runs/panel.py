@@ -20,7 +20,6 @@ from stepscope.app.figures.charts.videos import SCATTER_SCORES, VIDEO_SCORES
 from stepscope.app.formatting import as_sentence
 from stepscope.app.style.colours import Theme
 from stepscope.app.tabs.batch.file_rows import NamedFigure, make_figure_row
-from stepscope.app.tabs.batch.publishing import make_publish_button
 from stepscope.app.templates import render, render_note
 from stepscope.app.web.component import make_chart, pack_chart
 from stepscope.engine.io.files import (
@@ -215,7 +214,10 @@ def make_run_panel(batches: BatchContext) -> RunPanel:
         use = gr.Button(
             "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
         )
-        publish = make_publish_button()
+        publish = (
+            gr.Button("Publish", size="sm", scale=0, min_width=90, elem_id="publish_open"),
+            gr.Button("Publish the story", size="sm", scale=0, visible="hidden", elem_id="publish_story"),
+        )
         score = gr.Button("Score", size="sm", scale=0, min_width=90, interactive=False, elem_id="score")
         cancel = gr.Button(
             "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"

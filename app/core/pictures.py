@@ -67,12 +67,8 @@ def encode_pictures(
 ) -> tuple[tuple[str, ...], dict[str, Tensor]]:
     """Return the name of each picture, and the embeddings by name.
 
-    One picture at a time is read and decoded, so that 64 of them need the memory of one.
-
-    Each of ``files`` returns the content of one picture file.
-
-    Raises:
-        ValueError: As ``read_picture``.
+    Each of ``files`` returns the content of a picture file. One at a time is read and decoded, so that 64 need the
+    memory of one. Raises as ``read_picture``.
     """
     names, features = [], {}
     for read in files:

@@ -127,13 +127,11 @@ def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
         yield [cells.get(column, "") for column in header]
 
 
-_HINTS: Final = {"failures": "Click a bar for its videos"}
-
-
 def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any) -> dict[str, Any]:
     """Lay out the charts as a grid, and wire them; return them by their names in ``CHARTS``."""
     with gr.Row(elem_classes="charts"):
-        charts = {name: make_chart(f"chart_{name}", hint=_HINTS.get(name, "")) for name in CHARTS if name != "videos"}
+        hints = {"failures": "Click a bar for its videos"}
+        charts = {name: make_chart(f"chart_{name}", hint=hints.get(name, "")) for name in CHARTS if name != "videos"}
         with gr.Column(elem_classes="videos-chart"):
             with gr.Row():
                 choices = [(find_metric(name).label, name) for name in VIDEO_SCORES]

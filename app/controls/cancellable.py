@@ -19,13 +19,6 @@ class WorkButtons(NamedTuple):
     progress: Any
 
 
-class BegunWork(NamedTuple):
-    """The handle of new work in the state of the window, and the buttons."""
-
-    live: Any
-    buttons: WorkButtons
-
-
 def show_working(progress: str) -> WorkButtons:
     """Return the buttons while work runs, with its progress as HTML."""
     return WorkButtons(start=gr.Button(interactive=False), cancel=gr.Button(interactive=True), progress=progress)
@@ -37,9 +30,9 @@ def show_ended(text: str, *, is_problem: bool = False) -> WorkButtons:
     return WorkButtons(start=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=note)
 
 
-def begin() -> BegunWork:
-    """Return a new handle of work, which may wait for that of another window."""
-    return BegunWork(live=Cancellable(), buttons=show_working(render_note("Waiting: this is done one at a time.")))
+def begin() -> tuple[Cancellable, WorkButtons]:
+    """Return a new handle of work, which may wait for that of another window, and the buttons."""
+    return Cancellable(), show_working(render_note("Waiting: this is done one at a time."))
 
 
 def halt(live: Cancellable | None) -> WorkButtons:
@@ -71,7 +64,7 @@ def wire_work(
     The first input of ``run`` is the state with the handle. ``options`` are those of its event.
     """
     live = inputs[0]
-    begun = wire(buttons.start.click, begin, None, BegunWork(live=live, buttons=buttons), **AT_ONCE)
+    begun = wire(buttons.start.click, begin, None, (live, buttons), **AT_ONCE)
     running = wire(begun.then, run, list(inputs), view, **options, show_progress="hidden")
     halted = wire(buttons.cancel.click, halt, live, buttons, **AT_ONCE)
     ended = wire(halted.then, partial(cancel, cancelled), live, buttons, cancels=[running], **AT_ONCE)

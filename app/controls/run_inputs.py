@@ -4,7 +4,7 @@ Handlers take the thresholds to speak and to update alone. The slider of theta, 
 to that of speak, which is hidden then.
 """
 
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
@@ -106,13 +106,12 @@ def make_context_choice(config: StreamConfig, *, elem_id: str) -> gr.Dropdown:
 
 def read_strategy(value: Any, default: ContextStrategy) -> ContextStrategy:
     """Return the strategy of this name, the default for None. Raises ``ValueError`` for an unknown name."""
-    choices: tuple[ContextStrategy, ...] = get_args(ContextStrategy)
     if value is None:
         return default
-    for name in choices:
+    for name in STRATEGIES:
         if name == value:
             return name
-    raise ValueError(f"the context must be one of {', '.join(choices)}; got {str(value)[:40]!r}")
+    raise ValueError(f"the context must be one of {', '.join(STRATEGIES)}; got {str(value)[:40]!r}")
 
 
 class RuleBoxes(NamedTuple):

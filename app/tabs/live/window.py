@@ -46,7 +46,6 @@ class LiveWindows:
     """Sessions by key, held by weak references: a session disappears with the window that owns it."""
 
     def __init__(self, model_use: ModelUse) -> None:
-        """Start without sessions."""
         self._model_use = model_use
         self._windows = WeakValueDictionary[str, LiveWindow]()
 

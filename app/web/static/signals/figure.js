@@ -3,7 +3,6 @@
 // axis for all rows takes a fraction of the time that an axis for each takes.
 
 import { MARGIN } from "../timeline/axis.js";
-import { framesInView, isDense, visitColumns } from "../timeline/envelope.js";
 import { colourOf, marksOf } from "./decision_marks.js";
 import { hasScale, yOf } from "./scale.js";
 
@@ -21,7 +20,7 @@ export function signalFigure(timeline, rows, settings) {
   return {
     data,
     layout: layoutOf(timeline, rows, settings),
-    isDense: isDense(timeline, ...framesInView(timeline, rows[0].run)),
+    isDense: timeline.isDense(...timeline.framesInView(rows[0].run)),
   };
 }
 
@@ -50,13 +49,13 @@ function hasLonePoint(values) {
 
 // The points of a series in view; where a pixel has many values, their minimum and maximum.
 export function linePoints(timeline, run, name) {
-  const [first, last] = framesInView(timeline, run);
+  const [first, last] = timeline.framesInView(run);
   if (last < 0) return { x: [null], y: [null] };
-  if (!isDense(timeline, first, last))
+  if (!timeline.isDense(first, last))
     return { x: run.times.slice(first, last + 1), y: run[name].slice(first, last + 1) };
   const x = [],
     y = [];
-  visitColumns(timeline, run, name, first, last, (column, low, high) => {
+  timeline.visitColumns(run, name, first, last, (column, low, high) => {
     const time = timeline.time(column),
       values = low === high ? [low] : [low, high]; // a lone value is one point, which has a marker
     x.push(...values.map(() => time));

@@ -23,7 +23,7 @@ const DEFAULTS = {
   // (timeline, row, settings): the signs in view, for the legend of a figure: a `word`, and the function that draws its
   // sign at a point, or the sign itself with its `colour`
   signs: () => [],
-  // (run, counts, isSecond): its rows of a figure's data, by the columns of `export/rows.js` without those of the run
+  // (run, counts, isSecond): its rows of a figure's data, by the columns of `export/files.js` without those of the run
   data: () => [],
   describeLabel: () => null, // (row, settings): the tooltip over the label
   describe: () => null, // (timeline, row, x, y): the tooltip at a point

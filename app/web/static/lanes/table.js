@@ -2,15 +2,13 @@
 
 import { fitText } from "../timeline/canvas.js";
 import { cache } from "./cache.js";
-import { corrected } from "./corrected.js";
-import { judged } from "./judged.js";
 import { defineLane } from "./lane.js";
-import { links } from "./links.js";
+import { corrected, judged } from "./reviewed.js";
 import { sound } from "./sound.js";
 import { states } from "./states.js";
 import { steps } from "./steps.js";
 import { traces } from "./traces.js";
-import { assistant, reference, user } from "./turns.js";
+import { assistant, links, reference, user } from "./turns.js";
 
 const heading = defineLane({
   kind: "heading",

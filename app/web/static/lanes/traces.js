@@ -4,9 +4,8 @@
 import { clockText, countText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
 import { fullTitle, hasValues, visibleSignals } from "../state/signals.js";
-import { colourOf, heightOfMark, markedFrames, marksOf } from "../signals/decision_marks.js";
+import { colourOf, hasScale, heightOfMark, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
-import { hasScale } from "../signals/scale.js";
 import { fitText, line } from "../timeline/canvas.js";
 import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 

@@ -1,8 +1,8 @@
-// The lanes of the dialogue: user turns, reference turns, the assistant's messages.
+// The lanes of the dialogue: user turns, reference turns, the assistant's messages, and lines that join matched pairs.
 
 import { clockText, countUpTo, drawnVerdict, LOW_SIMILARITY, referenceWord, signOfTurn } from "../state/data.js";
 import { MARGIN } from "../timeline/axis.js";
-import { paintLines, wrapText } from "../timeline/canvas.js";
+import { line, paintLines, wrapText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
 const MAX_WIDTH = 260, // of a text, in pixels
@@ -40,6 +40,31 @@ export const assistant = defineTurns({
     return [colours[drawnVerdict(turn)] ?? colours.speak, signOfTurn(turn) || "●", false, word];
   },
   data: (run) => dataOf("assistant", run.responses, (turn) => turn.failure ?? turn.verdict ?? "assistant"),
+});
+
+// Between the reference and the assistant.
+export const links = defineLane({
+  kind: "links",
+  height: 12,
+  appliesTo: (run, isSecond) => !isSecond && run.has_reference && !run.isReferenceAlone,
+  paint: (timeline, row) => {
+    const { pen, view, colours } = timeline;
+    let before = "";
+    for (const turn of row.run.responses) {
+      if (turn.link === null || turn.link === undefined) continue;
+      const wanted = row.run.references[turn.link];
+      if (Math.max(turn.time, wanted.time) < view.start || Math.min(turn.time, wanted.time) > view.end) continue;
+      const colour = colours[drawnVerdict(turn)] ?? colours.ink;
+      const [from, to] = [timeline.x(wanted.time) + 1, timeline.x(turn.time) + 1],
+        place = `${Math.round(from)} ${Math.round(to)}${colour}`;
+      if (place === before) continue; // the difference is below one pixel
+      before = place;
+      pen.strokeStyle = colour;
+      pen.lineWidth = 1.5;
+      line(pen, from, row.top - 2, to, row.top + row.height + 1);
+      pen.lineWidth = 1;
+    }
+  },
 });
 
 function dataOf(lane, turns, seriesOf) {
@@ -113,7 +138,7 @@ function* placeTexts(timeline, turns, look) {
     const next = number + 1 < turns.length ? timeline.x(turns[number + 1].time) - 2 : timeline.width - MARGIN;
     const room = Math.max(3, Math.min(next - left, MAX_WIDTH));
     const lines = room > 16 ? wrapText(pen, `${glyph} ${turn.text}`, room - 9, isFigure ? MAX_LINES : 1) : [];
-    const widest = Math.max(0, ...lines.map((line) => pen.measureText(line).width));
+    const widest = Math.max(0, ...lines.map((words) => pen.measureText(words).width));
     yield { turn, colour, isHollow, left, width: Math.min(room, lines.length ? widest + 9 : 5), lines };
   }
 }

@@ -1,9 +1,30 @@
-// The marks of decisions. They are painted on a canvas over the figure, as all lanes are: as points of Plotly they took
-// most of a drawing.
+// The scale of a signal in its row, and the marks of decisions on it, which are painted on a canvas over the figure,
+// as all lanes are: as points of Plotly they took most of a drawing.
 
 import { timeOf } from "../state/data.js";
 import { cross, dot, triangle } from "../timeline/canvas.js";
-import { yOf } from "./scale.js";
+
+// Values to pixels of the timeline, and back. A row without `signal` is of a probability. That of a probability that no
+// frame has holds marks alone, at half its height.
+const ABOVE = 6,
+  BELOW = 5; // free pixels over the highest value and under the lowest: marks are not cut there
+
+const span = (row) => row.height - ABOVE - BELOW;
+const ends = ({ signal }) => [signal?.low ?? 0, signal?.high ?? 1];
+
+export const hasScale = ({ signal }) => signal?.isTraced !== false;
+
+export function yOf(row, value) {
+  if (!hasScale(row)) return row.top + row.height / 2;
+  const [low, high] = ends(row);
+  return row.top + row.height - BELOW - ((value - low) / (high - low)) * span(row);
+}
+
+export function valueAt(row, y) {
+  const [low, high] = ends(row),
+    share = (row.top + row.height - BELOW - y) / span(row);
+  return low + Math.min(1, Math.max(0, share)) * (high - low);
+}
 
 const MARK_GAP_PX = 4; // a mark that is closer to the one before is left out
 const MARKS = [

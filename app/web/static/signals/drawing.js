@@ -5,9 +5,8 @@
 import { createNode } from "../dom/dom.js";
 import { pace } from "../dom/plotly.js";
 import { CONFIG, LEGEND_HEIGHT, signalFigure } from "./figure.js";
-import { paintMarks } from "./decision_marks.js";
+import { paintMarks, yOf } from "./decision_marks.js";
 import { resizeCanvas } from "../timeline/canvas.js";
-import { yOf } from "./scale.js";
 
 const COSTS_APART = 12,
   GROWING_COSTS_APART = 50; // time between two drawings in multiples of the time of one

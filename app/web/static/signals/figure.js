@@ -3,8 +3,7 @@
 // axis for all rows takes a fraction of the time that an axis for each takes.
 
 import { MARGIN } from "../timeline/axis.js";
-import { colourOf, marksOf } from "./decision_marks.js";
-import { hasScale, yOf } from "./scale.js";
+import { colourOf, hasScale, marksOf, yOf } from "./decision_marks.js";
 
 export const LEGEND_HEIGHT = 20; // above the first row
 const LEGEND_WIDTH = 560; // of all its entries

@@ -6,7 +6,7 @@ import { loadPlotly } from "../dom/plotly.js";
 import { SignalFigure } from "./drawing.js";
 import { thresholdWords } from "../state/data.js";
 import { GUTTER, MARGIN } from "../timeline/axis.js";
-import { valueAt, yOf } from "./scale.js";
+import { valueAt, yOf } from "./decision_marks.js";
 
 export class SignalLayer {
   // `handlers` are those of figures and handles, `onLoad()`, and `whenIdle()`, a promise that plotly.js waits for.

@@ -1,4 +1,4 @@
-// The lane of the corrected reference. Its turns can be dragged to another time.
+// The lanes of a reviewer: the verdicts, and the corrected reference, whose turns can be dragged to another time.
 
 import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/dom.js";
 import { goToEvent } from "../playback/selection.js";
@@ -8,10 +8,48 @@ import { snapSpan, snapTime } from "../review/spans.js";
 import { clockText } from "../state/data.js";
 import { cross, diamond, dot, line, triangle } from "../timeline/canvas.js";
 import { requestPaint } from "../timeline/chart.js";
-import { defineLane } from "./lane.js";
+import { defineLane, nearestOf } from "./lane.js";
 
 const HIT_PX = 8;
 const SHAPES = { assistant: dot, user: triangle, update: diamond };
+
+export const judged = defineLane({
+  kind: "judged",
+  height: 13,
+  appliesTo: (run, isSecond) => !isSecond && run.isReviewing,
+  rows: () => [{ label: "judged" }],
+  // A ring without a verdict, a dot with "correct", a triangle with another. Events at one place have the sign of the
+  // first of these that one of them has.
+  paint: (timeline, row) => {
+    const { pen, colours } = timeline,
+      byKind = { none: colours.reference, other: colours.mismatched, correct: colours.matched },
+      ranks = Object.keys(byKind),
+      kinds = new Map(), // by place in pixels
+      y = row.top + 6;
+    for (const { time, verdict } of row.run.judged) {
+      const x = Math.round(timeline.x(time)),
+        kind = verdict === null ? "none" : verdict === "correct" ? "correct" : "other";
+      if (x < timeline.gutter - 8 || x > timeline.width) continue;
+      if (!kinds.has(x) || ranks.indexOf(kind) < ranks.indexOf(kinds.get(x))) kinds.set(x, kind);
+    }
+    for (const [x, kind] of kinds) {
+      pen.fillStyle = pen.strokeStyle = byKind[kind];
+      if (kind === "other") triangle(pen, x, y);
+      else if (kind === "correct") dot(pen, x, y);
+      else {
+        pen.beginPath();
+        pen.arc(x, y, 2.6, 0, 7);
+        pen.stroke();
+      }
+    }
+  },
+  markAt: (timeline, row, x) => {
+    const { judged: events } = row.run,
+      nearest = nearestOf(timeline, events, (event) => event.time, x),
+      together = events.filter((event) => Math.abs(event.time - nearest?.time) < 1e-3);
+    return nearest && { keys: together.map(({ key }) => key), time: nearest.time };
+  },
+});
 
 export const corrected = defineLane({
   kind: "corrected",

@@ -5,7 +5,7 @@ import { copyLink } from "./address.js";
 import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { causeMeanings, clockText, frameAt, referenceWord, SIGNS } from "./state/data.js";
-import { createButton, createNode, setStatus } from "./dom/dom.js";
+import { createButton, createNode, createTable, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
 import { focusTags, giveVerdict } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
@@ -240,30 +240,17 @@ function showHelp(player) {
     "below the model.";
   dialog.replaceChildren(
     createNode("h3", "", "Keys"),
-    drawPairs(keys),
+    createTable("", keys),
     createNode("h3", "", "Signs"),
-    drawPairs([...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)], "ss-sign"),
+    createTable("ss-signs", [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)]),
     createNode("p", "ss-dim", bands),
     createNode("h3", "", "Causes, where the manifest names one"),
-    drawPairs(Object.entries(causeMeanings(player)), "ss-sign"),
+    createTable("ss-signs", Object.entries(causeMeanings(player))),
     ...(player.settings.can_run ? [createButton("ss-start-tour", "tour of the page", openTour)] : []),
     createButton("", "close (Esc)", () => dialog.close()),
   );
   dialog.showModal();
   dialog.scrollTop = 0;
-}
-
-function drawPairs(pairs, className = "") {
-  const rows = pairs.map(([term, words]) => [createNode("td", className, term), createNode("td", "", words)]);
-  return createNode(
-    "table",
-    "",
-    createNode(
-      "tbody",
-      "",
-      rows.map((cells) => createNode("tr", "", cells)),
-    ),
-  );
 }
 
 // Controls that reserve keys while they have the focus: all keys (null) or a list.

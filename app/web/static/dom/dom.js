@@ -28,6 +28,13 @@ export function createButton(className, content, onclick, properties = {}) {
   return createNode("button", className, content, { type: "button", onclick, ...properties });
 }
 
+// Makes a table of rows of cells, each an element or the content of one.
+export function createTable(className, rows) {
+  const cellOf = (cell) => (cell instanceof Node ? cell : createNode("td", "", cell)),
+    body = rows.map((cells) => createNode("tr", "", cells.map(cellOf)));
+  return createNode("table", className, createNode("tbody", "", body));
+}
+
 export function createQuote(who, text) {
   return createNode("p", "ss-text ss-quoted", [createNode("span", "ss-tag", who), text]);
 }

@@ -1,20 +1,15 @@
 // The provenance of a run (model, device, thresholds, settings, text encoder) and its exports: files and figures.
 
-import { createNode, setStatus } from "../dom/dom.js";
+import { createNode, createTable, setStatus } from "../dom/dom.js";
 import { makeFile, saveFile } from "../export/files.js";
 import { clockText } from "../state/data.js";
 
 export function drawProvenance(player) {
   const runs = player.data && !player.data.isReferenceAlone ? [player.data, player.data.other].filter(Boolean) : [];
   const lines = runs.map(({ letter, origin }) => {
-    const rows = origin.rows.map(([label, text]) => [createNode("th", "", label), createNode("td", "", text)]);
-    const body = createNode(
-      "tbody",
-      "",
-      rows.map((cells) => createNode("tr", "", cells)),
-    );
-    const summary = createNode("summary", "", letter ? `${letter}: ${origin.summary}` : origin.summary);
-    return createNode("details", "", [summary, createNode("table", "", body)]);
+    const rows = origin.rows.map(([label, text]) => [createNode("th", "", label), text]),
+      summary = createNode("summary", "", letter ? `${letter}: ${origin.summary}` : origin.summary);
+    return createNode("details", "", [summary, createTable("", rows)]);
   });
   player.find("origins").replaceChildren(...lines);
   for (const button of player.find("origin").querySelectorAll("button")) button.disabled = !player.data?.times.length;

@@ -88,7 +88,10 @@ function failureCard(player, data, failure, isHere) {
 
 // The response and its reference, with the words marked in which they differ.
 function otherWordsLines(data, turn) {
-  const texts = drawDifference(["said", turn.text], ["reference", data.references[turn.link].text]);
+  const texts = drawDifference([
+    ["said", turn.text],
+    ["reference", data.references[turn.link].text],
+  ]);
   return [...texts, createNode("p", "ss-dim", `matching cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`)];
 }
 
@@ -236,46 +239,18 @@ function stateTable(data, frame) {
   return createNode("table", "ss-states", createNode("tbody", "", rows));
 }
 
-const MAX_WORDS = 200; // of a text that are compared; the rest is shown without marks
-
-// Returns two quotes; a side is its label and its text. Texts without a common word have no marks.
-function drawDifference([label, text], [otherLabel, other]) {
-  const parts = [text, other].map((side) => side.split(/(\s+)/)),
-    found = differences(...parts.map(wordsOf));
-  return [label, otherLabel].map((who, side) => {
-    const quote = createQuote(who, "");
-    quote.append(
-      ...parts[side].map((part, number) =>
-        found[side].has(number / 2) ? createNode("mark", "", part) : showTurns(part),
-      ),
-    );
+// Returns two quotes, in which the words are marked that the other text does not have; a side is its label and its
+// text. Case and punctuation do not count. Texts without a common word have no marks.
+function drawDifference(sides) {
+  const plain = (word) => word.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ""),
+    parts = sides.map(([, text]) => text.split(/(\s+)/)), // words and spaces
+    [words, others] = parts.map((side) => new Set(side.map(plain))),
+    areAlike = [...words].some((word) => word && others.has(word));
+  return sides.map(([label], side) => {
+    const quote = createQuote(label, ""),
+      known = side ? words : others;
+    const isMarked = (part) => areAlike && plain(part) && !known.has(plain(part));
+    quote.append(...parts[side].map((part) => (isMarked(part) ? createNode("mark", "", part) : showTurns(part))));
     return quote;
   });
-}
-
-// Words and spaces alternate. Case and punctuation do not count.
-function wordsOf(parts) {
-  return parts
-    .filter((_, number) => number % 2 === 0)
-    .slice(0, MAX_WORDS)
-    .map((word) => word.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ""));
-}
-
-// The indices of the words of each text that are not in their longest common subsequence; none if that is empty.
-export function differences(a, b) {
-  // of the words from two indices on
-  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  for (let i = a.length - 1; i >= 0; i -= 1) {
-    for (let j = b.length - 1; j >= 0; j -= 1)
-      lengths[i][j] = a[i] === b[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
-  }
-  const found = [new Set(), new Set()];
-  if (!lengths[0][0]) return found;
-  let [i, j] = [0, 0];
-  while (i < a.length || j < b.length) {
-    if (i < a.length && j < b.length && a[i] === b[j]) [i, j] = [i + 1, j + 1];
-    else if (j === b.length || (i < a.length && lengths[i + 1][j] >= lengths[i][j + 1])) found[0].add(i++);
-    else found[1].add(j++);
-  }
-  return found;
 }

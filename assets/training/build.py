@@ -1,17 +1,18 @@
 """Build the bundled checkpoint in four stages: vision, lookups, features, stream.
 
 Each stage writes a file to the work folder and is skipped if the file exists; delete a file to repeat its stage. The
-stages that train run in sessions of ``engine.training``, and an interrupted one continues at its last saved step.
+stages that train run in sessions, as ``stepscope train`` does, and an interrupted one continues at its last saved step.
 Training seeds start at ``TRAIN_SEED`` and are disjoint from those of the bundled and the scored videos.
 """
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,8 +38,8 @@ from stepscope.assets.training.pretrain import (
     tower_image,
     vision_batches,
 )
-from stepscope.assets.training.stages import run_stage
 from stepscope.assets.training.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
+from stepscope.engine.cli.interrupts import deferred_interrupts
 from stepscope.engine.cli.program import Options
 from stepscope.engine.dialogue import STATES
 from stepscope.engine.io.files import atomic_write, digest_file
@@ -49,15 +50,18 @@ from stepscope.engine.model.prompt import Prompt, schema_text
 from stepscope.engine.model.saving import save_model
 from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.records import Step
-from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.config import Schedule, TrainConfig
 from stepscope.engine.training.objective import Batch, StreamObjective
 from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
-from stepscope.engine.training.trainer import Trainer
+from stepscope.engine.training.session import Session, prepare_folder
+from stepscope.engine.training.trainer import B, StepLosses, Trainer
 
 VISION_SEED = 1_000_000
 TRAIN_SEED = 2_000_000
 CORPUS_SEED = 3_000_000
 ALIGNED_SCENES = 300
+SAVE_INTERVAL = 100
+"""Steps between two saved states."""
 _TIED = "vlm.lm_head.weight"  # tied to the token embeddings
 
 
@@ -138,6 +142,40 @@ def draw_scenes(seeds: Sequence[int], *, processes: int, label: str) -> Iterator
     with drawing_pool(processes) as pool:
         drawn = pool.imap(draw_frames, seeds, chunksize=4)
         yield from zip(seeds, tqdm(drawn, total=len(seeds), desc=label, unit="scene"), strict=True)
+
+
+def run_stage(
+    folder: Path, trainer: Trainer[B], make_batches: Callable[[int], Iterator[B]], *, settings: Mapping[str, Any]
+) -> None:
+    """Train to the last step of a trainer, with a progress bar.
+
+    The session saves its state at intervals and at a signal, continues exactly, and ends at a divergence. The name of
+    its folder is that of the stage. ``make_batches`` takes the first step; ``settings`` must be equal to continue,
+    beside those of the trainer.
+
+    Raises:
+        ValueError: The folder has a state of different settings.
+        DivergedError: The loss is not finite, or far above its start.
+    """
+    prepare_folder(folder, needed_bytes=0, resume=True)
+    with (
+        deferred_interrupts() as check_stop,
+        tqdm(total=trainer.config.num_steps, desc=folder.name, unit="step") as bar,
+    ):
+        session = Session(
+            trainer,
+            folder=folder,
+            settings={**asdict(trainer.config), **settings},
+            schedule=Schedule(interval=SAVE_INTERVAL),
+            validate=None,
+            export=lambda: None,
+            check_stop=check_stop,
+        )
+        with closing(session.run(make_batches)) as events:
+            for event in events:
+                bar.update(trainer.num_steps_done - bar.n)
+                if isinstance(event, StepLosses):
+                    bar.set_postfix_str(str(event), refresh=False)
 
 
 def _vision(model: StreamingModel, _: Prompt, config: BuildOptions) -> None:

@@ -127,11 +127,6 @@ class Probes(nn.Module):
             loss = loss + cross_entropy(logits.flatten(0, 1), labels[name].flatten().long(), weight=weight)
         return loss
 
-    def held_noun(self, pooled: Tensor) -> Tensor:
-        """Return the predicted noun in the right hand ``[B]``."""
-        answers: Tensor = self.pooled(self.norm(pooled))
-        return answers[:, sum(self.hand_parts[:3]) : sum(self.hand_parts)].argmax(1)
-
 
 def shuffled_mean(model: StreamingModel, images: Tensor) -> tuple[Tensor, Tensor]:
     """Return the connector's input averaged over its tokens ``[B, V * S * S]``, and the patches ``[B, G * G, V]``.
@@ -156,7 +151,7 @@ class VisionObjective(Objective[Examples]):
     ``config.seed`` also draws the initial weights of the probes.
     """
 
-    loss_names = ("probes", "held_accuracy")
+    loss_names = ("probes",)
 
     def __init__(self, model: StreamingModel, config: TrainConfig) -> None:
         torch.manual_seed(config.seed)
@@ -164,21 +159,15 @@ class VisionObjective(Objective[Examples]):
         self.model = nn.ModuleList([model.vlm.model.vision_model, model.vlm.model.connector, self._probes])
 
     def backward(self, batch: Examples, *, seed: int, processes: Processes) -> StepLosses:
-        """Add the gradient of a batch; return its loss, and the accuracy for nouns in the right hand.
-
-        One process computes the whole batch.
-        """
+        """Add the gradient of a batch, which one process computes; return its loss."""
         assert processes.count == 1
         images = normalize_images(batch["images"], size=(IMAGE_SIZE, IMAGE_SIZE), normalization=Normalization())
         labels = {name: torch.from_numpy(values) for name, values in batch.items() if name != "images"}
         means, patches = shuffled_mean(self._streaming, _jitter(images, seed))
-        pooled = project(self._streaming, means)
-        loss = self._probes(pooled, patches, labels)
+        loss = self._probes(project(self._streaming, means), patches, labels)
         loss.backward()
-        held = labels["hand_noun"][:, 0] > 0
-        right = self._probes.held_noun(pooled)[held] == labels["hand_noun"][:, 0][held]
-        parts = {"probes": float(loss.detach()), "held_accuracy": float(right.float().mean())}
-        return StepLosses(total=parts["probes"], parts=parts)
+        total = float(loss.detach())
+        return StepLosses(total=total, parts={"probes": total})
 
 
 def vision_batches(seed: int, num_scenes: int, *, processes: int, first_step: int = 0) -> Iterator[Examples]:

@@ -2,10 +2,9 @@
 
 import re
 import shutil
-import time
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -39,18 +38,6 @@ class _Marker(BaseModel):
     entries: list[str]
 
 
-_STAGING: Final = ".publish."
-_MAX_STAGING_S: Final = 86_400
-
-
-def _remove_left(parent: Path) -> None:
-    """Remove what killed programs left more than a day ago, unless it holds the player that was to be replaced."""
-    for folder in parent.glob(f"{_STAGING}*"):
-        with suppress(OSError):  # of another user, or removed meanwhile
-            if time.time() - folder.lstat().st_mtime > _MAX_STAGING_S and not (folder / "old").exists():
-                shutil.rmtree(folder, ignore_errors=True)
-
-
 @contextmanager
 def replace_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder that takes the place of ``out`` when the block ends without an exception.
@@ -61,8 +48,7 @@ def replace_folder(out: Path) -> Iterator[Path]:
     out = out.resolve()
     check_replaceable(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _remove_left(out.parent)
-    with TemporaryDirectory(prefix=_STAGING, dir=out.parent, ignore_cleanup_errors=True) as staging:
+    with TemporaryDirectory(prefix=".publish.", dir=out.parent, ignore_cleanup_errors=True) as staging:
         new, old = Path(staging, "new"), Path(staging, "old")
         new.mkdir()
         yield new

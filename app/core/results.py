@@ -12,8 +12,8 @@ import pandas as pd
 
 from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
+from stepscope.eval.metrics.decisions import PREFIXES
 from stepscope.eval.metrics.definitions import GROUPS, Metric, find_metric
-from stepscope.eval.metrics.signals import PREFIXES
 from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.reports.table_files import Row
 from stepscope.eval.runs.folder import UNSCORED

@@ -2,26 +2,34 @@
 
 A frame is *positive* if the model decided to act there, and *expected* if the reference acts there. An *event* is a
 positive frame. Frames are scored as a classifier, probabilities by rank and calibration, events one to one in time.
+
+A named signal that decides is scored likewise, with the decisions at its own threshold, or without one with those of
+the run. Ranks and calibration are those of its values, scaled from its range to [0, 1] and cut there; for a policy of
+falls or rises, of these; of a sum, those of the frames.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from stepscope.engine.records import frame_at
+from stepscope.engine.decisions.signals import Decision, SignalSpec
+from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.updates import assign
-from stepscope.eval.metrics.counts import Counts, count_among, ratio
+from stepscope.eval.metrics.counts import Counts, Pool, count_among, ratio
 from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 from stepscope.eval.metrics.values import Values
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
+ROLES: Final[Mapping[Decision, str]] = {"speak": "assistant", "update": "update"}
+PREFIXES: Final[Mapping[Decision, str]] = {"speak": "speaking_", "update": "dst_update_"}
+"""Prefix of the scores of a decision in ``metrics.toml``, which define those of a signal too."""
 _EVENT_SCORES: Final = [
     tuple(f"event_{name}_{tolerance_s:g}s" for name in ("precision", "recall", "f1")) for tolerance_s in TOLERANCES_S
 ]
@@ -204,15 +212,10 @@ def reference_frames(sample: Sample, role: str) -> list[int]:
     return [frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
 
 
-def _count_speaking(video: MatchedVideo) -> DecisionCounts:
-    probs = [output.speak_prob for output in video.outputs]
-    return count_role(video.sample, "assistant", probs, [output.response is not None for output in video.outputs])
-
-
-def _count_updating(video: MatchedVideo) -> DecisionCounts:
-    probs = [output.update_prob for output in video.outputs]
-    decided = [bool(output.updates) for output in video.outputs]
-    return count_role(video.sample, "update", probs, decided) if video.has_states else DecisionCounts()
+def _list_decided(outputs: Sequence[FrameOutput], decides: Decision) -> list[bool]:
+    if decides == "speak":
+        return [output.response is not None for output in outputs]
+    return [bool(output.updates) for output in outputs]
 
 
 def count_role(sample: Sample, role: str, probs: Sequence[float], decided: Sequence[bool]) -> DecisionCounts:
@@ -231,11 +234,67 @@ def count_role(sample: Sample, role: str, probs: Sequence[float], decided: Seque
     )
 
 
-def _summarize(prefix: str, counts: DecisionCounts) -> dict[str, float]:
-    return {f"{prefix}_{name}": value for name, value in summarize_decisions(counts).items()}
+def _count(decides: Decision, video: MatchedVideo) -> DecisionCounts:
+    if decides == "update" and not video.has_states:
+        return DecisionCounts()
+    probs = [output.speak_prob if decides == "speak" else output.update_prob for output in video.outputs]
+    return count_role(video.sample, ROLES[decides], probs, _list_decided(video.outputs, decides))
 
 
-MEASURES = (
-    Measure(name="speaking", kind=DecisionCounts, count=_count_speaking, summarize=partial(_summarize, "speaking")),
-    Measure(name="updating", kind=DecisionCounts, count=_count_updating, summarize=partial(_summarize, "dst_update")),
-)
+def _summarize(decides: Decision, counts: DecisionCounts) -> dict[str, float]:
+    return {f"{PREFIXES[decides]}{name}": value for name, value in summarize_decisions(counts).items()}
+
+
+def _measure(name: str, decides: Decision) -> Measure[DecisionCounts]:
+    count, summarize = partial(_count, decides), partial(_summarize, decides)
+    return Measure(name=name, kind=DecisionCounts, count=count, summarize=summarize)
+
+
+MEASURES = (_measure("speaking", "speak"), _measure("updating", "update"))
+
+
+def count_signals(
+    specs: Sequence[SignalSpec], sample: Sample, outputs: Sequence[FrameOutput]
+) -> dict[str, DecisionCounts]:
+    """Return the counts of each signal that decides, by name, for one video of ``T`` frames."""
+    return {spec.name: _count_signal(spec, sample, outputs) for spec in specs if spec.decides is not None}
+
+
+def _count_signal(spec: SignalSpec, sample: Sample, outputs: Sequence[FrameOutput]) -> DecisionCounts:
+    assert spec.decides is not None
+    values = np.array(spec.values([output.signals for output in outputs]), float)  # [T]
+    decided = _list_decided(outputs, spec.decides)
+    if spec.threshold is not None:
+        decided = spec.rule.find_triggers(values, spec.threshold, signal=spec.decides, fps=sample.fps).tolist()
+    low, high = spec.rule.kind.range(spec.low, spec.high)
+    probs = np.clip((spec.rule.levels(values, fps=sample.fps) - low) / (high - low), 0, 1).tolist()
+    return count_role(sample, ROLES[spec.decides], probs, decided)
+
+
+def is_probability(spec: SignalSpec) -> bool:
+    """Return whether frames rank by values from 0 to 1, which may be calibrated."""
+    return (spec.low, spec.high) == (0, 1) and spec.rule.kind.has_values
+
+
+def summarize_signals(
+    specs: Sequence[SignalSpec], videos: Sequence[Mapping[str, DecisionCounts]]
+) -> dict[str, dict[str, Any]]:
+    """Return title, decision, threshold and scores of each signal that decides, over all videos.
+
+    Calibration (``brier``, ``ece``) is nan unless frames rank by probabilities, which range from 0 to 1.
+    """
+    found = {}
+    for spec in specs:
+        if spec.decides is None:
+            continue
+        scores = summarize_decisions(total_counts(spec.name, videos))
+        if not is_probability(spec):
+            scores |= {"brier": math.nan, "ece": math.nan}
+        about = {"title": spec.title, "decides": spec.decides, "threshold": spec.threshold, "policy": spec.policy}
+        found[spec.name] = {**about, "scores": scores}
+    return found
+
+
+def total_counts(name: str, videos: Sequence[Mapping[str, DecisionCounts]]) -> DecisionCounts:
+    """Return the counts of a signal over all videos."""
+    return Pool([video[name] for video in videos], DecisionCounts).total()

@@ -17,7 +17,7 @@ from stepscope.eval.matching.turns import Encode, ZeroCost, find_match
 from stepscope.eval.matching.updates import pair_updates
 from stepscope.eval.metrics import decisions, dialogue_state, failures, system, videollm_online
 from stepscope.eval.metrics.counts import Counts, Pool, mean
-from stepscope.eval.metrics.decisions import DecisionCounts
+from stepscope.eval.metrics.decisions import DecisionCounts, count_signals
 from stepscope.eval.metrics.dialogue_state import DstCounts, StepStates, count_step_states
 from stepscope.eval.metrics.failures import FailureCounts, add_grades, judge
 from stepscope.eval.metrics.matched_video import JudgedVideo, LiveCounts, MatchedVideo, Measure
@@ -36,7 +36,6 @@ from stepscope.eval.metrics.replies.turn_taking import (
     spoken_texts,
     turn_metrics,
 )
-from stepscope.eval.metrics.signals import count_signals
 from stepscope.eval.metrics.system import SystemCounts
 from stepscope.eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 

@@ -17,11 +17,10 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record
 from stepscope.eval.metrics.counts import Pool, ratio
-from stepscope.eval.metrics.decisions import DecisionCounts, summarize_decisions
+from stepscope.eval.metrics.decisions import DecisionCounts, is_probability, summarize_decisions, total_counts
 from stepscope.eval.metrics.dialogue_state import StepStates
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts
-from stepscope.eval.metrics.signals import is_probability, total_counts
 from stepscope.eval.metrics.values import Values
 
 NUM_POINTS: Final = 101

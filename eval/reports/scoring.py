@@ -17,6 +17,7 @@ from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
 from stepscope.eval.metrics.counts import NUM_RESAMPLES, Interval, Pool, bootstrap
+from stepscope.eval.metrics.decisions import summarize_signals
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.moments import VideoMoment, list_moments
 from stepscope.eval.metrics.replies.turn_taking import find_match_window
@@ -28,7 +29,6 @@ from stepscope.eval.metrics.score import (
     count_texts,
     score_counts,
 )
-from stepscope.eval.metrics.signals import summarize_signals
 from stepscope.eval.metrics.text import TextScorer, undefined_texts
 from stepscope.eval.reports.charts import build_chart_data, chart_signals
 from stepscope.eval.reports.tables import write_columns
@@ -103,7 +103,7 @@ class ScoredRun:
     """Why text scores are missing; None if they are present."""
     judge: str = COSINE_JUDGE
     signals: Mapping[str, Any] = field(default_factory=dict)
-    """Scores of each named signal that decides; see ``eval.metrics.signals``."""
+    """Scores of each named signal that decides; see ``eval.metrics.decisions``."""
     moments: tuple[VideoMoment, ...] = ()
 
 

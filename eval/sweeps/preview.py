@@ -19,9 +19,15 @@ from numpy.typing import NDArray
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, Signal
 from stepscope.engine.decisions.signals import Decision, SignalSpec
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
-from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, reference_frames, summarize_decisions
+from stepscope.eval.metrics.decisions import (
+    PREFIXES,
+    ROLES,
+    TOLERANCES_S,
+    DecisionCounts,
+    reference_frames,
+    summarize_decisions,
+)
 from stepscope.eval.metrics.score import decision_f1
-from stepscope.eval.metrics.signals import PREFIXES, ROLES
 from stepscope.eval.runs.folder import RunFolder, explain_unscored, read_policy
 from stepscope.eval.sweeps.best_point import PresentPoint
 from stepscope.eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridScores, make_axis

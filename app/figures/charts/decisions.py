@@ -23,7 +23,7 @@ from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
 from stepscope.engine.config import format_threshold
 from stepscope.engine.decisions.signals import Decision
-from stepscope.eval.metrics.signals import PREFIXES
+from stepscope.eval.metrics.decisions import PREFIXES
 from stepscope.eval.reports.table_files import Results
 
 Curve = Literal["precision_recall", "roc", "reliability"]

@@ -16,8 +16,8 @@ from stepscope.app.style.colours import Theme
 from stepscope.engine.config import format_threshold
 from stepscope.engine.decisions.policies import convert_theta
 from stepscope.engine.decisions.signals import Decision
+from stepscope.eval.metrics.decisions import PREFIXES
 from stepscope.eval.metrics.definitions import find_metric
-from stepscope.eval.metrics.signals import PREFIXES
 from stepscope.eval.sweeps.best_point import BestPoint, PresentPoint, find_best
 from stepscope.eval.sweeps.grid import GRID_SIZES, Grid, GridScores
 from stepscope.eval.sweeps.preview import Traces, make_choice_grid, preview, preview_present

@@ -18,8 +18,7 @@ from stepscope.app.figures.charts.layout import (
 )
 from stepscope.app.formatting import format_score
 from stepscope.app.style.colours import Theme
-from stepscope.eval.metrics.decisions import NUM_BINS
-from stepscope.eval.metrics.signals import PREFIXES
+from stepscope.eval.metrics.decisions import NUM_BINS, PREFIXES
 from stepscope.eval.reports.table_files import Results
 
 MEDIAN, TAIL = 0.5, 0.95

@@ -145,19 +145,14 @@ def find_by_names(names: Iterable[str], split: Split) -> Sample:
     Raises ``OtherVideoError`` if not exactly one sample fits.
     """
     names = tuple(names)
-    fits: list[Sample] = []
     for name in names:
         stem = PurePosixPath(file_name(name)).stem
-        tests: tuple[Callable[[Sample], bool], ...] = (
-            lambda sample, name=name: sample.video_id == name,  # type: ignore[misc]
-            lambda sample, name=name: sample.video_path is not None and sample.video_path.name == name,  # type: ignore[misc]
-            lambda sample, stem=stem: sample.video_id == stem,  # type: ignore[misc]
-            lambda sample, stem=stem: sample.video_path is not None and sample.video_path.stem == stem,  # type: ignore[misc]
-        )
-        fits = next((found for test in tests if (found := [one for one in split.samples if test(one)])), [])
-        if fits:
-            break
-    return check_fit(fits, names, split)
+        for attribute, wanted in (("name", name), ("stem", stem)):
+            if fits := [sample for sample in split.samples if sample.video_id == wanted]:
+                return check_fit(fits, names, split)
+            if fits := [one for one in split.samples if getattr(one.video_path, attribute, None) == wanted]:
+                return check_fit(fits, names, split)
+    return check_fit([], names, split)
 
 
 def read_names(fields: Fields, *names: str) -> list[str]:

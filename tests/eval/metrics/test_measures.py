@@ -10,9 +10,9 @@ import pytest
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.metrics.decisions import count_signals, summarize_signals
 from stepscope.eval.metrics.definitions import METRICS, to_markdown
 from stepscope.eval.metrics.score import VideoCounts, score_counts
-from stepscope.eval.metrics.signals import count_signals, summarize_signals
 from tests.support.data.records import make_output
 from tests.support.paths import ROOT
 

@@ -12,10 +12,9 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.io.files import unescape_formula, write_csv, write_json
 from stepscope.engine.records import FrameOutput, Step, frame_at
 from stepscope.eval.data.samples import Turn
-from stepscope.eval.metrics.decisions import reference_frames, summarize_decisions
+from stepscope.eval.metrics.decisions import count_signals, reference_frames, summarize_decisions
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video, score_counts
-from stepscope.eval.metrics.signals import count_signals
 from tests.support.data.records import make_output, make_sample
 from tests.support.streams.fakes import count_letters
 

@@ -48,13 +48,11 @@ class UpdateMatch:
     """Pairs, ordered by prediction."""
 
 
-def pair_updates(
-    outputs: Sequence[FrameOutput], sample: Sample, *, match_window: tuple[int, int] | None = None
-) -> UpdateMatch:
-    """Pair the updates of one video; ``match_window`` is in frames, by default ``WINDOW_S`` to either side."""
+def pair_updates(outputs: Sequence[FrameOutput], sample: Sample) -> UpdateMatch:
+    """Pair the updates of one video that are at most ``WINDOW_S`` apart."""
     gen = tuple(TimedUpdate(frame_index=out.frame_index, text=text) for out in outputs for text in out.updates)
-    ref, reach = reference_updates(sample), int(WINDOW_S * sample.fps)
-    links = match_updates(gen, ref, match_window=match_window or (-reach, reach))
+    ref = reference_updates(sample)
+    links = match_updates(gen, ref, reach=int(WINDOW_S * sample.fps))
     return UpdateMatch(gen=gen, ref=ref, links=links)
 
 
@@ -67,22 +65,15 @@ def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
     )
 
 
-def match_updates(
-    gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate], *, match_window: tuple[int, int]
-) -> tuple[Link, ...]:
+def match_updates(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate], *, reach: int) -> tuple[Link, ...]:
     """Pair predicted with reference updates, one to one, ordered by prediction.
 
-    A pair requires ``left <= reference frame - predicted frame <= right`` for the ``match_window`` (left, right) in
-    frames, and a well-formed prediction. It costs ``text + 0.3 * (distance / max(-left, right)) ** 1.5``. Raises
-    ``ValueError`` if left > right.
+    A pair requires a distance of at most ``reach`` frames, and a well-formed prediction. It costs
+    ``text + 0.3 * (distance / reach) ** 1.5``.
     """
-    left, right = match_window
-    if left > right:
-        raise ValueError(f"match_window must be (first, last) in frames; got {match_window}")
     texts = _text_costs(gen, ref)
-    shifts = _frames(ref)[None, :] - _frames(gen)[:, None]
-    far = 0.3 * (np.abs(shifts) / max(abs(left), abs(right), 1)) ** 1.5
-    costs = np.where((shifts >= left) & (shifts <= right), texts + far, np.inf)
+    distances = np.abs(_frames(ref)[None, :] - _frames(gen)[:, None])
+    costs = np.where(distances <= reach, texts + 0.3 * (distances / max(reach, 1)) ** 1.5, np.inf)
     links = assign(np.where(texts < 1, costs, np.inf), unmatched_cost=1.0)
     for link in links:
         costs[link.gen_index, :] = costs[:, link.ref_index] = np.inf
@@ -112,16 +103,9 @@ def _parse(timed: Sequence[TimedUpdate]) -> tuple[NDArray[np.object_], NDArray[n
 def assign(costs: np.ndarray, *, unmatched_cost: float | None = None) -> tuple[Link, ...]:
     """Return the one-to-one pairs of predictions and references at minimum total cost, ordered by prediction.
 
-    Args:
-        costs: Costs ``[P, R]`` from 0; inf where a pair is not allowed.
-        unmatched_cost: Cost of leaving a prediction unpaired. None makes as many pairs as possible and, among those
-            assignments, chooses the cheapest.
-
-    Raises:
-        ValueError: A cost is negative or nan.
+    ``costs`` ``[P, R]`` are from 0; inf where a pair is not allowed. ``unmatched_cost`` is the cost of leaving a
+    prediction unpaired. None makes as many pairs as possible and, among those assignments, chooses the cheapest.
     """
-    if not np.all(costs >= 0):
-        raise ValueError("costs must be 0 or greater; mark a pair that is not allowed with inf")
     is_edge = np.isfinite(costs)
     if unmatched_cost is None:  # more than the cost of any set of pairs, so that one more pair is always cheaper
         unmatched_cost = (1.0 + np.max(costs, where=is_edge, initial=0.0)) * (min(costs.shape) + 1)

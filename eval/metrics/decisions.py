@@ -81,24 +81,10 @@ def count_decisions(
 ) -> DecisionCounts:
     """Count the decisions of one video of ``T`` frames.
 
-    Args:
-        probs: Probability per frame ``[T]``, in [0, 1]; nan if unknown, which excludes it from the probability scores.
-        decided: Decision per frame ``[T]``.
-        expected_frames: Frames of the reference's turns; two turns at a frame count as one event.
-        fps: Frames per second, positive.
-
-    Raises:
-        ValueError: The lengths differ, a probability or ``fps`` is out of range, or a frame is outside the video.
+    ``probs`` ``[T]`` are in [0, 1]; a nan is unknown, and no part of the scores of probabilities. ``decided`` has ``T``
+    decisions. ``expected_frames`` are those of the reference's turns; two turns at a frame count as one event.
     """
     frames = sorted(set(expected_frames))
-    if len(probs) != len(decided):
-        raise ValueError(f"probs and decided must have one length; got {len(probs)} and {len(decided)}")
-    if outside := [prob for prob in probs if not (0 <= prob <= 1 or math.isnan(prob))]:
-        raise ValueError(f"probabilities must be within [0, 1]; got {outside[0]}")
-    if outside_frames := [frame for frame in frames if not 0 <= frame < len(probs)]:
-        raise ValueError(f"reference frame {outside_frames[0]} is outside the video of {len(probs)} frames")
-    if not 0 < fps < float("inf"):
-        raise ValueError(f"fps must be positive; got {fps}")
     prob, does = np.array(probs, float), np.array(decided, bool)
     expected = np.zeros(len(prob), bool)
     expected[frames] = True

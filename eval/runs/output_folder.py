@@ -5,7 +5,6 @@ therefore be resumed. Only one program at a time can write a folder. A folder wi
 of a different kind, is refused. A setting that a folder lacks has its default there.
 """
 
-import errno
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +24,6 @@ from stepscope.eval.matching.turns import ZeroCost
 _LOCK: Final = ".lock"
 _NOT_RESUMED: Final = ("imported", "source")
 """Settings of imports and of live recordings, whose commands have no ``--resume``."""
-_WITHOUT_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP)
-"""Errors of file systems without locks, such as NFS without its lock daemon. For ``ENOSYS``, filelock has others."""
 
 
 class FolderRefusedError(ValueError):
@@ -199,8 +196,7 @@ def lock_folder(path: Path) -> Iterator[None]:
             f"{path} is being written by another program; wait for it, or name a new folder"
         ) from error
     except OSError as error:
-        is_without = error.errno in _WITHOUT_LOCKS
-        cure = "its file system has no locks; name a folder on a local disk" if is_without else "check its permissions"
+        cure = "check its permissions, or name a folder on a local disk"
         raise FolderRefusedError(f"{path} cannot be locked for writing ({error.strerror}): {cure}") from error
     try:
         yield

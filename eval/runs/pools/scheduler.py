@@ -101,12 +101,8 @@ class _Scheduler:
         self._num_startup_failures = 0
 
     @property
-    def is_finished(self) -> bool:
-        """Whether no video waits or runs."""
-        return not self._num_left
-
-    @property
-    def _num_left(self) -> int:
+    def num_left(self) -> int:
+        """The number of videos that wait or run."""
         return len(self._queue) + sum(len(worker.samples) for worker in self._workers.values())
 
     def statuses(self) -> tuple[WorkerStatus, ...]:
@@ -131,7 +127,7 @@ class _Scheduler:
         With 4 slots, 2 running videos and 1 waiting video, a third worker is started and the fourth slot stays vacant.
         """
         slots = self._backend.slots()
-        num_wanted = min(len(slots), self._num_left)
+        num_wanted = min(len(slots), self.num_left)
         for name in [name for name in slots if name not in self._workers]:
             if len(self._workers) >= num_wanted:
                 return
@@ -144,7 +140,7 @@ class _Scheduler:
         No worker takes more than its share of the videos left. So 16 videos on two workers are 8 for each, even if
         one worker is ready first.
         """
-        share = ceil(self._num_left / max(len(self._workers), 1))
+        share = ceil(self.num_left / max(len(self._workers), 1))
         is_any_sent = True
         while is_any_sent:
             is_any_sent = False
@@ -224,7 +220,7 @@ def run_scheduler(samples: Sequence[Sample], backend: Backend) -> Generator[Vide
     """
     scheduler = _Scheduler(samples, backend)
     try:
-        while not scheduler.is_finished:
+        while scheduler.num_left:
             scheduler.start_workers()
             scheduler.dispatch()
             yield scheduler.statuses()

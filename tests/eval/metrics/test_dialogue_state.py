@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from stepscope.engine.dialogue import STATES, apply_update, initial_state
 from stepscope.engine.records import FrameOutput, Step, UpdateLegality
 from stepscope.eval.data.samples import Sample, Turn
-from stepscope.eval.matching.updates import pair_updates
 from stepscope.eval.metrics.dialogue_state import DstCounts, boundary_delays_s, count_dst, summarize_dst
 from tests.support.data.records import make_output, make_sample
 from tests.support.data.shared_data import shared
@@ -107,17 +106,7 @@ def test_delay_is_signed_and_its_size_apart() -> None:
 def test_an_update_outside_the_window_is_both_missed_and_spurious() -> None:
     assert score([(5, "S1->start")], [(10, "S1->start")])["dst_f1"] == 1  # 2.5 s at 2 fps = 5 frames
     assert score([(4, "S1->start")], [(10, "S1->start")])["dst_f1"] == 0
-    sample = sample_of([(10, "S1->start")])
-    outputs = run_of([(9, "S1->start")], sample)
-
-    def num_exact(run: list[FrameOutput], window: tuple[int, int]) -> float:
-        return count_dst(run, sample, match=pair_updates(run, sample, match_window=window)).num_exact
-
-    assert num_exact(outputs, (0, 0)) == 0
-    assert num_exact(outputs, (0, 1)) == 1  # the reference comes 1 frame later
-    assert num_exact(outputs, (-1, 0)) == 0
-    late = run_of([(11, "S1->start")], sample)
-    assert num_exact(late, (-1, 0)) == 1
+    assert score([(16, "S1->start")], [(10, "S1->start")])["dst_f1"] == 0
 
 
 def test_malformed_and_illegal_updates_are_counted_by_replay() -> None:

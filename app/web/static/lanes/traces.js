@@ -13,7 +13,6 @@ const HIT_PX = 9,
   MANY = 4,
   LOW_ROW = 48; // more rows than MANY are lower, and so is one of marks alone
 const MARKS = { hits: "in time", alarms: "unexpected", misses: "no decision" };
-const MEANINGS = { hits: "decision in time", alarms: "unexpected decision", misses: "no decision" };
 const ROLES = { speak: "assistant", update: "update" }; // of the turns that a signal decides on
 const MAX_LETTERS = 120; // of a text in a tooltip
 
@@ -93,17 +92,17 @@ export const traces = defineLane({
 
 const shownOf = (timeline, row) => (row.isSecond ? row.run.shown : timeline.shown);
 
-// The mark at a point: its kind and its frame; null for none.
+// The mark at a point, with its frame; null for none.
 function decisionAt(timeline, row, x, y) {
   const counts = shownOf(timeline, row).counts[row.name];
   if (!counts) return null;
-  const marks = Object.keys(MARKS).flatMap((kind) => counts[kind].map((frame) => ({ kind, frame }))),
+  const marks = marksOf(row.run).flatMap((mark) => counts[mark.kind].map((frame) => ({ ...mark, frame }))),
     near = marks.filter((mark) => Math.abs(heightOfMark(row, mark, mark.frame) - y) < HIT_PX);
   return nearestOf(timeline, near, ({ frame }) => timeOf(row.run, frame), x);
 }
 
 // A mark in lines: the decision with its value, what the model said, and the reference.
-function decisionText({ run, signal }, { kind, frame }, threshold) {
+function decisionText({ run, signal }, { kind, label, frame }, threshold) {
   const { policy, decides, series } = signal,
     value = run[series][frame] ?? NaN, // of a reference after the last frame
     sign = signOf(policy, exceeds(policy, decides, value, threshold));
@@ -119,7 +118,7 @@ function decisionText({ run, signal }, { kind, frame }, threshold) {
     references = linked.length ? linked : near(run.references, reach),
     silent = run.named.length ? "no text at this frame" : "no text, this is a preview";
   return [
-    `${clockText(timeOf(run, frame))}  ${run.has_reference ? MEANINGS[kind] : "decision"}`,
+    `${clockText(timeOf(run, frame))}  ${run.has_reference ? label : "decision"}`,
     `${fullTitle(signal)} ${known}`,
     ...said.map(({ text }) => `model: ${short(text)}`),
     ...(said.length || kind === "misses" ? [] : [`model: ${silent}`]),

@@ -15,10 +15,7 @@ export function highestNear(data, failure) {
 function highestOf(data, { frame: middle }, name) {
   const from = Math.max(0, middle - data.tolerance_frames),
     end = Math.min(data.times.length, middle + data.tolerance_frames + 1);
-  const known = Array.from({ length: Math.max(0, end - from) }, (_, at) => ({
-    frame: from + at,
-    prob: data[name][from + at],
-  }))
+  const known = Array.from(data[name].slice(from, end), (prob, at) => ({ frame: from + at, prob }))
     .filter(({ prob }) => !Number.isNaN(prob))
     .sort((a, b) => b.prob - a.prob || Math.abs(a.frame - middle) - Math.abs(b.frame - middle));
   return known.length ? { name, ...known[0], delay: data.times[known[0].frame] - timeOf(data, middle) } : null;

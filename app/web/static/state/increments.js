@@ -14,11 +14,8 @@ export function sleep(ms = 0) {
 
 // Rejects if no answer arrives in time, for example over a connection that was lost silently.
 export function withTimeout(answer) {
-  const fail = async () => {
-    await sleep(REQUEST_TIMEOUT_MS);
-    throw new Error("no answer in time");
-  };
-  return Promise.race([answer, fail()]);
+  const late = sleep(REQUEST_TIMEOUT_MS).then(() => Promise.reject(new Error("no answer in time")));
+  return Promise.race([answer, late]);
 }
 
 // Appends an increment to the data of a run, which then is as `unpack` would make it of the whole run.

@@ -29,7 +29,11 @@ class StreamingModel(VisionLanguageModel):
         if pooling not in get_args(Pooling):
             raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}; got {pooling!r}")
         self.pooling: Pooling = pooling
+        self.frame_tokens = pooling
         self.image_size = vlm.config.vision_config.image_size
+        # an image of 384 pixels in patches of 14 with scale factor 3 has (384 // 14)**2 // 3**2 = 81 tokens
+        side = self.image_size // vlm.config.vision_config.patch_size
+        self.tokens_per_frame = side**2 // vlm.config.scale_factor**2 if pooling == "none" else 1
         width = self.hidden_size
         self.feature_dim = feature_dim or width
         self.vision_projector: nn.Module = nn.Identity()
@@ -39,21 +43,6 @@ class StreamingModel(VisionLanguageModel):
             )
         self.speaking_decision_head = nn.Linear(width, 1)
         self.dst_update_head = nn.Linear(width, 1)
-
-    @property
-    def tokens_per_frame(self) -> int:
-        """``I``, the number of tokens per frame.
-
-        Without pooling, an image of 384 pixels in patches of 14 with scale factor 3 has ``(384 // 14)**2 // 3**2`` =
-        81 tokens; with pooling 1.
-        """
-        side = self.image_size // int(self.vlm.config.vision_config.patch_size)
-        return side**2 // int(self.vlm.config.scale_factor) ** 2 if self.pooling == "none" else 1
-
-    @property
-    def frame_tokens(self) -> str:
-        """The pooling."""
-        return self.pooling
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, D]``.

@@ -36,6 +36,10 @@ class VisionLanguageModel(nn.Module, ABC):
     """Side of the square image that the vision tower takes, in pixels; 0 if it takes images of any size."""
     feature_dim: int
     """``F``, width of the features of a frame."""
+    tokens_per_frame: int
+    """``I``, the number of tokens per frame; the most where it depends on the size of the video."""
+    frame_tokens: str
+    """Name of the tokens that represent a frame, such as ``mean``; features record it."""
     framing: Framing = "stretch"
     has_heads: bool = True
     """Whether ``decision_logits`` reads trained heads; without heads the tokens decide."""
@@ -51,16 +55,6 @@ class VisionLanguageModel(nn.Module, ABC):
         self.hidden_size, self.num_layers = text.hidden_size, text.num_hidden_layers
         self.max_context = text.max_position_embeddings
         """Longest context that the text model's positions allow, in tokens."""
-
-    @property
-    @abstractmethod
-    def tokens_per_frame(self) -> int:
-        """``I``, the number of tokens per frame; the most where it depends on the size of the video."""
-
-    @property
-    @abstractmethod
-    def frame_tokens(self) -> str:
-        """Name of the tokens that represent a frame, such as ``mean``; features record it."""
 
     @cached_property  # each pass needs it several times
     def text_model(self) -> PreTrainedModel:

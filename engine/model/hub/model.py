@@ -27,6 +27,7 @@ class HubModel(VisionLanguageModel):
 
     has_heads = False
     has_fixed_frames = False
+    frame_tokens = "all"
 
     def __init__(
         self, model: Any, *, frame_format: FrameFormat, opening: Sequence[int], closing: Sequence[int]
@@ -42,11 +43,7 @@ class HubModel(VisionLanguageModel):
         self.num_deep = self.feature_dim // self.hidden_size - 1
         self._num_around = len(self._opening) + len(self._closing)
         self._num_image_tokens = frame_format.max_tokens or len(one)
-
-    @property
-    def tokens_per_frame(self) -> int:
-        """Most tokens before, of and after an image."""
-        return self._num_around + self._num_image_tokens
+        self.tokens_per_frame = self._num_around + self._num_image_tokens
 
     @property
     def feature_shape(self) -> tuple[int | None, ...]:
@@ -67,11 +64,6 @@ class HubModel(VisionLanguageModel):
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of pixels of a frame; see ``FrameFormat.fit``."""
         return self.frame_format.fit(height, width)
-
-    @property
-    def frame_tokens(self) -> str:
-        """``all``, as no token is left out."""
-        return "all"
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]`` or ``[B, rows, columns, F]``."""

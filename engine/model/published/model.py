@@ -37,18 +37,10 @@ class LlamaAssistant(VisionLanguageModel):
         super().__init__(llama)
         self.tower, self.connector, self.head = tower, connector, head
         self.grid_size, self.framing = grid_size, framing
+        self.tokens_per_frame = 1 + grid_size**2  # 1, 5 or 10 in the published checkpoints
+        self.frame_tokens = f"cls+{grid_size}x{grid_size}" if grid_size else "cls"
         self.image_size, self.feature_dim = tower.config.image_size, tower.config.hidden_size
         self.has_heads = head is not None
-
-    @property
-    def tokens_per_frame(self) -> int:
-        """1, 5 or 10 in the published checkpoints."""
-        return 1 + self.grid_size**2
-
-    @property
-    def frame_tokens(self) -> str:
-        """``cls``, or such as ``cls+3x3``."""
-        return f"cls+{self.grid_size}x{self.grid_size}" if self.grid_size else "cls"
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]``."""

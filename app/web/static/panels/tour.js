@@ -92,7 +92,7 @@ export function startTour(player) {
   );
   box.setAttribute("aria-labelledby", title.id);
   box.setAttribute("aria-describedby", text.id);
-  const stops = STOPS.filter(([, , boxes]) => boxes(player).length); // on a narrow page, the tabs may be in a menu
+  const stops = STOPS.filter(([, , boxes]) => boxes(player).length); // a published player has one tab
   player.tour = { ...parts, box, stops, number: 0, before: document.activeElement };
   player.root.append(rings, box);
   goTo(player, 0);

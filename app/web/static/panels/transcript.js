@@ -162,11 +162,7 @@ export class Transcript {
     const slack = isInUse ? current.offsetHeight : 0,
       top = current.offsetTop - panel.offsetTop,
       bottom = top + current.offsetHeight;
-    const before = panel.scrollTop;
-    if (top < before - slack || bottom > before + panel.clientHeight + slack)
+    if (top < panel.scrollTop - slack || bottom > panel.scrollTop + panel.clientHeight + slack)
       panel.scrollTop = top - panel.clientHeight / 3;
-    // rows that come into view have estimated heights until the frame after the next one
-    const again = () => requestAnimationFrame(() => this.reveal(isSelected));
-    if (panel.scrollTop !== before) requestAnimationFrame(again);
   }
 }

@@ -10,7 +10,7 @@ import { seek } from "../playback/playhead.js";
 import { goToEvent } from "../playback/selection.js";
 import { openTab } from "../panels/tabs.js";
 import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInside } from "./spans.js";
-import { readSetting } from "../state/settings.js";
+import { readSetting, writeSetting } from "../state/settings.js";
 
 function submitCorrection(player, kind, turn, more = {}, done) {
   submitAction(player, "correction", { correction: { kind, turn, ...more } }, done);
@@ -170,6 +170,7 @@ function finishAdding(player) {
   const isAlike = ({ role: other, name: { text: said, time_s: at } }) =>
     other === role && said === text && Math.abs(at - time_s) < 1e-3;
   const name = { role, time_s, text, number: player.layer.turns.filter(isAlike).length };
+  if (role !== "update") keepText(text);
   submitCorrection(player, "add", name, {}, () => {
     if (span) submitCorrection(player, "span", name, { time_s, end_s: span.end_s });
     player.review.markedSpan = null;
@@ -220,6 +221,7 @@ export function mountCorrections(player) {
   const submitText = (typed, done) =>
     withCorrectableTurn(player, (turn) => {
       const text = typed.trim();
+      if (turn.role !== "update") keepText(text);
       submitCorrection(player, turn.role === "update" ? "update" : "text", turn.name, { text }, done);
     });
   player.listen("edited", "change", ({ target }) => submitInput(player, target, submitText));
@@ -236,10 +238,28 @@ export function mountCorrections(player) {
   });
 }
 
+const SETTING = "texts",
+  MOST_KEPT = 40;
+
+function typedTexts() {
+  try {
+    const texts = JSON.parse(readSetting(SETTING, "[]"));
+    return Array.isArray(texts) ? texts.filter((text) => typeof text === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+function keepText(text) {
+  const others = typedTexts().filter((other) => other !== text);
+  if (text) writeSetting(SETTING, JSON.stringify([text, ...others].slice(0, MOST_KEPT)));
+}
+
 // The texts that a turn of a role can have, without repeats.
 function templatesFor(player, role) {
   if (role === "update") return player.data.steps.flatMap(({ id }) => [`${id}->start`, `${id}->complete`]);
-  return [...new Set(player.layer.turns.filter((turn) => turn.role === role).map(({ text }) => text.trim()))];
+  const texts = player.layer.turns.filter((turn) => turn.role === role).map(({ text }) => text.trim());
+  return [...new Set([...typedTexts(), ...texts])];
 }
 
 // Offers the texts of `roleOf()` in a text box while it has the focus.

@@ -71,10 +71,9 @@ export function mergeOpinions(player) {
   player.review.turns = new Map((player.layer?.turns ?? []).map((turn) => [turn.key, moved(turn)]));
   const judge = (event) => ({ key: event.key, time: eventTime(player, event), ...opinion(player, event.key) });
   player.data.judged = player.review.events.map(judge);
-  const judged = new Map(player.data.judged.map((found) => [found.key, found]));
   player.transcript.mark((keys) => {
-    const found = new Set(keys.map((key) => judged.get(eventByKey(player, key)?.key)));
-    return [...found].filter(Boolean);
+    const units = new Set(keys.map((key) => eventByKey(player, key)).filter(Boolean));
+    return [...units].map((unit) => opinion(player, unit.key));
   });
   redrawPlayhead(player);
   requestPaint(player);

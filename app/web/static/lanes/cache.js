@@ -2,6 +2,7 @@
 
 import { clockText, countUpTo, forgottenText, frameAt, modelTimeText, timeOf } from "../state/data.js";
 import { line } from "../timeline/canvas.js";
+import { highestInView } from "../timeline/envelope.js";
 import { defineLane } from "./lane.js";
 
 export const cache = defineLane({
@@ -24,7 +25,7 @@ export const cache = defineLane({
   // The model time has the axis of the visible range, as in figures.
   paintLabel: (timeline, { run, top, height }) => {
     const { pen, colours } = timeline,
-      most = timeline.highestInView(run, "latency");
+      most = highestInView(timeline, run, "latency");
     if (!run.times.length || hasCache(run)) pen.fillText("cache", 4, top + height / 4);
     pen.fillStyle = colours.latency;
     const to = most ? ` to ${most < 10 ? most.toPrecision(2) : most.toFixed(0)} ms` : "";
@@ -34,19 +35,18 @@ export const cache = defineLane({
     const { pen, colours } = timeline,
       bottom = top + height - 2,
       full = height - 4,
-      most = timeline.highestInView(run, "latency") || 1;
+      most = highestInView(timeline, run, "latency") || 1;
     paintForgotten(timeline, run, top + 1, height - 2);
     pen.strokeStyle = colours.latency;
     timeline.paintCurve(pen, run, "latency", (value) => bottom - Math.min(1, value / most) * full);
     pen.strokeStyle = colours.ink;
     if (hasCache(run)) timeline.paintCurve(pen, run, "cache", (value) => bottom - (value / run.refresh_at) * full);
     pen.setLineDash([2, 2]);
-    pen.fillStyle = colours.ink;
-    for (const frame of timeline.visibleFrames(run, run.refreshed)) {
-      const x = timeline.x(timeOf(run, frame));
+    const paintCut = (x) => {
       line(pen, x, 0, x, bottom);
       pen.fillText("↻", x + 6, top + 6);
-    }
+    };
+    timeline.paintMarks(pen, run, run.refreshed, paintCut, colours.ink);
     pen.setLineDash([]);
   },
   signs: (timeline, { run }) =>

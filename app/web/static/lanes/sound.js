@@ -1,6 +1,7 @@
 // The lane of the waveform of the video's sound, which is fetched once for each video.
 
 import { clockText } from "../state/data.js";
+import { visitColumns } from "../timeline/envelope.js";
 import { defineLane } from "./lane.js";
 import { layout } from "../timeline/chart.js";
 import { withTimeout } from "../state/increments.js";
@@ -20,7 +21,7 @@ export const sound = defineLane({
       width = Math.max(1, timeline.inner / ((view.end - view.start) * per_s));
     if (last < first) return;
     pen.fillStyle = colours.ink;
-    timeline.visitColumns(run.sound, "peaks", first, last, (x, _, high) => {
+    visitColumns(timeline, run.sound, "peaks", first, last, (x, _, high) => {
       const tall = Math.max(1, (high / FULL) * (height - 2));
       pen.fillRect(x, top + (height - tall) / 2, width, tall);
     });

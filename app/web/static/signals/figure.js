@@ -3,6 +3,7 @@
 // axis for all rows takes a fraction of the time that an axis for each takes.
 
 import { MARGIN } from "../timeline/axis.js";
+import { framesInView, isDense, visitColumns } from "../timeline/envelope.js";
 import { colourOf, hasScale, marksOf, yOf } from "./decision_marks.js";
 
 export const LEGEND_HEIGHT = 20; // above the first row
@@ -19,7 +20,7 @@ export function signalFigure(timeline, rows, settings) {
   return {
     data,
     layout: layoutOf(timeline, rows, settings),
-    isDense: timeline.isDense(...timeline.framesInView(rows[0].run)),
+    isDense: isDense(timeline, ...framesInView(timeline, rows[0].run)),
   };
 }
 
@@ -48,13 +49,13 @@ function hasLonePoint(values) {
 
 // The points of a series in view; where a pixel has many values, their minimum and maximum.
 export function linePoints(timeline, run, name) {
-  const [first, last] = timeline.framesInView(run);
+  const [first, last] = framesInView(timeline, run);
   if (last < 0) return { x: [null], y: [null] };
-  if (!timeline.isDense(first, last))
+  if (!isDense(timeline, first, last))
     return { x: run.times.slice(first, last + 1), y: run[name].slice(first, last + 1) };
   const x = [],
     y = [];
-  timeline.visitColumns(run, name, first, last, (column, low, high) => {
+  visitColumns(timeline, run, name, first, last, (column, low, high) => {
     const time = timeline.time(column),
       values = low === high ? [low] : [low, high]; // a lone value is one point, which has a marker
     x.push(...values.map(() => time));

@@ -1,9 +1,11 @@
-// The time axis that all lanes share: its view, and curves over it.
+// The time axis that all lanes share: its view, and curves and marks over it.
 
 import { countUpTo, frameAt, timeOf } from "../state/data.js";
+import { framesInView, isDense, visitColumns } from "./envelope.js";
 
 export const GUTTER = 150;
 export const MARGIN = 14;
+const POINTS_PER_STROKE = 16; // points of a line: a path of a thousand takes four times as long as its pieces
 
 export class Axis {
   constructor() {
@@ -39,52 +41,37 @@ export class Axis {
     return found;
   }
 
-  // The first and the last frame of a series that a line through the view needs: one more on either side.
-  framesInView(data) {
-    return [
-      Math.max(0, frameAt(data, this.view.start) - 1),
-      Math.min(data.times.length - 1, frameAt(data, this.view.end) + 1),
-    ];
+  paintMarks(pen, data, frames, mark, colour) {
+    pen.fillStyle = pen.strokeStyle = colour;
+    for (const frame of this.visibleFrames(data, frames)) mark(this.x(timeOf(data, frame)), frame);
   }
 
-  // Whether the frames have more values than a line can show.
-  isDense(first, last) {
-    return last - first > 2 * this.inner;
-  }
-
-  // The highest value of the frames in view; 0 without one.
-  highestInView(data, name) {
-    const end = countUpTo(data.times, this.view.end),
-      first = countUpTo(data.times, this.view.start, (time) => time + 1e-9);
-    return data[name].subarray(first, end).reduce((most, value) => (value > most ? value : most), 0);
-  }
-
-  // Calls `visit(x, low, high)` for each column of pixels that the frames of a series cover; both are NaN in a column
-  // without a known value.
-  visitColumns(data, name, first, last, visit) {
-    const { times, [name]: values } = data;
-    for (let frame = first; frame <= last;) {
-      const column = Math.round(this.x(times[frame])),
-        end = this.time(column + 0.5);
-      let [low, high] = [Infinity, -Infinity];
-      do {
-        if (values[frame] < low) low = values[frame];
-        if (values[frame] > high) high = values[frame];
-        frame += 1;
-      } while (frame <= last && times[frame] < end);
-      if (low > high) [low, high] = [NaN, NaN];
-      visit(column, low, high);
-    }
-  }
-
-  // Draws a series over time, with minimum and maximum of each column of pixels; the line joins the known values.
+  // Draws a series over time; where a pixel has many values, their minimum and maximum.
   paintCurve(pen, data, name, y) {
+    const values = data[name],
+      [first, last] = framesInView(this, data);
+    if (isDense(this, first, last)) return this.paintColumns(pen, data, name, y, first, last);
     pen.beginPath();
-    this.visitColumns(data, name, ...this.framesInView(data), (x, low, high) => {
-      if (Number.isNaN(low)) return;
-      pen.lineTo(x, y(low));
-      if (high > low) pen.lineTo(x, y(high));
-    });
+    if (last === first) pen.arc(this.x(data.times[first]), y(values[first]), 1.5, 0, 7);
+    for (let frame = first, points = 1; frame <= last; frame += 1) {
+      if (Number.isNaN(values[frame])) continue; // the line joins the known values
+      pen.lineTo(this.x(data.times[frame]), y(values[frame]));
+      if (points++ % POINTS_PER_STROKE) continue;
+      pen.stroke();
+      pen.beginPath();
+      pen.moveTo(this.x(data.times[frame]), y(values[frame]));
+    }
     pen.stroke();
+  }
+
+  paintColumns(pen, data, name, y, first, last) {
+    pen.fillStyle = pen.strokeStyle;
+    let [lowBefore, highBefore] = [-Infinity, Infinity];
+    visitColumns(this, data, name, first, last, (x, low, high) => {
+      if (Number.isNaN(low)) return;
+      const [bottom, top] = [y(Math.min(low, highBefore)), y(Math.max(high, lowBefore))]; // joins the column before
+      pen.fillRect(x, top - 0.7, 1, bottom - top + 1.4);
+      [lowBefore, highBefore] = [low, high];
+    });
   }
 }

@@ -109,7 +109,7 @@ const commands = {
   nextPicture: (player) => stepPicture(player, 1),
   back: (player) => seek(player, player.video.time - 5),
   forward: (player) => seek(player, player.video.time + 5),
-  toStart: (player) => seek(player, 0),
+  toStart: (player) => seek(player, player.data.begin_s),
   toEnd: (player) => seek(player, player.data.duration_s),
   slower: (player) => changeRate(player, -1),
   faster: (player) => changeRate(player, 1),
@@ -125,7 +125,7 @@ const commands = {
   clearRegion,
   zoomIn: (player) => zoom(player, 0.5),
   zoomOut: (player) => zoom(player, 2),
-  fit: (player) => setView(player, 0, player.data.duration_s),
+  fit: (player) => setView(player, player.data.begin_s, player.data.duration_s),
   nextCaptions: (player) => {
     const box = player.find("captions");
     box.selectedIndex = (box.selectedIndex + 1) % 3;

@@ -60,7 +60,7 @@ export function createPlayer(host) {
   player.signals = new SignalLayer(player.find("signals"), settings.plotly_url, {
     onLoad: () => player.data && requestPaint(player),
     onZoom: (start, end) => setView(player, start, end),
-    onReset: () => setView(player, 0, player.data.duration_s),
+    onReset: () => setView(player, player.data.begin_s, player.data.duration_s),
     onDrag: (name, valueAt, event) => dragThreshold(player, name, valueAt, event),
     onMove: player.moveThreshold,
     whenIdle: () => player.video.firstPicture(PICTURE_FIRST_MS), // plotly.js keeps the page busy for half a second
@@ -77,7 +77,7 @@ export function createPlayer(host) {
     ask: (stream, first) => withTimeout(player.server.follow({ stream, first })),
     isGone: () => player.listeners.signal.aborted,
     onRun: (data) => showRun(player, data),
-    onGrowth: () => showIncrement(player),
+    onGrowth: (added) => showIncrement(player, added),
   });
   return player;
 }

@@ -138,15 +138,19 @@ function selectKept(player) {
 }
 
 // Shows an increment of a streaming run; paints at most once per animation frame.
-export function showIncrement(player) {
-  const { data, timeline } = player;
-  player.transcript.grow();
-  player.video.appendCaptions(data);
-  player.canvas.ariaValueMax = data.duration_s.toFixed(1);
-  const isMissing = (kind, list) => list.length > 0 && !timeline.rows.some((row) => row.kind === kind);
+export function showIncrement(player, added) {
+  player.transcript.insert(added.map(({ place }) => place));
+  const turns = added.map(({ row }) => row.turn);
+  player.video.appendCaptions(
+    player.data,
+    turns.filter((turn) => turn?.role === "assistant"),
+  );
+  player.canvas.ariaValueMax = player.data.duration_s.toFixed(1);
+  const hasState = player.timeline.rows.some(({ kind }) => kind === "state"),
+    isAdded = hasState !== player.data.assistant_states.length > 0;
   // the first question or state adds a lane
-  if (isMissing("state", data.assistant_states) || isMissing("user", data.userTurns)) layout(player);
-  if (data.is_live) followLatest(player);
+  if (isAdded || added.some(({ row }) => row.role === "user")) layout(player);
+  if (player.data.is_live) followLatest(player);
   drawAnswer(player);
   updateCounts(player);
   redrawPlayhead(player);

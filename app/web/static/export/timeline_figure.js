@@ -2,7 +2,7 @@
 
 import { LEGEND_HEIGHT, signalFigure } from "../signals/figure.js";
 import { paintMarks } from "../signals/decision_marks.js";
-import { clockText, countEvents, timeOf } from "../state/data.js";
+import { clockText, EventCounts, timeOf } from "../state/data.js";
 import { countedNames } from "../state/signals.js";
 import { coloursOf, Timeline } from "../timeline/timeline.js";
 import { escapeXml, SvgPen } from "./svg_pen.js";
@@ -51,7 +51,7 @@ export function settingsOf(run, start, end) {
   const { thresholds } = run,
     isIn = (frame) => timeOf(run, frame) >= start && timeOf(run, frame) <= end;
   const counts = countedNames(run).map((name) => {
-    const { hits, alarms, misses } = countEvents(run, name, thresholds[name], false);
+    const { hits, alarms, misses } = new EventCounts(run, name, thresholds[name], false).extend();
     return [name, { hits: hits.filter(isIn), alarms: alarms.filter(isIn), misses: misses.filter(isIn) }];
   });
   return { thresholds, counts: Object.fromEntries(counts), region: null };

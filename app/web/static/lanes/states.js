@@ -4,19 +4,19 @@ import { assistantState, clockText, frameAt, piecesOf } from "../state/data.js";
 import { fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
-const LOOKS = new Map([
-  ["silent", "grid"],
-  ["silence", "grid"],
-  ["listen", "grid"],
-  ["standby", "active"],
-  ["respond", "done"],
-  ["response", "done"],
-  ["speak", "done"],
-  ["delegate", "user"],
-  ["dropped", "mismatched"],
-  ["no picture", "grid"],
-  ["not reached", "faint"],
-]);
+const LOOKS = {
+  silent: "grid",
+  silence: "grid",
+  listen: "grid",
+  standby: "active",
+  respond: "done",
+  response: "done",
+  speak: "done",
+  delegate: "user",
+  dropped: "mismatched",
+  "no picture": "grid",
+  "not reached": "faint",
+};
 const OTHERS = ["latency", "reference", "speak", "update"]; // colours of a model's own words, in turn
 
 export const states = defineLane({
@@ -32,8 +32,7 @@ export const states = defineLane({
       .map(({ start, end, state }) => ({ lane: "state", series: "state", time_s: start, end_s: end, text: state })),
   paint: (timeline, { run, top, height }) => {
     const { pen, view, colours } = timeline,
-      pieces = piecesOf(run, run.assistant_states, run.reached, frameAt(run, view.start)),
-      own = [...new Set(run.assistant_states.map(([, word]) => word))].filter((word) => !LOOKS.has(word)).sort();
+      pieces = piecesOf(run, run.assistant_states, run.reached, frameAt(run, view.start));
     let painted = -1; // up to this x; a piece within a pixel of it is skipped
     for (const { start, end, state: word } of pieces) {
       if (start > view.end) break;
@@ -42,7 +41,7 @@ export const states = defineLane({
       if (word === null || right <= painted + 1) continue;
       const from = Math.max(left, painted),
         width = Math.max(1, right - from);
-      const colour = LOOKS.get(word) ?? OTHERS[own.indexOf(word) % OTHERS.length];
+      const colour = colourOf(run, word);
       pen.globalAlpha = colour === "grid" ? 1 : 0.3;
       pen.fillStyle = colours[colour];
       pen.fillRect(from, top + 2, width, height - 4);
@@ -60,3 +59,11 @@ export const states = defineLane({
     return word ? `${clockText(run.times[frame])}  ${word}` : null;
   },
 });
+
+function colourOf(run, word) {
+  if (Object.hasOwn(LOOKS, word)) return LOOKS[word];
+  run.ownStates ??= [...new Set(run.assistant_states.map((piece) => piece[1]))]
+    .filter((known) => known !== null && !Object.hasOwn(LOOKS, known))
+    .sort();
+  return OTHERS[run.ownStates.indexOf(word) % OTHERS.length];
+}

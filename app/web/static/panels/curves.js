@@ -3,7 +3,7 @@
 import { sleep } from "../state/increments.js";
 import { createNode, escapeMarkup } from "../dom/dom.js";
 import { loadPlotly, pace } from "../dom/plotly.js";
-import { curvePoints, rates, thresholdWords } from "../state/data.js";
+import { Curve, rates, thresholdWords } from "../state/data.js";
 import { baseLayout, CONFIG } from "../signals/figure.js";
 import { decidingSignals } from "../state/signals.js";
 
@@ -20,8 +20,7 @@ export function drawCurves(player, panel, data) {
     () => draw(player),
     () => 8,
   );
-  const numFrames = data.times.length;
-  if (curves.data !== data || curves.numFrames !== numFrames) Object.assign(curves, { data, numFrames, points: {} });
+  if (curves.data !== data) Object.assign(curves, { data, curves: {} });
   const hasThreshold = decidingSignals(data).some((signal) => signal.hasThreshold),
     mark = hasThreshold ? "the threshold now; a click on a curve moves it." : "the run; it has no threshold.",
     title = player.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "",
@@ -41,9 +40,12 @@ function showNote(player, panel, text) {
 }
 
 async function draw(player) {
-  const { data, panel, plot, points } = player.curves,
-    signals = decidingSignals(data);
-  for (const { name } of signals) points[name] ??= await collect(curvePoints(data, name));
+  const { data, panel, plot, curves } = player.curves,
+    points = {},
+    signals = decidingSignals(data),
+    isGrowing = player.receiver.run?.data === data;
+  for (const { name } of signals)
+    points[name] = await collect((curves[name] ??= new Curve(data, name, isGrowing)).points());
   let plotly;
   try {
     plotly = await loadPlotly(player.settings.plotly_url);

@@ -50,7 +50,7 @@ function whyNoInspection(player) {
   if (!player.data.times.length) return "There is no run whose prompt and tokens could be shown.";
   if (isForeignRun(player))
     return "This run was made by a different model, whose prompt and tokens cannot be shown here.";
-  return player.receiver.growing === player.data
+  return player.receiver.run?.data === player.data
     ? "The run still streams: prompt and tokens can be shown once it ends."
     : "";
 }

@@ -33,7 +33,7 @@ const OTHER_WORDS = ["wrong text", LOW_SIMILARITY]; // the card of such a stop c
 export function drawNowPanel(player, panel, data, frame, time, failure) {
   const hasRun = data.times.length > 0;
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
-  const total = hasRun ? data.times.length : data.expected_frames,
+  const total = hasRun ? data.times.length + data.num_dropped : data.expected_frames,
     isUnknown = !hasRun && player.settings.hint; // a live session has no length
   const cut = data.forgotten[countUpTo(data.forgotten, frame, (found) => found.frame) - 1],
     isCut = cut?.frame === frame,
@@ -42,7 +42,7 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
     failure && failureCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps),
     createNode("p", "ss-line", [
       createNode("b", "", clockText(time)),
-      ` frame ${frame + 1}${isUnknown ? "" : ` of ${total}`}`,
+      ` frame ${frame + data.num_dropped + 1}${isUnknown ? "" : ` of ${total}`}`,
       inspectionButton(player),
       data.isReferenceAlone && createNode("span", "ss-tag", "reference alone, no run"),
       isRefreshed && createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"),

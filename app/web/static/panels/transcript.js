@@ -2,6 +2,7 @@
 
 import { clockText, countUpTo, drawnVerdict, KINDS, LOW_SIMILARITY, signOfTurn } from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
+import { WindowedList } from "../dom/windowed_list.js";
 
 export function legalityTag({ legality }) {
   const title =
@@ -30,58 +31,45 @@ function quoteLabel(data, turn, reference) {
   return reference.is_missed ? "missed" : "not reached";
 }
 
-// What a row is about; the rows are made again when a run grows.
-const subjectOf = ({ turn, reference }) => turn ?? reference;
-
 export class Transcript {
   // `verdicts` are those that a reviewer can give; `go(row)` is called for a row that is chosen.
   constructor(panel, verdicts, go) {
-    Object.assign(this, { panel, verdicts, data: null, current: null });
-    this.boxes = new Map(); // by the subject of each row
+    Object.assign(this, { panel, verdicts, rows: [], current: -1 });
     this.isMarked = true; // whether the current row is marked: a wrong state has no row, and shows those of its time
     this.selected = null; // the key of the event that was selected last
+    this.list = new WindowedList(panel, (number) => this.drawRow(this.data, this.rows[number]));
     // also when a hidden transcript is shown
     this.sizes = new ResizeObserver(() => this.reveal(this.selected !== null));
     this.sizes.observe(panel);
-    const choose = (box) => go(this.data.rows.find((row) => this.boxOf(row) === box));
     panel.addEventListener("click", (event) => {
-      const box = event.target.closest(".ss-row");
-      if (box) choose(box);
+      const row = event.target.closest(".ss-row");
+      if (row) go(this.rows[row.dataset.row]);
     });
     panel.addEventListener("keydown", (event) => {
-      const box = event.target.closest(".ss-row"),
-        next = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
-      if (!box || (!next && event.key !== "Enter")) return;
-      if (next) box[next]?.focus();
-      else choose(box);
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (event.key === "Enter" && event.target.dataset.row) go(this.rows[event.target.dataset.row]);
+      else if (step) this.list.bring(Number(event.target.closest(".ss-row")?.dataset.row) + step)?.focus();
+      else return;
       event.preventDefault();
       event.stopPropagation();
     });
   }
 
-  boxOf(row) {
-    return this.boxes.get(subjectOf(row));
-  }
-
   draw(data) {
-    Object.assign(this, { data, current: null, selected: null });
-    this.boxes.clear();
-    this.panel.replaceChildren();
-    this.panel.scrollTop = 0;
-    this.grow();
-    if (!data.rows.length) this.panel.append(createNode("p", "ss-dim", "No responses or updates."));
+    Object.assign(this, { data, rows: data.rows, current: -1, selected: null, opinions: null });
+    this.list.reset(this.rows.length);
+    if (!this.rows.length) this.panel.append(createNode("p", "ss-dim", "No responses or updates."));
   }
 
-  // Draws the rows that are not in the panel yet.
-  grow() {
-    const { panel, data, boxes } = this;
-    if (!boxes.size && data.rows.length) panel.replaceChildren(); // the line for an empty transcript
-    data.rows.forEach((row, place) => {
-      if (this.boxOf(row)) return;
-      boxes.set(subjectOf(row), this.drawRow(data, row));
-      panel.insertBefore(this.boxOf(row), panel.children[place] ?? null);
-    });
-    if (boxes.size) panel.firstChild.tabIndex = 0;
+  // Shows the rows that were inserted at these indices, in order.
+  insert(places) {
+    if (!this.list.length && places.length) this.panel.lastChild.remove(); // the line for an empty transcript
+    this.list.anchored(() =>
+      places.forEach((place) => {
+        if (place <= this.current) this.current += 1;
+        this.list.insert(place);
+      }),
+    );
   }
 
   drawRow(data, row) {
@@ -114,18 +102,21 @@ export class Transcript {
       mark,
       createNode("span", "ss-given"),
     ];
-    return createNode("div", "ss-row", parts, { role: "button", tabIndex: -1 });
+    const box = createNode("div", "ss-row", parts, { role: "button" });
+    box.classList.toggle("ss-current", this.isMarked && row === this.rows[this.current]);
+    if (this.opinions) this.markRow(box, row);
+    return box;
   }
 
   // Writes the reviewer's verdicts beside the rows; `opinions` returns the opinions on the events with some keys.
   mark(opinions) {
-    for (const row of this.data.rows) {
-      const said = opinions([row.reference?.key, row.turn?.key]).filter((found) => found.verdict !== null);
-      this.markRow(this.boxOf(row).lastElementChild, said);
-    }
+    this.opinions = (row) => opinions([row.reference?.key, row.turn?.key]).filter((found) => found.verdict !== null);
+    this.list.boxes.forEach((box) => this.markRow(box, this.rows[box.dataset.row]));
   }
 
-  markRow(box, said) {
+  markRow(row, { reference, turn }) {
+    const said = this.opinions({ reference, turn }),
+      box = row.lastElementChild;
     const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
     if (box.title === words) return;
     box.title = words;
@@ -138,30 +129,30 @@ export class Transcript {
   // Marks and shows the row of an event, a failure or a time. A selection shows its row again; playback moves a list
   // under the mouse only if the row was selected.
   follow(time, event, isSelected) {
-    const { rows } = this.data,
-      isOf = (row) => (event.turn === null ? row.link === event.reference : row.number === event.turn),
-      hasRow = event && (event.turn !== null || event.reference !== null); // a wrong state has no row
-    const row = (hasRow && rows.find(isOf)) || rows[countUpTo(rows, time + 1e-4, (other) => other.time) - 1],
-      box = row ? this.boxOf(row) : null;
+    const isOf = (row) => (event.turn === null ? row.link === event.reference : row.number === event.turn);
+    const hasRow = event && (event.turn !== null || event.reference !== null); // a wrong state has no row
+    let number = hasRow ? this.rows.findIndex(isOf) : -1;
+    if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
     const selected = isSelected ? (event?.key ?? null) : null,
       isNew = selected !== null && selected !== this.selected,
       isMarked = !event || hasRow;
     this.selected = selected;
-    if (box === this.current && isMarked === this.isMarked && !isNew) return;
-    this.current?.classList.remove("ss-current");
-    Object.assign(this, { current: box, isMarked });
-    box?.classList.toggle("ss-current", isMarked);
+    if (number === this.current && isMarked === this.isMarked && !isNew) return;
+    this.list.boxOf(this.current)?.classList.remove("ss-current");
+    Object.assign(this, { current: number, isMarked });
+    this.list.boxOf(number)?.classList.toggle("ss-current", isMarked);
     this.reveal(selected !== null);
   }
 
   // Scrolls to the current row. Under the mouse or the focus, only to a selected row that is wholly out of view.
   reveal(isSelected) {
-    const { panel, current } = this,
+    const { panel } = this,
       isInUse = panel.matches(":hover, :focus-within");
-    if (!current || !panel.clientHeight || (isInUse && !isSelected)) return;
-    const slack = isInUse ? current.offsetHeight : 0,
-      top = current.offsetTop - panel.offsetTop,
-      bottom = top + current.offsetHeight;
+    if (this.current < 0 || !panel.clientHeight || (isInUse && !isSelected)) return;
+    const row = this.list.bring(this.current),
+      slack = isInUse ? row.offsetHeight : 0;
+    const top = row.offsetTop - panel.offsetTop,
+      bottom = top + row.offsetHeight;
     if (top < panel.scrollTop - slack || bottom > panel.scrollTop + panel.clientHeight + slack)
       panel.scrollTop = top - panel.clientHeight / 3;
   }

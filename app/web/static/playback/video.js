@@ -128,7 +128,6 @@ export class VideoPlayer {
     if (which === "off") return;
     // oxlint-disable-next-line unicorn/no-useless-spread -- the list is live
     for (const cue of [...(this.track.cues ?? [])]) this.track.removeCue(cue);
-    this.numCued = data.responses.length;
     this.addCues(which === "model" ? data.responses : data.referenceTurns, data.duration_s);
   }
 
@@ -139,12 +138,10 @@ export class VideoPlayer {
     });
   }
 
-  appendCaptions(data) {
-    const turns = data.responses.slice(this.numCued);
+  appendCaptions(data, turns) {
     if (this.captions !== "model" || !this.track || !turns.length) return;
     const last = this.track.cues?.[this.track.cues.length - 1];
     if (last) last.endTime = Math.min(last.endTime, turns[0].time);
-    this.numCued = data.responses.length;
     this.addCues(turns, data.duration_s);
   }
 }

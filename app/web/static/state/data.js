@@ -1,7 +1,7 @@
 // Unpacks the server's payload once, and counts decisions when a threshold moves.
 
 import { convertTheta, countTriggers, hasTheta } from "./policy.js";
-import { countedNames, decodeFloats, prepareSignals, signalOf } from "./signals.js";
+import { DECISIONS, countedNames, decodeFloats, prepareSignals, signalOf } from "./signals.js";
 
 export const KINDS = {
   missed: "✕",
@@ -99,22 +99,17 @@ export function unpack(packed) {
   if (!data.other) return data;
   const other = prepareRun(data.other);
   const counts = Object.fromEntries(
-    countedNames(other).map((name) => [name, countEvents(other, name, other.thresholds[name], false)]),
+    countedNames(other).map((name) => [name, new EventCounts(other, name, other.thresholds[name], false).extend()]),
   );
   other.shown = { thresholds: other.thresholds, counts };
   return data;
 }
 
 export function prepareRun(data) {
+  // frames that a live session has dropped from the start, and their time
+  Object.assign(data, { num_dropped: 0, begin_s: 0, progress: null });
   for (const name of SERIES) data[name] = decodeFloats(data[name]);
   prepareSignals(data);
-  derive(data);
-  Object.assign(data, { progress: null, judged: [], layer: [] });
-  return data;
-}
-
-// Derives lists, times and keys from all frames and turns of a run; again when a streaming run has grown.
-export function derive(data) {
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
   for (const failure of data.failures) failure.time = timeOf(data, failure.frame);
   for (const turn of data.turns) if (turn.frame !== undefined) turn.time = timeOf(data, turn.frame);
@@ -127,10 +122,50 @@ export function derive(data) {
   data.differences = data.steps.map((_, step) => (data.has_states ? stateDifferences(data, step) : []));
   data.rows = transcriptRows(data);
   assignEventKeys(data);
+  data.judged = data.layer = [];
+  return data;
 }
 
 export function timeOf(data, frame) {
-  return frame < data.times.length ? data.times[frame] : frame / data.fps;
+  return frame < data.times.length ? data.times[frame] : (frame + data.num_dropped) / data.fps;
+}
+
+// Moves the frames of a cut of the context; frames that the browser has dropped are negative.
+export function moveCut(cut, count) {
+  const move = (frame) => (frame === null ? null : frame - count);
+  return { ...cut, frame: move(cut.frame), first_frame: move(cut.first_frame), last_frame: move(cut.last_frame) };
+}
+
+// Drops the first frames of a live session, whose series are without them already; the indices of all others move.
+export function dropFrames(data, count) {
+  const later = (frames) => frames.filter((frame) => frame >= count).map((frame) => frame - count);
+  const states = data.assistant_states,
+    reached = countUpTo(states, count, ([frame]) => frame) - 1;
+  const laterStates = states.slice(Math.max(0, reached)).map(([frame, word]) => [Math.max(0, frame - count), word]);
+  const laterTurns = (turns) =>
+    turns.filter(({ frame }) => frame >= count).map((turn) => ({ ...turn, frame: turn.frame - count }));
+  Object.assign(data, {
+    num_dropped: data.num_dropped + count,
+    forgotten: data.forgotten.filter(({ frame }) => frame >= count).map((cut) => moveCut(cut, count)),
+    begin_s: data.times[0],
+    refreshed: later(data.refreshed),
+    assistant_states: laterStates,
+    decided: Object.fromEntries(DECISIONS.map((name) => [name, later(data.decided[name])])),
+    bands: {
+      ...data.bands,
+      model: data.bands.model.map((band) => [
+        [-1, stateAt(band, count)],
+        ...band.filter(([frame]) => frame > count).map(([frame, state]) => [frame - count, state]),
+      ]),
+    },
+    turns: laterTurns(data.turns),
+    references: laterTurns(data.references),
+  });
+  data.responses = data.turns.filter((turn) => turn.role === "assistant");
+  data.userTurns = [...data.references];
+  data.rows = transcriptRows(data);
+  for (const row of data.rows) row.key = null;
+  return data;
 }
 
 // The number of items of a sorted list whose key is at most the limit.
@@ -187,19 +222,22 @@ function stateDifferences(data, step) {
     .filter(([frame]) => stateAt(model, frame) !== stateAt(reference, frame));
 }
 
-// By time; at one time updates, then the user, then the assistant, and the model before the reference.
 function transcriptRows(data) {
-  const taken = new Set(data.turns.map((turn) => turn.link).filter((link) => link !== null)),
-    ranks = { update: 0, user: 1, assistant: 2 };
-  const rows = data.turns.map((turn, number) => {
-    const { time, role, link } = turn;
-    return { time, role, turn, number, link, reference: link === null ? null : data.references[link] };
+  const taken = new Set(data.turns.map((turn) => turn.link).filter((link) => link !== null));
+  const rows = data.turns.map((turn, number) => turnRow(data, turn, number));
+  data.references.forEach((reference, number) => {
+    if (!taken.has(number)) rows.push(referenceRow(reference, number));
   });
-  for (const [link, reference] of data.references.entries()) {
-    const { time, role } = reference;
-    if (!taken.has(link)) rows.push({ time, role, turn: null, number: null, link, reference });
-  }
-  return rows.sort((a, b) => a.time - b.time || ranks[a.role] - ranks[b.role]);
+  return rows.sort(compareRows);
+}
+
+export function turnRow(data, turn, number) {
+  const { time, role, link } = turn;
+  return { time, role, turn, number, link, reference: link === null ? null : data.references[link] };
+}
+
+export function referenceRow(reference, link) {
+  return { time: reference.time, role: reference.role, turn: null, number: null, link, reference };
 }
 
 // Sets the event keys of turns, failures and transcript rows; null without an event to judge.
@@ -219,47 +257,105 @@ function assignEventKeys(data) {
   for (const row of data.rows) row.key = key(row.number, row.link);
 }
 
-// The decisions of one kind, of the run or (a preview) of another threshold on the same trace, by how they pair with
-// the reference: `hits`, and without a pair `alarms` of the decisions and `misses` of the reference.
-export function countEvents(data, name, threshold, isPreview) {
-  const { policy, decides } = signalOf(data, name);
-  let decided = data.decided[name];
-  if (isPreview || !decided) {
-    const triggers = countTriggers(policy, decides, threshold, data.fps);
-    decided = [];
-    data[name].forEach((value, frame) => triggers.add(value) && decided.push(frame));
-  }
-  if (!data.expected) return { hits: decided, misses: [], alarms: [] };
-  return pairEvents(decided, data.expected[decides], data.tolerance_frames);
+const RANKS = { update: 0, user: 1, assistant: 2 };
+
+// By time; at one time updates, then the user, then the assistant, and the model before the reference.
+function compareRows(a, b) {
+  return (
+    a.time - b.time ||
+    RANKS[a.role] - RANKS[b.role] ||
+    Number(!a.turn) - Number(!b.turn) ||
+    (a.number ?? a.link) - (b.number ?? b.link)
+  );
 }
 
-// Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart, of sorted lists.
-export function pairEvents(decided, expected, tolerance) {
-  const [hits, misses, alarms] = [[], [], []];
-  let [at, wanted] = [0, 0];
-  while (at < decided.length && wanted < expected.length) {
-    const apart = decided[at] - expected[wanted];
-    if (Math.abs(apart) <= tolerance) {
-      hits.push(decided[at++]);
-      wanted += 1;
-    } else if (apart < 0) alarms.push(decided[at++]);
-    else misses.push(expected[wanted++]);
+// Returns the place at which a row was inserted into sorted ones.
+export function insertRow(rows, row) {
+  const place = countUpTo(rows, 0, (other) => Number(compareRows(other, row) >= 0)); // after those that are before it
+  rows.splice(place, 0, row);
+  return place;
+}
+
+// Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart. Both lists are
+// sorted and may grow.
+export class EventPairs {
+  constructor(tolerance) {
+    Object.assign(this, { tolerance, hits: [], misses: [], alarms: [] });
+    Object.assign(this, { decided: 0, expected: 0, numMisses: 0, numAlarms: 0 }); // those whose pairs are final
   }
-  return { hits, misses: misses.concat(expected.slice(wanted)), alarms: alarms.concat(decided.slice(at)) };
+
+  // Extends the pairs to `reached` frames. A decision that may still find a pair counts as unpaired until then.
+  extend(decided, expected, reached) {
+    const { hits, misses, alarms, tolerance } = this;
+    misses.length = this.numMisses;
+    alarms.length = this.numAlarms;
+    while (this.decided < decided.length && this.expected < expected.length) {
+      const apart = decided[this.decided] - expected[this.expected];
+      if (Math.abs(apart) <= tolerance) {
+        hits.push(decided[this.decided++]);
+        this.expected += 1;
+      } else if (apart < 0) alarms.push(decided[this.decided++]);
+      else misses.push(expected[this.expected++]);
+    }
+    while (this.expected < expected.length && reached - expected[this.expected] > tolerance)
+      misses.push(expected[this.expected++]);
+    while (this.decided < decided.length && reached - decided[this.decided] > tolerance)
+      alarms.push(decided[this.decided++]);
+    [this.numMisses, this.numAlarms] = [misses.length, alarms.length];
+    for (let number = this.expected; number < expected.length; number += 1) misses.push(expected[number]);
+    for (let number = this.decided; number < decided.length; number += 1) alarms.push(decided[number]);
+  }
+}
+
+// The decisions of one kind, of the run or (a preview) of another threshold on the same trace, and how
+// they pair with the reference.
+export class EventCounts {
+  constructor(data, name, threshold, isPreview) {
+    const { policy, decides } = signalOf(data, name),
+      triggers = countTriggers(policy, decides, threshold, data.fps);
+    this.isPreview = isPreview || !DECISIONS.includes(name);
+    this.pairs = new EventPairs(data.tolerance_frames);
+    Object.assign(this, { data, name, decides, threshold, triggers, decided: [], numFrames: 0 });
+  }
+
+  // Returns hits, misses and alarms up to the frames reached. Reads only new frames.
+  extend() {
+    const { data, name, decided } = this;
+    if (this.isPreview) {
+      const probs = data[name];
+      for (let frame = this.numFrames; frame < probs.length; frame += 1)
+        if (this.triggers.add(probs[frame])) decided.push(frame);
+    }
+    this.numFrames = data.times.length;
+    const frames = this.isPreview ? decided : data.decided[name];
+    if (!data.expected) return { hits: frames, misses: [], alarms: [] };
+    this.pairs.extend(frames, data.expected[this.decides], data.times.length);
+    return this.pairs;
+  }
 }
 
 const CURVE_POINTS = 200;
 
-// Generates precision and recall of events at up to 200 thresholds, the distinct known values of the trace: all of them
-// take long on a long run.
-export function* curvePoints(data, name) {
-  const { series, low } = signalOf(data, name),
-    known = data[series].filter((value) => !Number.isNaN(value)).toSorted();
-  const values = known.filter((value, number) => value !== known[number - 1]),
-    stride = Math.max(1, Math.ceil(values.length / CURVE_POINTS)),
-    chosen = [...values].filter((_, number) => number % stride === 0);
-  for (const threshold of [low, ...chosen.map((value) => Number(value.toPrecision(5)))])
-    yield { threshold, ...rates(countEvents(data, name, threshold, true)) };
+// Precision and recall of events at up to 200 thresholds: the distinct known values of the trace, or evenly spaced ones
+// while it grows.
+export class Curve {
+  constructor(data, name, isGrowing) {
+    const { series, low, high } = signalOf(data, name),
+      known = isGrowing ? [] : data[series].filter((value) => !Number.isNaN(value)).toSorted();
+    // unknown values are no thresholds, and unequal to each other
+    const values = known.filter((value, number) => value !== known[number - 1]);
+    const stride = Math.max(1, Math.ceil(values.length / CURVE_POINTS)),
+      chosen = [...values].filter((_, number) => number % stride === 0);
+    const thresholds = isGrowing
+      ? Array.from({ length: 51 }, (_, at) => low + ((high - low) * at) / 50)
+      : [low, ...chosen.map((value) => Number(value.toPrecision(5)))];
+    this.counts = thresholds.map((threshold) => new EventCounts(data, name, threshold, true));
+  }
+
+  // Generates the points, because all of them take long on a long run.
+  *points() {
+    for (const counts of this.counts) yield { threshold: counts.threshold, ...rates(counts.extend()) };
+  }
 }
 
 export function rates({ hits, misses, alarms }) {

@@ -1,10 +1,23 @@
-// A run that streams: each increment from the server is appended to its data.
+// A run that streams: each increment from the server is appended to the data, with work that does not grow with the
+// run.
 
-import { derive, prepareRun, SERIES, unpack } from "./data.js";
-import { appendSignal, concatenate, DECISIONS, decodeFloats } from "./signals.js";
+import {
+  dropFrames,
+  insertRow,
+  moveCut,
+  prepareRun,
+  referenceRow,
+  SERIES,
+  stateAt,
+  timeOf,
+  turnRow,
+  unpack,
+} from "./data.js";
+import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
 const POLL_INTERVAL_MS = 500,
   REQUEST_TIMEOUT_MS = 15000;
+const LIVE_FRAMES = 7200; // kept of a live session, an hour at 2 fps; the run on the server has all of them
 
 export function sleep(ms = 0) {
   return new Promise((done) => {
@@ -18,52 +31,189 @@ export function withTimeout(answer) {
   return Promise.race([answer, late]);
 }
 
-// Appends an increment to the data of a run, which then is as `unpack` would make it of the whole run.
-export function append(data, increment) {
-  for (const name of SERIES) data[name] = concatenate(data[name], decodeFloats(increment[name]));
-  for (const [number, signal] of data.named.entries())
-    appendSignal(data, signal, decodeFloats(increment.named[number]));
-  for (const name of ["assistant_states", "refreshed", "forgotten", "turns"]) data[name].push(...increment[name]);
-  data.references.push(...increment.questions);
-  data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);
-  for (const name of DECISIONS) {
-    data.decided[name].push(...increment.decided[name]);
-    if (data.expected) data.expected[name].push(...increment.expected[name]);
+// A growing array of numbers. The capacity doubles when it is full, so that an append takes constant time.
+export class Series {
+  constructor() {
+    this.room = new Float64Array(1024);
+    this.length = 0;
   }
-  for (const [step, frame, state] of increment.changes) data.bands.model[step].push([frame, state]);
-  data.progress = increment.progress; // the response that is being generated
-  derive(data);
+
+  append(values) {
+    const length = this.length + values.length;
+    if (length > this.room.length) {
+      const room = new Float64Array(Math.max(length, 2 * this.room.length));
+      room.set(this.room.subarray(0, this.length));
+      this.room = room;
+    }
+    this.room.set(values, this.length);
+    this.length = length;
+    return this.room.subarray(0, length);
+  }
+
+  drop(count) {
+    this.room.copyWithin(0, count, this.length);
+    this.length -= count;
+    return this.room.subarray(0, this.length);
+  }
+}
+
+// The spans in which a step's state differs from the reference, up to the frames reached: see `stateDifferences`.
+class GrowingDifferences {
+  constructor(model, reference, spans) {
+    Object.assign(this, { model, reference, spans, modelPiece: 0, referencePiece: 0 });
+  }
+
+  // Extends the spans by the frames from `first` to before `end`.
+  extend(first, end) {
+    const last = this.spans.at(-1);
+    if (last && last[1] === first) last[1] = end; // it continues unless a change below ends it
+    for (const frame of this.changes(end)) {
+      const before = this.spans.at(-1);
+      if (before && before[1] > frame) before[1] = frame;
+      if (stateAt(this.model, frame) !== stateAt(this.reference, frame)) this.spans.push([frame, end]);
+    }
+  }
+
+  changes(end) {
+    const frames = new Set(),
+      { model, reference } = this;
+    while (model[this.modelPiece]?.[0] < end) frames.add(Math.max(0, model[this.modelPiece++][0]));
+    while (reference[this.referencePiece]?.[0] < end) frames.add(Math.max(0, reference[this.referencePiece++][0]));
+    return [...frames].sort((a, b) => a - b);
+  }
+}
+
+// The data of a run that streams, which `append` keeps as `unpack` would make it of the whole run.
+export class GrowingRun {
+  constructor(increment) {
+    this.stream = increment.stream;
+    this.data = prepareRun(increment.head);
+    this.series = Object.fromEntries(SERIES.map((name) => [name, new Series()]));
+    this.named = new Map(); // name of a series of a named signal -> its values
+    const { bands } = this.data;
+    this.differences = bands.model.map(
+      (band, step) =>
+        this.data.has_states &&
+        bands.reference[step] &&
+        new GrowingDifferences(band, bands.reference[step], this.data.differences[step]),
+    );
+  }
+
+  get numFrames() {
+    return this.data.times.length;
+  }
+
+  // The index of the next frame on the server: a live session has dropped its first frames here.
+  get next() {
+    return this.data.num_dropped + this.numFrames;
+  }
+
+  // Drops the oldest frames of a live session, a quarter of an hour at a time; returns whether it did. Memory and
+  // work then do not grow with its length.
+  drop() {
+    const count = this.numFrames - LIVE_FRAMES;
+    if (!this.data.is_live || this.data.named.length || count < LIVE_FRAMES / 4) return false;
+    const series = Object.fromEntries(SERIES.map((name) => [name, this.series[name].drop(count)]));
+    this.data = dropFrames({ ...this.data, ...series }, count); // a new object: nothing that was derived is kept
+    return true;
+  }
+
+  // Returns the new rows of the transcript, each with its index.
+  append(increment) {
+    const data = this.data,
+      first = this.numFrames;
+    const local = (frame) => frame - data.num_dropped,
+      move = (turn) => ({ ...turn, frame: local(turn.frame) });
+    for (const name of SERIES) data[name] = this.series[name].append(decodeFloats(increment[name]));
+    const grow = (name, values) => this.growSeries(name, values);
+    for (const [number, signal] of data.named.entries())
+      appendSignal(data, signal, decodeFloats(increment.named[number]), grow);
+    data.assistant_states.push(...increment.assistant_states.map(([frame, word]) => [local(frame), word]));
+    data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
+    data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);
+    data.refreshed.push(...increment.refreshed.map(local));
+    data.forgotten.push(...increment.forgotten.map((cut) => moveCut(cut, data.num_dropped)));
+    for (const name of DECISIONS) {
+      data.decided[name].push(...increment.decided[name].map(local));
+      if (data.expected) data.expected[name].push(...increment.expected[name]);
+    }
+    for (const [step, frame, state] of increment.changes) data.bands.model[step].push([local(frame), state]);
+    for (const differences of this.differences) differences?.extend(first, this.numFrames);
+    data.progress = increment.progress && move(increment.progress); // the response that is being generated
+    return [
+      ...increment.questions.map((turn) => this.appendQuestion(move(turn))),
+      ...increment.turns.map((turn) => this.appendTurn(move(turn))),
+    ];
+  }
+
+  // Returns a longer series of a named signal. A moved threshold replaces the levels of a sum, which are then copied
+  // again.
+  growSeries(name, values) {
+    const before = this.data[name],
+      kept = this.named.get(name),
+      series = kept?.view === before ? kept.series : new Series();
+    if (!series.length) series.append(before);
+    const view = series.append(values);
+    this.named.set(name, { series, view });
+    return view;
+  }
+
+  // Appends a question of a live session; returns as `appendTurn`.
+  appendQuestion(turn) {
+    const { references, userTurns, rows } = this.data;
+    turn.key = null;
+    references.push(turn);
+    userTurns.push(turn);
+    const row = { ...referenceRow(turn, references.length - 1), key: null };
+    return { row, place: insertRow(rows, row) };
+  }
+
+  // Appends a turn; returns its row and the index at which the row was inserted.
+  appendTurn(turn) {
+    const { data } = this;
+    turn.time = timeOf(data, turn.frame);
+    turn.key = null; // a streaming run has no events to judge yet
+    data.turns.push(turn);
+    if (turn.role === "assistant") data.responses.push(turn);
+    const row = { ...turnRow(data, turn, data.turns.length - 1), key: null };
+    return { row, place: insertRow(data.rows, row) };
+  }
 }
 
 // Receives a whole run, nothing, or the start of a streaming run from the server. Further frames of a streaming run are
 // requested until another run arrives.
 export class Receiver {
   // ask(stream, first): the frames of a stream from one on, as text, or null once it is over; isGone(): whether the
-  // page has no player any more; onRun(data), onGrowth(): what to draw.
+  // page has no player any more; onRun(data), onGrowth(rows): what to draw.
   constructor({ ask, isGone, onRun, onGrowth }) {
-    Object.assign(this, { ask, isGone, onRun, onGrowth, growing: null });
+    Object.assign(this, { ask, isGone, onRun, onGrowth, run: null });
   }
 
   receive(text) {
-    const packed = text ? JSON.parse(text) : null,
-      data = packed?.stream ? prepareRun(packed.head) : packed && unpack(packed);
-    this.growing = packed?.stream ? data : null;
-    if (this.growing) append(data, packed);
-    this.onRun(data);
-    if (this.growing) this.follow(data, packed.stream);
+    const packed = text ? JSON.parse(text) : null;
+    if (!packed?.stream) {
+      this.run = null;
+      return this.onRun(packed && unpack(packed));
+    }
+    this.run = new GrowingRun(packed);
+    this.run.append(packed);
+    this.onRun(this.run.data);
+    this.follow(this.run);
   }
 
-  async follow(data, stream) {
+  async follow(run) {
     for (;;) {
       await sleep(POLL_INTERVAL_MS);
-      if (this.growing !== data || this.isGone()) return;
-      const text = await this.ask(stream, data.times.length).catch(() => undefined);
-      if (text === null || this.growing !== data) return;
+      if (this.run !== run || this.isGone()) return;
+      const text = await this.ask(run.stream, run.next).catch(() => undefined);
+      if (text === null || this.run !== run) return;
       // the answer is too late, or Gradio says that the server does not answer: request it again
       if (text === undefined) continue;
-      const { times, progress } = data;
-      append(data, JSON.parse(text));
-      if (data.times.length > times.length || data.progress?.text !== progress?.text) this.onGrowth();
+      const before = run.numFrames,
+        written = run.data.progress?.text,
+        added = run.append(JSON.parse(text));
+      if (run.drop()) this.onRun(run.data);
+      else if (run.numFrames > before || run.data.progress?.text !== written) this.onGrowth(added);
     }
   }
 }

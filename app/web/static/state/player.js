@@ -29,6 +29,7 @@ export class Player {
     this.thresholds = new Thresholds(settings.thresholds);
     this.thresholdTimer = 0;
     this.shown = new Shown(this.thresholds);
+    this.countsCache = {}; // by signal
 
     // the selection
     this.stopIndex = null; // index of the stop that is shown, in `data.stops`
@@ -46,7 +47,7 @@ export class Player {
     this.isPointerDown = this.isMouseActive = false; // a button is down; the last input was the pointer's, not a key's
     this.isStatusOfJudgement = false; // whether the status line is about failures or events
     this.exporting = ""; // the status line while a file is written
-    this.curves = { data: null, numFrames: 0, points: {}, panel: null, plot: null, requestDrawing: null };
+    this.curves = { data: null, curves: {}, panel: null, plot: null, requestDrawing: null };
     this.inspection = { asked: null, found: null };
     this.isInUse = false; // whether there was a key or a click
     this.tour = null; // the parts of its popover, its stops, their number and the focus before; null while it is closed

@@ -10,13 +10,6 @@ export function decodeFloats(packed) {
   return new Float64Array(bytes.buffer);
 }
 
-export function concatenate(one, other) {
-  const joined = new Float64Array(one.length + other.length);
-  joined.set(one);
-  joined.set(other, one.length);
-  return joined;
-}
-
 // Gives each named signal its values, under a name of its own, its colour and the range of its row. A signal that
 // decides by a threshold that the run does not have can be given one; its handle lies at the top of its range, which
 // decides nothing.
@@ -39,32 +32,32 @@ export function prepareSignals(data) {
 function withLevels(data, signal, threshold) {
   const rangeOf = kindOf(signal.policy).range;
   if (!rangeOf) return signal;
-  const made = { ...signal, ...rangeOf(signal.low, signal.high), series: `${signal.name} level` };
-  made.isOpen = made.high === Infinity;
-  computeLevels(data, made, threshold);
-  fitRange(data, made, threshold);
-  return made;
+  const series = `${signal.name} level`,
+    { low, high } = signal;
+  const counter = countSignal(data, signal, threshold);
+  data[series] = levelsOf(counter, data[signal.name]);
+  const range = rangeOf(low, high);
+  if (range.high === Infinity) range.high = highestLevel(data[series], threshold);
+  return { ...signal, ...range, series, counter };
 }
 
-function computeLevels(data, signal, threshold) {
-  const counter = countTriggers(signal.policy, signal.decides ?? "speak", threshold, data.fps);
-  data[signal.series] = data[signal.name].map((value) => {
+const countSignal = (data, { policy, decides }, threshold) =>
+  countTriggers(policy, decides ?? "speak", threshold, data.fps);
+const levelsOf = (counter, values) =>
+  Float64Array.from(values, (value) => {
     counter.add(value);
     return counter.level;
   });
-  signal.compared = threshold;
-}
+const highestLevel = (levels, threshold) => 1.25 * levels.reduce((a, b) => (b > a ? b : a), threshold) || 1;
 
-function fitRange(data, signal, threshold) {
-  if (signal.isOpen) signal.high = 1.25 * data[signal.series].reduce((a, b) => (b > a ? b : a), threshold) || 1;
-}
-
-// Appends values to a named signal of a run that streams.
-export function appendSignal(data, signal, values) {
-  data[signal.name] = concatenate(data[signal.name], values);
+// Appends values to a named signal of a run that streams, where `grow(series, values)` returns the longer series.
+export function appendSignal(data, signal, values, grow) {
+  data[signal.name] = grow(signal.name, values);
   if (signal.series === signal.name) return;
-  computeLevels(data, signal, signal.compared);
-  fitRange(data, signal, signal.threshold ?? 0);
+  const added = levelsOf(signal.counter, values);
+  data[signal.series] = grow(signal.series, added);
+  if (kindOf(signal.policy).range(0, 1).high === Infinity)
+    signal.high = Math.max(signal.high, highestLevel(added, signal.threshold ?? 0));
 }
 
 // Computes the levels of a signal again, in place, for another threshold: the resets of a sum depend on it. A signal
@@ -72,7 +65,10 @@ export function appendSignal(data, signal, values) {
 export function setLevels(data, name, threshold) {
   const signal = signalOf(data, name);
   if (!signal.hasThreshold) Object.assign(signal, withLevels(data, signal, threshold), { hasThreshold: true });
-  else if (signal.series !== name) computeLevels(data, signal, threshold);
+  else if (signal.series !== name) {
+    signal.counter = countSignal(data, signal, threshold);
+    data[signal.series] = levelsOf(signal.counter, data[name]);
+  }
 }
 
 // The title of a signal in a text that has room, with a warning if the model was never trained for it.

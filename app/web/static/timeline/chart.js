@@ -3,7 +3,7 @@
 import { GUTTER, MARGIN } from "./axis.js";
 import { resizeCanvas } from "./canvas.js";
 import { drawCurves } from "../panels/curves.js";
-import { countEvents, countText, LOW_SIMILARITY } from "../state/data.js";
+import { countText, EventCounts, LOW_SIMILARITY } from "../state/data.js";
 import { runWords } from "../state/thresholds.js";
 import { countedNames } from "../state/signals.js";
 import { layerTurns } from "../review/layer.js";
@@ -40,12 +40,21 @@ export function refreshCounts(player) {
 }
 
 export function updateCounts(player) {
-  const { data, shown } = player,
-    count = (name) => countEvents(data, name, shown.thresholds[name], shown.isPreview);
-  shown.counts = Object.fromEntries(countedNames(data).map((name) => [name, count(name)]));
+  const names = countedNames(player.data);
+  player.shown.counts = Object.fromEntries(names.map((name) => [name, countsFor(player, name).extend()]));
   const changed = isTaskChanged(player) && "Goal, steps or user turns have changed since this run: press Run.";
   player.find("counts").textContent = [previewText(player), changed].filter(Boolean).join(" ");
   if (player.tab === "curves") drawCurves(player, player.find("curves"), player.data);
+}
+
+// The counts that are shown, extended while a run streams.
+function countsFor(player, name) {
+  const { data, countsCache, shown } = player,
+    threshold = shown.thresholds[name],
+    known = countsCache[name],
+    isSame = known?.data === data && known.threshold === threshold && known.isPreview === shown.isPreview;
+  if (!isSame) countsCache[name] = new EventCounts(data, name, threshold, shown.isPreview);
+  return countsCache[name];
 }
 
 export function paint(player) {
@@ -63,7 +72,7 @@ function paintOverview(player) {
     { colours, width, view } = timeline,
     inner = width - GUTTER - MARGIN,
     pen = resizeCanvas(map, width, OVERVIEW_HEIGHT),
-    at = (time) => GUTTER + (time / data.duration_s) * inner;
+    at = (time) => GUTTER + ((time - data.begin_s) / (data.duration_s - data.begin_s)) * inner;
   pen.clearRect(0, 0, width, OVERVIEW_HEIGHT);
   pen.fillStyle = colours.faint;
   pen.fillRect(GUTTER, 7, inner, 4);
@@ -81,9 +90,9 @@ function paintOverview(player) {
 }
 
 export function setView(player, start, end) {
-  const { duration_s, fps } = player.data;
-  const length = Math.min(duration_s, Math.max(2 / fps, end - start));
-  const from = Math.min(duration_s - length, Math.max(0, start));
+  const { begin_s, duration_s, fps } = player.data;
+  const length = Math.min(duration_s - begin_s, Math.max(2 / fps, end - start));
+  const from = Math.min(duration_s - length, Math.max(begin_s, start));
   player.timeline.view = { start: from, end: from + length };
   requestPaint(player);
 }

@@ -105,9 +105,10 @@ export function mountPointer(player) {
 
   player.listen(player.map, "pointerdown", (event) => {
     if (!player.data) return;
+    const { begin_s, duration_s } = player.data;
     const move = (later) => {
       const share = (pointerOffset(player.map, later)[0] - GUTTER) / (player.map.clientWidth - GUTTER - MARGIN),
-        time = share * player.data.duration_s,
+        time = share * (duration_s - begin_s) + begin_s,
         half = (player.timeline.view.end - player.timeline.view.start) / 2;
       setView(player, time - half, time + half);
     };

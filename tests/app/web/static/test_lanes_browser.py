@@ -162,8 +162,8 @@ def test_named_signals_have_rows_counts_and_a_band_of_states(page: Page) -> None
     states = [[0, "silent"], [2, "respond"], [3, None], [4, "my <i>own</i>"]]
     packed = with_steps(1, **unknown, named=signals, assistant_states=states)
     body = """
-        const whole = show(packed[0]), { countEvents } = await import(arg.data);
-        const { hits, alarms } = countEvents(whole, "signal-0", 0.5, false);
+        const whole = show(packed[0]), { EventCounts } = await import(arg.data);
+        const { hits, alarms } = new EventCounts(whole, "signal-0", 0.5, false).extend();
         sweep(whole);
         const kinds = timeline.rows.map(({ kind }) => kind);
         const traces = timeline.rows.filter(({ kind }) => kind === "trace");

@@ -81,7 +81,7 @@ def test_as_many_decisions_are_paired_as_in_the_scores(page: Page) -> None:
     frames = [[sorted(rng.sample(range(20), rng.randrange(9))) for _ in range(2)] for _ in range(300)]
     cases = [(one, other, tolerance) for tolerance, (one, other) in zip(cycle(range(4)), frames, strict=False)]
     body = """return arg.map(([decided, expected, tolerance]) => {
-        const p = pairEvents(decided, expected, tolerance);
+        const p = new EventPairs(tolerance); p.extend(decided, expected, 20);
         return [p.hits.length, p.alarms.length, p.misses.length];
     });"""
     pairs = [
@@ -89,7 +89,7 @@ def test_as_many_decisions_are_paired_as_in_the_scores(page: Page) -> None:
         for decided, expected, tolerance in cases
     ]
     most = [len(assign(np.where(close, 0.0, np.inf))) for close in pairs]
-    assert run(page, "data", "pairEvents", body, cases) == [
+    assert run(page, "data", "EventPairs", body, cases) == [
         [number, len(decided) - number, len(expected) - number]
         for number, (decided, expected, _) in zip(most, cases, strict=True)
     ]
@@ -109,17 +109,30 @@ def test_as_many_decisions_are_paired_as_in_the_scores(page: Page) -> None:
 def test_decisions_are_paired_with_the_reference(
     page: Page, decided: list[int], expected: list[int], tolerance: int, counts: list[list[int]]
 ) -> None:
-    body = "const p = pairEvents(...arg); return [p.hits, p.misses, p.alarms];"
-    assert run(page, "data", "pairEvents", body, [decided, expected, tolerance]) == counts
+    body = "const p = new EventPairs(arg[2]); p.extend(arg[0], arg[1], 20); return [p.hits, p.misses, p.alarms];"
+    assert run(page, "data", "EventPairs", body, [decided, expected, tolerance]) == counts
+
+
+def test_pairs_of_growing_lists_are_those_of_the_whole_lists(page: Page) -> None:
+    body = """
+        const [decided, expected] = arg, grown = new EventPairs(2), whole = new EventPairs(2);
+        for (let reached = 0; reached <= 20; reached += 1) {
+            const [some, others] = [decided, expected].map((frames) => frames.filter((frame) => frame < reached));
+            grown.extend(some, others, reached);
+        }
+        whole.extend(decided, expected, 20);
+        return [grown, whole].map(({ hits, misses, alarms }) => [hits, misses, alarms]);"""
+    grown, whole = run(page, "data", "EventPairs", body, [[1, 4, 5, 11, 19], [2, 3, 9, 15, 18]])
+    assert grown == whole == [[1, 4, 11, 19], [15], [5]]
 
 
 def test_a_threshold_decides_again_from_the_trace(page: Page) -> None:
     body = """const data = unpack(arg), counts = (threshold, isPreview) => {
-            const { hits, misses, alarms } = countEvents(data, "speak", threshold, isPreview);
+            const { hits, misses, alarms } = new EventCounts(data, "speak", threshold, isPreview).extend();
             return [hits, misses, alarms];
         };
         return [counts(0.35, false), counts(0.35, true), counts(0.2, true), counts(0.9, true)];"""
-    own, same, lower, none = run(page, "data", "unpack, countEvents", body, packed_run(6))
+    own, same, lower, none = run(page, "data", "unpack, EventCounts", body, packed_run(6))
     assert own == [[1], [], [4]], "the run's own decisions are kept, whatever the trace has"
     assert same == [[], [2], [4, 5]]
     assert lower == [[3], [], [4, 5]], "0.2 is not above 0.2; 3 is within one frame of 2"
@@ -188,15 +201,16 @@ def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
     whole = packed_run(6, turns=[turn])
     whole["bands"] = whole["bands"] | {"model": [[[-1, 0], [3, 1]]]}
     body = """
-        const [head, cuts, whole, data] = arg, { prepareRun, unpack } = await import(data);
-        const grown = prepareRun(head);
-        for (const cut of cuts) append(grown, cut);
+        const [head, cuts, whole, data] = arg, { unpack } = await import(data);
+        const grown = new GrowingRun({ stream: "s", head }), first = [];
+        for (const cut of cuts) first.push(...grown.append(cut).map(({ place }) => place));
         const names = ["times", "speak", "reached", "decided", "expected", "differences", "bands", "rows"];
         const list = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
         const plain = (data) => names.map((name) => JSON.stringify(data[name], list));
-        return [plain(grown), plain(unpack(whole))];"""
+        return [first, plain(grown.data), plain(unpack(whole))];"""
     cuts = [cut(0, 2), cut(2, 3), cut(3, 6)]
-    grown, unpacked = run(page, "increments", "append", body, [empty, cuts, whole, address("data")])
+    places, grown, unpacked = run(page, "increments", "GrowingRun", body, [empty, cuts, whole, address("data")])
+    assert places == [0]
     assert [json.loads(value) for value in grown] == [json.loads(value) for value in unpacked]
 
 

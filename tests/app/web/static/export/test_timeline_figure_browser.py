@@ -57,7 +57,7 @@ def draw(page: Page, packed: str, **look: Any) -> etree._Element:
 
 def rows(page: Page, packed: str, start: float = 0, end: float = 10) -> list[dict[str, str]]:
     body = "const { unpack } = await import(arg[0]); return csvOf(unpack(JSON.parse(arg[1])), arg[2], arg[3]);"
-    text = run_in(page, "rows", "csvOf", body, [address("data"), packed, start, end])
+    text = run_in(page, "files", "csvOf", body, [address("data"), packed, start, end])
     return list(csv.DictReader(text.splitlines()))
 
 

@@ -194,7 +194,8 @@ class PrefixStore(Generic[C]):
         self._touch(source)
         is_extended = num_tokens == source.committed
         is_free = not source.num_leases and not source.is_on_host
-        if is_free and (is_extended or not self._has_room(source.cache.num_bytes)):
+        has_room = self._num_bytes(is_on_host=False) + source.cache.num_bytes <= self._budgets[False]
+        if is_free and (is_extended or not has_room):
             source.cache.crop_to(num_tokens)
             source.key, source.committed = key, num_tokens
             return source
@@ -240,9 +241,6 @@ class PrefixStore(Generic[C]):
                     self._evicted += 1
                 else:
                     oldest.cache, oldest.is_on_host = oldest.cache.fork(device="cpu"), True
-
-    def _has_room(self, num_bytes: int) -> bool:
-        return self._num_bytes(is_on_host=False) + num_bytes <= self._budgets[False]
 
     def _num_bytes(self, *, is_on_host: bool) -> int:
         """Return the bytes of the free entries on the device or on the host."""

@@ -37,7 +37,7 @@ from stepscope.engine.video.packets import (
     is_reordered,
     seconds_of,
 )
-from stepscope.engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
+from stepscope.engine.video.track import EPSILON_S, Track, measure_packets, open_container, reason_of
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
 av.logging.set_level(None)  # any level makes decoder threads wait for the GIL: closing a half-read file hung
@@ -309,4 +309,5 @@ def _find_seek(track: Track) -> int | None:
             return None
         if seconds_of(packet.pts, stream) - track.zero_s > track.begin_s:
             return None
-    return None if has_restarts(track) else ticks
+    is_one_recording = track.is_indexed or measure_packets(track).num_recordings == 1
+    return ticks if is_one_recording else None

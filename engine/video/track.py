@@ -287,11 +287,6 @@ def measure_packets(track: Track) -> PacketList:
     return listed.count_from(track.zero_s)
 
 
-def has_restarts(track: Track) -> bool:
-    """Return whether several recordings follow each other in the file, so that no seek finds the right one."""
-    return not track.is_indexed and measure_packets(track).num_recordings > 1
-
-
 def _is_clock_late(
     container: InputContainer, path: Path, stream: VideoStream, *, start_s: float, end_s: float | None
 ) -> bool:

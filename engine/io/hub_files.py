@@ -53,7 +53,6 @@ def fetch_missing(path: Path) -> None:
                 repo_type=found.repo_type,
                 revision=found.revision,
                 cache_dir=found.cache,
-                endpoint=os.environ.get("HF_ENDPOINT"),
             )
             if not path.exists():  # the cache has it under the commit of a branch
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,13 +64,7 @@ def _check_space(file: HubFile) -> int:
 
     The error names no folder: users of a page on another machine read it.
     """
-    url = hf_hub_url(
-        file.repo_id,
-        file.name,
-        repo_type=file.repo_type,
-        revision=file.revision,
-        endpoint=os.environ.get("HF_ENDPOINT"),
-    )
+    url = hf_hub_url(file.repo_id, file.name, repo_type=file.repo_type, revision=file.revision)
     size = get_hf_file_metadata(url).size or 0
     free = shutil.disk_usage(next(folder for folder in (file.cache, *file.cache.parents) if folder.exists())).free
     if size > free - MIN_FREE_BYTES:
@@ -86,7 +79,6 @@ def _check_space(file: HubFile) -> int:
 def fetch(address: str) -> Path:
     """Return the local path of an address of the Hub; raise ``ValueError`` if it cannot be downloaded."""
     repo_type, repo_id, name, revision, _ = parsed = parse_address(address)
-    endpoint = os.environ.get("HF_ENDPOINT")
     with _explain(address):
         if name:
             is_cached = isinstance(try_to_load_from_cache(repo_id, name, repo_type=repo_type, revision=revision), str)
@@ -95,8 +87,7 @@ def fetch(address: str) -> Path:
             try:
                 if not is_cached:
                     _check_space(parsed)
-                file = hf_hub_download(repo_id, name, repo_type=repo_type, revision=revision, endpoint=endpoint)
-                return Path(file)
+                return Path(hf_hub_download(repo_id, name, repo_type=repo_type, revision=revision))
             except LocalEntryNotFoundError:
                 raise
             except EntryNotFoundError:  # it may be a folder
@@ -108,7 +99,6 @@ def fetch(address: str) -> Path:
             revision=revision,
             allow_patterns=patterns,
             ignore_patterns=_PICKLES,
-            endpoint=endpoint,
         )
     path = Path(folder) / name
     if not path.exists():
@@ -119,7 +109,7 @@ def fetch(address: str) -> Path:
 def _check_connection() -> None:
     """Raise ``LocalEntryNotFoundError`` at once if the Hub cannot be reached; the library tries for half a minute."""
     try:
-        get_session().head(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
     except Exception as error:  # of httpx or httpx2, by the version of the library
         raise LocalEntryNotFoundError(str(error)) from error
 

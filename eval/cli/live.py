@@ -24,7 +24,8 @@ _STATUS_S = 5.0
 
 def live(options: LiveCommandOptions) -> int:
     """Stream a live source until it ends or Ctrl-C; return 1 if it was lost."""
-    source = open_source(options.source, fps=options.stream.fps)
+    name, fps = options.source, options.stream.fps
+    source: LiveSource = UrlSource(name) if "://" in name else FileSource(Path(name).expanduser(), fps=fps)
     task = read_task(options)
     checkpoint = load_checkpoint(options)
     config = checkpoint.fit_config(options.stream)
@@ -80,11 +81,6 @@ def recover(options: RecoverOptions) -> int:
         else "nothing was recorded: no frame was decided"
     )
     return 0
-
-
-def open_source(text: str, *, fps: float) -> LiveSource:
-    """Return the source that a text names: a URL, or a video file. Raises ``ValueError`` or ``VideoError``."""
-    return UrlSource(text) if "://" in text else FileSource(Path(text).expanduser(), fps=fps)
 
 
 def _follow(session: LiveSession, lines: "SimpleQueue[str]") -> None:

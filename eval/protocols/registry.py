@@ -61,7 +61,8 @@ def score_protocol(
         )
     videos = [make_video(*parts) for parts in zip(of_videos, said, lengths, strict=True)]
     for number, video in enumerate(videos):
-        check_references(protocol, video.references, f"video {number}")
+        if protocol.has_one_reference and len(video.references) > 1:
+            raise ValueError(f"{name} has one reference for each video; video {number} has {len(video.references)}")
     return protocol.summarize(add_sums(protocol.count(video, **values).sums for video in videos))
 
 
@@ -80,12 +81,6 @@ def make_video(references: References, replies: Replies, duration_s: float | Non
         accuracies=tuple(_read_accuracies(accuracy, order) for _, accuracy in timed),
         duration_s=None if duration_s is None else _check_time("a duration", duration_s),
     )
-
-
-def check_references(protocol: Protocol, references: Sequence[Span], place: str) -> None:
-    """Raise ``ValueError`` if a protocol needs one reference for each video, and a video has several."""
-    if protocol.has_one_reference and len(references) > 1:
-        raise ValueError(f"{protocol.name} has one reference for each video; {place} has {len(references)}")
 
 
 def add_sums(counts: Iterable[Sums]) -> Sums:

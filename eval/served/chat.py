@@ -289,7 +289,9 @@ class ChatClient:
             self._http.stream("POST", url, content=content, headers=headers) as response,
         ):
             content = await _read_body(response)
-            return httpx.Response(response.status_code, headers=_only_retry_after(response), content=content)
+            wait = response.headers.get("retry-after", "")
+            headers = {"retry-after": wait} if wait.isascii() else {}
+            return httpx.Response(response.status_code, headers=headers, content=content)
 
 
 async def _read_body(response: httpx.Response) -> bytes:
@@ -306,11 +308,6 @@ async def _read_body(response: httpx.Response) -> bytes:
             raise ServedModelError(f"the endpoint answers with more than {MAX_BYTES // 2**20} MiB")
         parts.append(part)
     return b"".join(parts)
-
-
-def _only_retry_after(response: httpx.Response) -> dict[str, str]:
-    value = response.headers.get("retry-after", "")
-    return {"retry-after": value} if value.isascii() else {}
 
 
 def _read_retry_after(response: httpx.Response, *, default_s: float) -> float:

@@ -54,17 +54,14 @@ class Prompt:
         if self.num_pictures < 1:
             raise ValueError(f"a request must have at least 1 picture; got {self.num_pictures}")
 
-    def is_silence(self, answer: str) -> bool:
-        """Whether an answer means silence."""
-        return strip_text(answer).strip(".!\"'").casefold() in ("", self.silence.casefold())
-
     def read(self, answer: str) -> tuple[str, str | None]:
         """Return the state of the assistant that an answer means, and its message, if any."""
         text = strip_text(answer)
         for name, opening in self.states.items():
             if text.startswith(opening.strip()):
                 return name, (text.removeprefix(opening.strip()).strip() or None) if name == RESPONSE else None
-        return ("silent", None) if self.is_silence(text) else ("respond", text)
+        is_silence = text.strip(".!\"'").casefold() in ("", self.silence.casefold())
+        return ("silent", None) if is_silence else ("respond", text)
 
     def fill(self, task: Task, *, time_s: float, user: Sequence[str], history: Sequence[str]) -> str:
         """Return the text of one frame: the template with the task, the user's new words and the latest history."""

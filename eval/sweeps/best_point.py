@@ -204,24 +204,20 @@ def _list_counts(
 
 def explain_best(best: BestPoint, gain: Interval | None = None) -> str:
     """Return the present value, the gain over it and its price, as sentences; ``gain`` is None for a preview."""
-    return " ".join(_explain_gain(best, gain))
-
-
-def _explain_gain(best: BestPoint, gain: Interval | None) -> Iterable[str]:
     present = best.present
     if present is None:
-        return
+        return ""
     if best.is_present:
-        yield "The present thresholds stay: no point is better."
-        return
+        return "The present thresholds stay: no point is better."
     value = present.scores[best.metric]
-    yield f"Present: {best.grid.describe(*present.thresholds)}; {best.format(value)}."
+    words = [f"Present: {best.grid.describe(*present.thresholds)}; {best.format(value)}."]
     difference = compute_loss(best.metric, value) - compute_loss(best.metric, best.value)
     if not math.isnan(difference):
-        yield f"Better by {best.format(difference)}, {_describe_interval(best, gain)}."
+        words.append(f"Better by {best.format(difference)}, {_describe_interval(best, gain)}.")
     before, after = (scores.get(NUM_FAILURES, math.nan) for scores in (present.scores, best.scores))
     if after > before:
-        yield f"Caution: failures rise from {before:.0f} to {after:.0f}."
+        words.append(f"Caution: failures rise from {before:.0f} to {after:.0f}.")
+    return " ".join(words)
 
 
 def _describe_interval(best: BestPoint, gain: Interval | None) -> str:

@@ -59,7 +59,6 @@ def match_window(dataset: str, *, fps: float) -> tuple[int, int]:
 
     **Source**: ``get_match_time_window`` in ``mmassist/eval/eval_utils.py``.
     """
-    _check_fps(fps)
     left_s, right_s = find_match_window(dataset)
     return int(left_s * fps), int(right_s * fps)
 
@@ -101,7 +100,8 @@ def matched_pairs(match: Match, *, semantic_threshold: float = SEMANTIC_THRESHOL
 
 def count_turns(match: Match, *, fps: float, semantic_threshold: float = SEMANTIC_THRESHOLD) -> TurnCounts:
     """Count the turns of one video at ``fps`` frames per second. Add the counts of videos for a corpus."""
-    _check_fps(fps)
+    if not (math.isfinite(fps) and fps > 0):
+        raise ValueError(f"fps must be a positive number; got {fps!r}")
     matched = matched_pairs(match, semantic_threshold=semantic_threshold)
     scores = [pair.semantic_score for pair in match.pairs if pair.semantic_score >= semantic_threshold]
     return TurnCounts(
@@ -133,11 +133,6 @@ def turn_metrics(counts: TurnCounts) -> dict[str, float]:
         "num_missed": float(counts.num_missed),
         "num_redundant": float(counts.num_redundant),
     }
-
-
-def _check_fps(fps: float) -> None:
-    if not (math.isfinite(fps) and fps > 0):
-        raise ValueError(f"fps must be a positive number; got {fps!r}")
 
 
 MEASURES = (

@@ -103,7 +103,7 @@ class TextScorer:
                     f"video {number} has {len(video.references)} references and {len(video.hypotheses)} hypotheses; "
                     "give one hypothesis per reference, empty for no text"
                 )
-        pairs = self._tokenize(videos)
+        pairs = self._attempt(lambda: self._tokenize_pairs(videos)) or [[] for _ in videos]
         counts = iter(self._count([pair for of_video in pairs for pair in of_video]))
         return tuple(Pool(list(islice(counts, len(of_video))), TextCounts).total() for of_video in pairs)
 
@@ -134,9 +134,6 @@ class TextScorer:
     def _wait_for_start(self) -> None:
         if self._starter is not None:
             self._starter.join()
-
-    def _tokenize(self, videos: Sequence[TextPairs]) -> list[list[_Pair]]:
-        return self._attempt(lambda: self._tokenize_pairs(videos)) or [[] for _ in videos]
 
     def _tokenize_pairs(self, videos: Sequence[TextPairs]) -> list[list[_Pair]]:
         """Return the tokenised pairs of each video; those without a reference are left out. Raises ``JavaError``."""

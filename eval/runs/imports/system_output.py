@@ -207,13 +207,9 @@ def place_entry(fields: Fields, name: str, time_s: float, sample: Sample, *, pol
     if time_s > end_s + max(poll_s, _POLL_S) + _ROUNDING_S:
         place = f"{fields.path_prefix}{name} is at {time_s:.10g} s, but the video ends by {end_s:g} s"
         raise ValueError(f"{place}; give the results of this video, in seconds")
-    return find_frame(time_s, sample.fps)
-
-
-def find_frame(time_s: float, fps: float) -> int:
-    """Return the frame of a time that may be rounded to milliseconds: 0.333 s at 3 frames per second is frame 1."""
-    nearest = round(time_s * fps)
-    return nearest if abs(nearest / fps - time_s) <= _ROUNDING_S + 1e-9 else frame_at(time_s, fps)
+    nearest = round(time_s * sample.fps)  # 0.333 s at 3 frames per second is frame 1
+    is_rounded = abs(nearest / sample.fps - time_s) <= _ROUNDING_S + 1e-9
+    return nearest if is_rounded else frame_at(time_s, sample.fps)
 
 
 def end_frame(time_s: float, sample: Sample) -> int:

@@ -23,9 +23,8 @@ from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData, Headers
 
-from stepscope.app.security.identity import current_user
+from stepscope.app.security.identity import client_address, current_user
 from stepscope.app.security.limits import declared_size
-from stepscope.app.security.refusals import client_address
 from stepscope.engine.io.files import show_turns
 from stepscope.engine.turns import take_turns
 

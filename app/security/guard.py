@@ -11,10 +11,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepscope.app.failures import describe_failure, log_failure
-from stepscope.app.security.hosts import SAFE_METHODS, HostGuard, HostRules
-from stepscope.app.security.identity import current_user, lacks_login, name_user
+from stepscope.app.security.hosts import SAFE_METHODS, HostGuard, HostRules, refuse
+from stepscope.app.security.identity import client_address, current_user, lacks_login, name_user
 from stepscope.app.security.limits import BodyLimit, BodyRefusedError, ConnectionLimit
-from stepscope.app.security.refusals import client_address, refuse
 from stepscope.engine.io.files import is_disk_full
 
 

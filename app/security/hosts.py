@@ -14,9 +14,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stepscope.app.security.refusals import refuse
+
+def refuse(status: int, reason: str) -> JSONResponse:
+    """Return the response of a refused request, with the reason as one sentence."""
+    return JSONResponse({"detail": f"{reason[:1].upper()}{reason[1:]}."}, status)
+
 
 API_PREFIX: Final = "/gradio_api/"
 ALLOWED_ROUTES: Final = frozenset(

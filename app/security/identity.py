@@ -1,9 +1,10 @@
-"""Identity of a request: the ``--auth`` user, the Hugging Face account on a Space, or a typed name."""
+"""Identity of a request: the ``--auth`` user, the Hugging Face account on a Space, a typed name, or the address."""
 
 import math
 import os
 import time
 from contextvars import ContextVar
+from ipaddress import IPv6Address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from stepscope.app.reviews.actions import check_reviewer
-from stepscope.app.security.refusals import client_address
 from stepscope.engine.io.files import INVISIBLE, EncodingError, read_text
 
 
@@ -32,6 +32,20 @@ def signed_in(request: Any) -> str | None:
 
 current_user: ContextVar[str] = ContextVar("user", default="")
 """The user, or the address, of the request or event that is handled."""
+
+
+def client_address(scope: Scope) -> str:
+    """Return the address of the client, of IPv6 the network that one client has; empty if it is not known."""
+    return find_network(scope["client"][0]) if scope.get("client") else ""
+
+
+def find_network(address: str) -> str:
+    """Return the first 64 bits of an IPv6 address, since one client has all addresses with them; others as they are."""
+    try:
+        found = IPv6Address(address.partition("%")[0])
+    except ValueError:  # also what a proxy passes on that is no address
+        return address
+    return address if found.ipv4_mapped else str(ip_network((found.packed, 64), strict=False))
 
 
 def name_user(scope: Scope) -> str:

@@ -27,8 +27,8 @@ from uvicorn.config import HTTP_PROTOCOLS, WS_PROTOCOLS, Config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from stepscope.app.security.identity import lacks_login
-from stepscope.app.security.refusals import client_address, find_network, refuse
+from stepscope.app.security.hosts import refuse
+from stepscope.app.security.identity import client_address, find_network, lacks_login
 
 MAX_BODY_BYTES: Final = 8 * 2**20
 """Maximum body of a request other than an upload, in bytes."""

@@ -19,8 +19,8 @@ from stepscope.app import failures
 from stepscope.app.security import limits
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
+from stepscope.app.security.identity import client_address
 from stepscope.app.security.limits import MAX_FRAMES, Connections, LimitedProtocol, LimitedSocket
-from stepscope.app.security.refusals import client_address
 from tests.support.pages.browser import free_port
 
 

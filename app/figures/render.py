@@ -17,7 +17,6 @@ from stepscope.app.figures.text import LINE, from_markup, to_markup
 from stepscope.app.style.colours import Theme
 from stepscope.engine.io.files import Cell, atomic_write, write_csv
 
-_COLUMNS: Final = ("x", "y", "base", "text", "q1", "median", "q3")
 _MAX_NOTE_LINES: Final = 4
 _PAD_PX: Final = 12
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
@@ -97,33 +96,19 @@ def trace_rows(figure: go.Figure) -> Iterator[dict[str, Cell]]:
     Traces without a name that cannot be pointed at are left out: they repeat others, or are lines to compare with.
     """
     for number, trace in enumerate(figure.data):
-        if trace.visible not in (None, True) or (not trace.name and trace.hoverinfo == "skip"):
+        if not trace.name and trace.hoverinfo == "skip":
             continue
         name = from_markup(trace.name or f"trace {number + 1}")
         if trace.type == "heatmap":
-            yield from _cell_rows(name, trace)
+            for y, values, texts in zip(trace.y, trace.z, trace.text, strict=True):
+                for x, value, text in zip(trace.x, values, texts, strict=True):
+                    yield {"trace": name, "x": _cell(x), "y": _cell(y), "z": _cell(value), "text": _cell(text)}
             continue
-        columns = {key: trace[key] for key in _COLUMNS if key in trace and trace[key] is not None}
-        count = max((len(values) for values in columns.values() if not isinstance(values, str)), default=0)
-        for index in range(count):
-            row = {key: _cell(_at(values, index)) for key, values in columns.items()}
+        columns = {key: trace[key] for key in ("x", "y", "text") if trace[key] is not None}
+        for cells in zip(*columns.values(), strict=True):
+            row = {key: _cell(cell) for key, cell in zip(columns, cells, strict=True)}
             if any(value is not None for value in row.values()):
                 yield {"trace": name, **row}
-
-
-def _cell_rows(name: str, trace: go.Heatmap) -> Iterator[dict[str, Cell]]:
-    for row, values in enumerate(() if trace.z is None else trace.z):
-        for column, value in enumerate(values):
-            x, y = _at(trace.x, column, column), _at(trace.y, row, row)
-            text = _at(_at(trace.text, row), column)
-            yield {"trace": name, "x": _cell(x), "y": _cell(y), "z": _cell(value), "text": _cell(text)}
-
-
-def _at(values: Any, index: int, default: Any = None) -> Any:
-    """Return the value of a point: that at its index, or the one value of all points."""
-    if values is None or isinstance(values, str):
-        return default if values is None else values
-    return values[index] if index < len(values) and values[index] is not None else default
 
 
 def _cell(value: Any) -> Cell:

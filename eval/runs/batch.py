@@ -182,6 +182,7 @@ class _ProgressCounter:
         self._num_frames = sum(self._pending.values())
         self._num_videos = num_videos
         self._started_s: float | None = None
+        self._num_done, self._paced_s = 0, 0.0
 
     def finish(self, video_id: str) -> None:
         del self._pending[video_id]
@@ -194,6 +195,8 @@ class _ProgressCounter:
         if num_done and self._started_s is None:
             self._started_s = now_s
         elapsed_s = 0.0 if self._started_s is None else now_s - self._started_s
+        if num_done != self._num_done:
+            self._num_done, self._paced_s = num_done, elapsed_s
         return Progress(
             num_videos=self._num_videos,
             num_finished=self._num_videos - len(self._pending),
@@ -201,4 +204,5 @@ class _ProgressCounter:
             num_done=num_done,
             elapsed_s=elapsed_s,
             workers=workers,
+            paced_s=self._paced_s,
         )

@@ -15,6 +15,8 @@ REPORT_INTERVAL_S: Final = 0.25
 """Time between two progress reports."""
 USAGE_INTERVAL_S: Final = 0.5
 """Time between two measurements of tokens and memory."""
+HEAD_START_FRAMES: Final = 128
+"""Frames that the first video streams before others share its passes: it is finished early, or has an error early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class Progress:
     elapsed_s: float
     """Seconds since the first frame was done; 0 before it, so that loading does not lower the rate."""
     workers: tuple[WorkerStatus, ...]
+    paced_s: float | None = None
+    """``elapsed_s`` at the last growth of ``num_done``; None where it grows now."""
 
     @property
     def frames_per_s(self) -> float:
@@ -87,9 +91,15 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated seconds to the end, from finished frames; None before a rate is known."""
-        rate = self.frames_per_s
-        return (self.num_frames - self.num_done) / rate if rate else None
+        """Estimated seconds to the end, from finished frames; None before a rate is known.
+
+        Frames of shared passes end in bursts. Between two, the estimate of the last one runs down.
+        """
+        paced_s = self.elapsed_s if self.paced_s is None else self.paced_s
+        if not self.num_done or not paced_s:
+            return None
+        left_s = (self.num_frames - self.num_done) * paced_s / self.num_done
+        return max(0.0, left_s - (self.elapsed_s - paced_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

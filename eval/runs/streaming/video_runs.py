@@ -5,6 +5,7 @@ float16 and read back, in the first run too, so that every run with the folder u
 """
 
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from stepscope.eval.runs.folder import VideoRecord, digest_sample
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
 from stepscope.eval.runs.worker_messages import (
+    HEAD_START_FRAMES,
     USAGE_INTERVAL_S,
     FramesDone,
     VideoResult,
@@ -47,9 +49,9 @@ class _Video:
     """Problems of its video, which are complete when its frames are."""
     reuses: bool
     """Whether its embeddings were kept by an earlier run."""
-    began_s: float
-    """Reading of the ``SharedClock`` at its start."""
     outputs: list[FrameOutput] = field(default_factory=list)
+    began_s: float = 0.0
+    """Reading of the ``SharedClock`` at its start."""
 
 
 def run_samples(
@@ -63,15 +65,15 @@ def run_samples(
 ) -> Generator[FramesDone | VideoResult]:
     """Stream the videos of samples, followed by the teacher-forced pass of each if ``worker_config.live``.
 
-    Up to ``batch_size`` videos share a forward pass; the outputs of each are those of a run of its own. An invalid
-    video or record becomes the ``error`` of its own result; all other exceptions propagate. Samples are requested as
-    videos end; None: none is available yet, ask again after the next pass.
+    Up to ``batch_size`` videos share a forward pass, after a head start of the first one by ``HEAD_START_FRAMES``, so
+    that a result exists early. The outputs of each are those of a run of its own. An invalid video or record becomes
+    the ``error`` of its own result; all other exceptions propagate. Samples are requested as videos end; None: none is
+    available yet, ask again after the next pass.
     """
     streamer = Streamer(checkpoint, worker_config.config)
     with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
         runs = _VideoRuns(streamer, worker_config, device=device, batch_size=batch_size, pool=pool)
-        requests = (None if sample is None else runs.begin(sample) for sample in samples)
-        with closing(streamer.run_many(requests, max_batch_size=batch_size)) as events:
+        with closing(streamer.run_many(runs.requests(samples), max_batch_size=batch_size)) as events:
             for event in events:
                 yield runs.handle(event)
 
@@ -101,31 +103,35 @@ class _VideoRuns:
         self._clock = SharedClock()
         self._measured_s, self._measured_tokens = time.monotonic(), 0
 
-    def begin(self, sample: Sample) -> StreamRequest:
-        """Start to decode a video, or open its kept embeddings, and return its request."""
-        warnings = list[str]()
-        video = _Video(
-            sample=sample,
-            task=build_task(sample),
-            record=VideoRecord(
-                video_id=sample.video_id,
-                source=digest_sample(sample),
-                device=self._device,
-                batch_size=self._batch_size,
-            ),
-            reuses=self._features.is_kept(sample),
-            features=self._features.embed(sample, warnings),
-            warnings=warnings,
-            began_s=self._clock.read(len(self._videos)),
-        )
-        self._videos[sample.video_id] = video
-        return StreamRequest(
-            video_id=sample.video_id,
-            features=video.features,
-            task=video.task,
-            fps=sample.fps,
-            checks_probs=True,
-        )
+    def requests(self, samples: Iterable[Sample | None]) -> Iterator[StreamRequest | None]:
+        """Yield the request of each sample as it is asked for; None while the first video is ahead.
+
+        The next samples are decoded meanwhile, one more each time.
+        """
+        first, arrivals, waiting = "", iter(samples), deque[_Video]()
+        while True:
+            # asked before the next sample, since one that is not there yet may be there afterwards
+            is_ahead = self._is_ahead(first)
+            if waiting and not is_ahead:
+                yield self._begin(waiting.popleft())
+                continue
+            if is_ahead and len(waiting) + 1 >= self._batch_size:
+                yield None
+                continue
+            try:
+                sample = next(arrivals)
+            except StopIteration:
+                if not waiting:
+                    return
+                sample = None
+            if sample is None:
+                yield None
+            elif is_ahead:
+                waiting.append(self._open(sample))
+                yield None
+            else:
+                first = first or sample.video_id
+                yield self._begin(self._open(sample))
 
     def handle(self, event: StreamEvent) -> FramesDone | VideoResult:
         """Count a frame, or finish a video."""
@@ -156,6 +162,40 @@ class _VideoRuns:
             cache_mb=cache_tokens * token_bytes(model) / 2**20,
             memory_mb=used_memory_mb(model.device),
             device_mb=device_memory_mb(model.device),
+        )
+
+    def _is_ahead(self, video_id: str) -> bool:
+        """Return whether a video is in flight and within its head start."""
+        video = self._videos.get(video_id)
+        return video is not None and len(video.outputs) < HEAD_START_FRAMES
+
+    def _open(self, sample: Sample) -> _Video:
+        """Start to decode a video, or open its kept embeddings."""
+        record = VideoRecord(
+            video_id=sample.video_id,
+            source=digest_sample(sample),
+            device=self._device,
+            batch_size=self._batch_size,
+        )
+        warnings = list[str]()
+        return _Video(
+            sample=sample,
+            task=build_task(sample),
+            record=record,
+            reuses=self._features.is_kept(sample),
+            features=self._features.embed(sample, warnings),
+            warnings=warnings,
+        )
+
+    def _begin(self, video: _Video) -> StreamRequest:
+        video.began_s = self._clock.read(len(self._videos))
+        self._videos[video.sample.video_id] = video
+        return StreamRequest(
+            video_id=video.sample.video_id,
+            features=video.features,
+            task=video.task,
+            fps=video.sample.fps,
+            checks_probs=True,
         )
 
     def _finish(self, video: _Video, *, wall_s: float) -> VideoResult:

@@ -14,7 +14,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.streaming import video_runs
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.streaming.video_runs import run_samples
-from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig
+from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample
@@ -58,7 +58,24 @@ def test_videos_in_one_pass_have_the_results_of_runs_of_their_own(
         assert_as_alone(checkpoint, config, sample, results[sample.video_id])
 
 
-def test_a_video_that_becomes_available_later_is_run(
+@pytest.mark.parametrize("num_frames", [3, 1000])
+def test_the_first_video_has_a_head_start_and_the_results_of_a_run_of_its_own(
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch, num_frames: int
+) -> None:
+    monkeypatch.setattr(video_runs, "HEAD_START_FRAMES", num_frames)
+    config, first = make_worker_config(tiny_folder), samples[0]
+    events = list(run_samples(checkpoint, config, samples[:3], device="cpu", batch_size=3))
+    ids = [event.video_id if isinstance(event, FramesDone) else event.record.video_id for event in events]
+    ahead = next(number for number, video_id in enumerate(ids) if video_id != first.video_id)
+    ended = next(number for number, event in enumerate(events) if isinstance(event, VideoResult))
+    assert (ids[ended], ahead == ended + 1) == (first.video_id, num_frames == 1000)
+    assert ahead >= 3
+    result = events[ended]
+    assert isinstance(result, VideoResult)
+    assert_as_alone(checkpoint, config, first, result)
+
+
+def test_a_video_that_becomes_available_at_the_end_of_the_head_start_is_run(
     checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample]
 ) -> None:
     results: list[str] = []

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import THRESHOLD_SLIDER
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, convert_theta
 from stepscope.engine.io.files import strip_text
@@ -46,28 +45,16 @@ def make_threshold_sliders(
     is previewed while it moves. Otherwise the policy of the settings shows them; see ``show_sliders``.
     """
     shown = ThresholdSliders(True, True, True) if is_previewed else _shown(config.policy)
-    speak = gr.Slider(
-        value=config.speak_threshold,
-        label="Speak threshold",
-        elem_id=ids.speak,
-        visible=shown.speak,
-        **THRESHOLD_SLIDER,
-    )
-    update = gr.Slider(
-        value=config.update_threshold,
-        label="Update threshold",
-        elem_id=ids.update,
-        visible=shown.update,
-        **THRESHOLD_SLIDER,
-    )
-    theta = gr.Slider(
-        value=convert_theta(config.speak_threshold),
-        label="Theta",
-        info=THETA_INFO,
-        elem_id=ids.theta,
-        visible=shown.theta,
-        **THRESHOLD_SLIDER,
-    )
+
+    def add(head: str, value: float, label: str, **options: Any) -> Any:
+        options |= {"minimum": 0, "maximum": 1, "step": "any"}  # no step that would round the value
+        options |= {"elem_id": getattr(ids, head), "visible": getattr(shown, head)}
+        # the player's script validates the number box of this class
+        return gr.Slider(value=value, label=label, elem_classes="threshold", **options)
+
+    speak = add("speak", config.speak_threshold, "Speak threshold")
+    update = add("update", config.update_threshold, "Update threshold")
+    theta = add("theta", convert_theta(config.speak_threshold), "Theta", info=THETA_INFO)
     js = _PREVIEW_THETA_JS if is_previewed else _READ_THETA_JS
     gr.on([theta.input, theta.release], None, theta, speak, js=js, api_visibility="private")
     speak.change(None, speak, theta, js=_SHOW_THETA_JS % ids.theta, api_visibility="private")

@@ -38,16 +38,6 @@ CHAT_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "chat", "concurrency_limi
 """Options of questions, which pass this queue at once: they wait for a worker of the pool, with those of programs."""
 SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
 """Options of sweeps, which load their own model: one at a time, in a queue of their own."""
-THRESHOLD_SLIDER: Final[dict[str, Any]] = {
-    "minimum": 0,
-    "maximum": 1,
-    "step": "any",
-    "elem_classes": "threshold",
-}
-"""Options of a threshold slider, without a step that would round the value.
-
-The player's script validates the number box of elements with this class.
-"""
 PREVIEW_THRESHOLDS_JS: Final = """(speak, update, named) => {
     const detail = named ? JSON.parse(named) : {speak, update};
     document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail}));

@@ -108,17 +108,11 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     return views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
 
 
-class ExampleView(NamedTuple):
-    """Outputs of the example of an upload."""
+def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.PlayerView, str, Any, str]:
+    """Show a bundled video as an upload with its reference, which fills in goal, steps and user turns.
 
-    player: views.PlayerView
-    reference: Any
-    panel: Any
-    problem: Any
-
-
-def show_example(context: AppContext, live: LiveRun | None) -> ExampleView:
-    """Show a bundled video as an upload with its reference, which fills in goal, steps and user turns."""
+    Returns the view, the file and the opened panel of the reference, and no problem.
+    """
     video, manifest = (context.copies.share(path) for path in EXAMPLE)
     clip, sample = add_reference(
         read_upload(video, fps=context.config.fps, max_duration_s=context.max_duration_s), manifest
@@ -127,12 +121,8 @@ def show_example(context: AppContext, live: LiveRun | None) -> ExampleView:
     view = views.ClipView(clip=clip, video=str(video), chosen=None, upload=str(video), **views.task_boxes(sample))
     status, is_mismatch = describe_reference(clip, sample, manifest)
     run_view = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
-    return ExampleView(
-        player=views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live)),
-        reference=str(manifest),
-        panel=gr.Accordion(open=True),
-        problem="",
-    )
+    player = views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
+    return player, str(manifest), gr.Accordion(open=True), ""
 
 
 def check_reference(clip: Clip | None, reference: str | None) -> ReferenceCheck:

@@ -102,13 +102,6 @@ class SweepView(NamedTuple):
     signals: Any = gr.Dropdown(choices=[], value=None, visible=False)
 
 
-class EnteredSweep(NamedTuple):
-    """The sweep of a newly chosen run, and the size of its grid."""
-
-    view: SweepView
-    size: Any
-
-
 class AppliedPoint(NamedTuple):
     """The outputs of ``apply_best`` and ``apply_picked``: the sliders of the form and of the player, and the text.
 
@@ -136,11 +129,11 @@ def offer_points(batches: BatchContext, live: Cancellable | None, name: str | No
 
 def enter_sweep(
     batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
-) -> EnteredSweep:
-    """Show the sweep of a newly chosen run, at a grid size with exact points if there is one."""
+) -> tuple[SweepView, int]:
+    """Return the sweep of a newly chosen run, and the size of its grid, one with exact points if there is one."""
     sizes = folders.find_exact_sizes(batches, name)
     chosen = size if size in sizes or not sizes else sizes[-1]
-    return EnteredSweep(view=show_sweep(batches, name, metric, chosen, signals), size=chosen)
+    return show_sweep(batches, name, metric, chosen, signals), chosen
 
 
 def show_sweep(

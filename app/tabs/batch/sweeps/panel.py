@@ -24,7 +24,6 @@ from stepscope.app.tabs.batch.sweeps.folders import download_sweep
 from stepscope.app.tabs.batch.sweeps.handlers import (
     RECOMMENDED,
     AppliedPoint,
-    EnteredSweep,
     SweepView,
     choices,
 )
@@ -84,7 +83,7 @@ def make_sweep_panel(
     view = SweepView(swept, search, heat, through, gr.State(None), apply, metric, table, whole, signals)
     buttons = WorkButtons(start=exact, cancel=cancel, progress=progress)
     enter, show = partial(sweeping.enter_sweep, batches), partial(sweeping.show_sweep, batches)
-    wire(partial(gr.on, [here.select, shown.change]), enter, chosen, EnteredSweep(view=view, size=size), **LATEST)
+    wire(partial(gr.on, [here.select, shown.change]), enter, chosen, (view, size), **LATEST)
     wire(partial(gr.on, [metric.select, size.select, signals.select]), show, chosen, view, **LATEST)
     live, run = gr.State(None), partial(sweeping.run_points, context, batches)
     gr.on([here.select, shown.change], partial(sweeping.offer_points, batches), [live, runs], exact, **LATEST)

@@ -95,7 +95,6 @@ def make_link(params: Mapping[str, str]) -> str:
 
 
 PROGRESS_S: Final = 1.0
-"""Minimum time between two progress messages, in seconds."""
 
 
 def _find_clip(context: AppContext, video: str | FileData) -> Clip:

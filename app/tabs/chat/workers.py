@@ -18,15 +18,10 @@ from stepscope.eval.runs.pools.ray_pool import connect_cluster, count_gpus, is_c
 def open_workers(devices: str, checkpoint: Checkpoint, options: WorkerOptions) -> Iterator[Sequence[AnsweringWorker]]:
     """Yield one worker for each device; those of a Ray cluster end with the context.
 
-    Args:
-        devices: Devices as in ``parse_devices``, such as ``cuda:0,cuda:1`` or ``cpu:2``; empty for the device of
-            ``checkpoint``; ``ray`` or the address of a Ray cluster.
-        checkpoint: The page's checkpoint. Workers on its device share its weights.
-        options: How other workers load the checkpoint, and the memory of each worker.
+    ``devices`` are as in ``parse_devices``; empty for that of ``checkpoint``; ``ray`` or the address of a
+    Ray cluster. Workers on the device of ``checkpoint`` share its weights; the others load it by ``options``.
 
-    Raises:
-        ValueError: A device that does not exist, or no cluster.
-        EngineError: A node that cannot load the checkpoint.
+    Raises ``ValueError`` for a device or cluster that does not exist, ``EngineError`` if a node cannot load it.
     """
     if not is_cluster(devices):
         yield _make_local_workers(devices, checkpoint, options)

@@ -282,7 +282,6 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
 
 
 def _wire_previews(tab: PlayerTab) -> None:
-    """Wire the browser-side previews: thresholds while a slider moves, and the check for a changed task."""
     moves = [event for slider in tab.view.thresholds for event in (slider.input, slider.release)]
     gr.on(moves, None, list(tab.view.thresholds), None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
     gr.on([box.input for box in tab.task], None, tab.task, None, js=KEEP_TASK_JS, api_visibility="private")

@@ -227,7 +227,6 @@ def unused_folder(folder: Path) -> Path:
 
 
 def _is_archived(folder: Path) -> bool:
-    """Return whether a run is archived; one with damaged notes is not."""
     try:
         return read_notes(folder).archived
     except (ValueError, OSError):

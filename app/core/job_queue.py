@@ -197,7 +197,6 @@ class JobQueue:
         return True
 
     def _score(self, job: Job, event: FinishedVideo, sample: Sample) -> None:
-        """Score one video, to show it in the table while the run continues."""
         record = event.record
         scores = compute_video_scores(VideoCounts())
         error = record.error

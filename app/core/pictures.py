@@ -48,7 +48,6 @@ def check_pictures(files: Sequence[Callable[[], bytes]]) -> None:
 
 @contextmanager
 def _open_picture(content: bytes) -> Iterator[Image.Image]:
-    """Open a picture file within the limits, and translate the errors of opening and decoding it."""
     if len(content) > MAX_PICTURE_BYTES:
         raise ValueError(f"a picture file has at most {MAX_PICTURE_BYTES // 2**20} MiB; save it smaller")
     try:

@@ -167,7 +167,6 @@ def _is_defined(score: Any) -> bool:
 
 
 def _signal_groups(signals: Any) -> Iterator[ScoreGroup]:
-    """Yield a group for each named signal that decides, with the definitions of the decision's own scores."""
     for signal in signals.values() if isinstance(signals, Mapping) else ():
         metrics = [find_metric(f"{PREFIXES[signal['decides']]}{name}") for name in SIGNAL_SCORES]
         scores = [signal["scores"].get(name) for name in SIGNAL_SCORES]

@@ -123,7 +123,6 @@ def compare_again(
 
 
 def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
-    """Return the basis of the scores, and a note if B was scored with settings that differ from those of A."""
     a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
     different = "" if a == b else f" {other} was scored with different settings; here both are scored as {name} was."
     return f"{different} Scores: {describe_scoring(asdict(a))}."

@@ -65,7 +65,6 @@ def _difference_row(metric: Metric, found: Difference) -> Mapping[str, Any]:
 
 
 def _format_change(change: float, *, is_count: bool) -> str:
-    """Return a change with its sign; without a sign if it rounds to zero."""
     words = format_score(change, is_count=is_count)
     return f"+{words}" if float(words.replace(",", "")) > 0 else words
 
@@ -159,7 +158,6 @@ def thresholds_of(run: Provenance) -> str:
 
 
 def _list_origins(a: Provenance, b: Provenance) -> Iterator[tuple[str, str, str]]:
-    """Yield name and both values of the model, the device, and each further setting; unset ones have their default."""
     yield "model", a.model_digest[:12] or "unknown", b.model_digest[:12] or "unknown"
     yield "heads", a.heads_digest[:12] or "of the model", b.heads_digest[:12] or "of the model"
     yield "asked in the run", a.asked_in_run or "nothing", b.asked_in_run or "nothing"

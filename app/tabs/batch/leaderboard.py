@@ -134,7 +134,6 @@ def _describe(board: Leaderboard) -> str:
 
 
 def _describe_left_out(board: Leaderboard) -> str:
-    """Return a sentence on the omitted videos, and on the run that lacks most of them."""
     ((name, number),) = Counter(name for names in board.left_out.values() for name in names).most_common(1)
     videos = format_count(len(board.left_out), "video is", "videos are")
     return f" {videos} omitted: not finished in all runs. {name} lacks {number} of them."

@@ -104,7 +104,6 @@ def show_again(
 
 
 def _is_current(batches: BatchContext, shown: ShownProtocols, names: tuple[str, ...]) -> bool:
-    """Whether the shown table is of these runs, which are still streaming or have finished no other videos since."""
     if shown.runs != names:
         return False
     return batches.is_streaming(*names) or shown.finished == batches.list_finished(*names)
@@ -130,7 +129,6 @@ def _score(
 
 
 def _describe(shown: ShownProtocols) -> str:
-    """Return the runs, the order of two runs under the protocols, the basis of the numbers, and what is undefined."""
     table = shown.table
     sides = ", ".join(f"{letter} is {name}" for letter, name in zip("AB", shown.runs, strict=False))
     omitted = format_count(len(table.left_out), "video is", "videos are")

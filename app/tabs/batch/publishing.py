@@ -196,7 +196,6 @@ def _zip(folder: Path, archive: Path) -> None:
 
 
 def _plan(context: AppContext, batches: BatchContext, chosen: PublishInputs) -> Plan:
-    """Return what the inputs choose. Raises ``ValueError`` if it cannot be published."""
     story = parse_story(chosen.story) if chosen.what == STORY and chosen.story else None
     if chosen.what == STORY or chosen.target == AS_MARKDOWN:
         if story is None:

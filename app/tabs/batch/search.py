@@ -125,7 +125,6 @@ def _find(batches: BatchContext, name: str | None, scope: str, query: str) -> pd
 
 
 def _rows(found: pd.DataFrame) -> list[list[Any]]:
-    """Return the cells of moments, with the name of the run behind the video if there are several runs."""
     names, has_runs = shorten_ids(found["video_id"].unique()), found["run"].nunique() > 1
     hits: Any = found.itertuples()
     return [

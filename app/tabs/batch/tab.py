@@ -141,8 +141,6 @@ def _wire_runs(
     here: Any,
     elsewhere: tuple[Any, ...],
 ) -> None:
-    """Start, cancel and show runs, and select their videos; poll while the tab is open."""
-
     def wire_view(event: Callable[..., Any], handler: Callable[..., Any], *inputs: Any) -> None:
         """Register a handler of ``view`` that takes a ``VideoFilter`` last."""
         wire(event, with_filter(batches, handler), [*inputs, *selection], view, **AT_ONCE)

@@ -126,7 +126,6 @@ def follow_again(batches: BatchContext, shown: tuple[str, float] | None) -> Trai
 
 
 def _training_folders(batches: BatchContext) -> list[str]:
-    """Return the names of the training folders, the most recently started first."""
     found = [path for path in batches.runs.glob("*") if is_training_folder(path)] if batches.runs.is_dir() else []
     found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     return [path.name for path in found if replace_surrogates(path.name) == path.name]

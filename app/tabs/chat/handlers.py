@@ -150,13 +150,11 @@ async def _answer(
 
 
 def _time_of(live: LiveRun | None, frame: int) -> float:
-    """Return the time of a frame of the displayed run, at most of its last one so far; 0 without one."""
     outputs = live.run.outputs if live is not None and live.run is not None else ()
     return outputs[min(frame, len(outputs) - 1)].time_s if outputs else 0.0
 
 
 def _window_of(window: ChatWindow | None, live: LiveRun | None) -> ChatWindow:
-    """Return the window's conversation about the displayed video, a new one for a new video."""
     run = live.run if live is not None else None
     video_id = run.clip.video_id if run is not None else ""
     if window is None or (window.video_id != video_id and not window.is_waiting):

@@ -123,7 +123,6 @@ def add_user_turn(window: ChatWindow | None, live: LiveRun | None, typed: str | 
 
 
 def _find_time(window: ChatWindow | None, live: LiveRun | None) -> float | None:
-    """Return the time of the last answered question; None without one."""
     run = live.run if live is not None else None
     if window is None or not window.answered or run is None or not run.outputs:
         return None

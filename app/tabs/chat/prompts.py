@@ -136,7 +136,6 @@ def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, liv
 
 
 def _run_of(context: AppContext, live: LiveRun | None) -> Run:
-    """Return the displayed run. Raises ``ValueError`` if the model of this page cannot continue it."""
     run = live.run if live is not None else None
     if run is None or not run.outputs:
         raise ValueError("there is no run to ask about; press Run and wait for its first frames")
@@ -146,7 +145,6 @@ def _run_of(context: AppContext, live: LiveRun | None) -> Run:
 
 
 def _find_frame(run: Run, time_s: float) -> int:
-    """Return the last frame up to a time. Raises ``ValueError`` if the run has not reached it."""
     if time_s >= run.reached_s + 1 / run.config.fps:
         asked, reached = (format_clock(time, digits=1) for time in (time_s, run.reached_s))
         end = "this run ends at" if run.is_finished else "this run has only reached"

@@ -94,7 +94,6 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
 
 
 def _first_system(context: AppContext) -> str:
-    """Return the initial system prompt; for the bundled checkpoint, a task in the form of its training."""
     clip = context.opening_clip
     if not context.model_warning or clip is None or clip.sample is None:
         return DEFAULT_SYSTEM

@@ -99,7 +99,6 @@ def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlaye
 
 
 def _make_source(context: AppContext, *, can_connect: bool) -> dict[str, Any]:
-    """Return the inputs of the source by their names in ``SourceInputs``."""
     short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
     kinds = [FILE, WEBCAM, URL] if can_connect else [FILE, WEBCAM]
     first = context.opening_clip
@@ -123,7 +122,6 @@ def _make_source(context: AppContext, *, can_connect: bool) -> dict[str, Any]:
 
 
 def _make_task(context: AppContext) -> dict[str, Any]:
-    """Return the inputs of task, thresholds and context by their names in ``SourceInputs``."""
     first = context.opening_clip
     goal, steps = handlers.fill_task(context, first.name if first else None)
     sliders = make_threshold_sliders(context.config, SLIDERS)

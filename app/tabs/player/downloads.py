@@ -122,7 +122,6 @@ class _Timeline:
 
 
 def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.Figure:
-    """Draw a chart of the batch tab for one video. Raises ``ValueError`` without a reference."""
     specs = read_signal_specs(run.settings)
     analysis = analyze_run(run, encode)
     if analysis is None:

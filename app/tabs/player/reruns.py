@@ -107,7 +107,6 @@ def _words(run: Run, thresholds: Thresholds) -> str:
 
 
 def _is_current(live: LiveRun, requested: Thresholds) -> bool:
-    """Return whether the window still shows this run and has not requested newer thresholds."""
     return not live.is_cancelled and live.requested == requested
 
 

@@ -207,7 +207,6 @@ def _name_action(action: Action) -> str:
 
 
 def _list_queue(reviews: ReviewContext, video_id: str, reviewer: str | None) -> list[Answer]:
-    """Return the runs in which a reviewer has to review a video, the last assigned one first."""
     return [
         {
             "run": found.run,

@@ -176,7 +176,6 @@ def _open(
 
 
 def _list_assigned(reviews: ReviewContext, samples: Iterable[Sample], run: str | None) -> list[Assignment]:
-    """Return the assignments of the videos of a split in one run, in the order of the split."""
     known = {found.video_id: found for found in read_assignments(reviews.store, run=run or "")}
     return [known[sample.video_id] for sample in samples if sample.video_id in known]
 

@@ -192,7 +192,6 @@ def forget_export() -> ExportView:
 
 
 def _refusal(error: Exception) -> str:
-    """Return why nothing was written, and which input of the page to change."""
     if isinstance(error, UnsupportedFieldError):
         return as_sentence(
             f"{error.problem}; tick “{OPTIONAL_FIELDS[error.field]}” under “{OMIT_LABEL}”, or export the manifest"

@@ -249,7 +249,6 @@ def _num_events(found: SplitReview, video_id: str) -> int:
 
 
 def _judged_events(review: Review) -> dict[str, dict[str, Event]]:
-    """Return the events with a verdict, by video and key."""
     judged: dict[str, dict[str, Event]] = {}
     for found in review.events:
         if any(opinion.verdict is not None for opinion in found.opinions):

@@ -146,7 +146,6 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
 
 
 def _describe_differences(split: Split | None, work: WorkerConfig, settings: Mapping[str, Any], devices: str) -> str:
-    """Return the settings in which a new run with the form would differ, in words; empty without differences."""
     if split is None:
         file_name = Path(str(settings.get("split", ""))).name or "unknown"
         return f", but not its split ({file_name}): add it under Another split"

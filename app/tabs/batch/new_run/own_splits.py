@@ -204,7 +204,6 @@ def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
 
 
 def _show(batches: BatchContext, name: str) -> AddedSplit:
-    """Choose an added split, and describe it with its unusable records."""
     split = batches.splits[name]
     bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
     said = f"The split “{name}” has {format_count(len(split.samples), 'video')}."

@@ -101,7 +101,6 @@ def check_name(name: str, *, default: str) -> str:
 
 
 def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` if a run with these settings cannot continue the run in the folder."""
     try:
         if folder.exists():
             RunFolder(folder).check(settings, resume=True)
@@ -110,7 +109,6 @@ def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None:
-    """Return a run of the user with the same settings, if there is one."""
     for name in batches.run_names():
         if batches.folder(name) == batches.bundled:
             continue

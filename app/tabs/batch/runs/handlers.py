@@ -99,7 +99,6 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
 
 
 def _explain_recorded(batches: BatchContext, name: str) -> str:
-    """Return what a recorded run without scores needs for them, as a sentence."""
     try:
         make_score_job(batches, name)
     except ValueError as error:
@@ -278,7 +277,6 @@ def tick(
 
 
 def _downloads(batches: BatchContext, name: str | None) -> dict[str, Any]:
-    """Return the buttons of downloads and settings, enabled as the run has them, and the provenance."""
     use = gr.Button(interactive=has_table(batches, name, "provenance.json"))
     buttons = {table.replace(".", "_"): gr.Button(interactive=has_table(batches, name, table)) for table in TABLES}
     return {**buttons, "use": use, "origin": draw_provenance(batches, name)}

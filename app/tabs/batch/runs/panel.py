@@ -118,7 +118,6 @@ def _with_provenance(rows: Iterator[list[str]], source: provenance.Provenance) -
 
 
 def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield the definitions of columns, then those of the provenance."""
     header = next(rows, [])
     yield header
     yield from rows

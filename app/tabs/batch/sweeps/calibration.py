@@ -76,7 +76,6 @@ def _read(planned: PlannedSweep) -> Calibration:
 
 
 def _plan(context: AppContext, batches: BatchContext, clip: Clip | None) -> PlannedSweep:
-    """Return the plan of the sweep. Raises ``ValueError`` if no video at hand has a reference."""
     split = _find_labelled(batches, clip)
     config = replace(batches.work.config, decision_policy=context.config.decision_policy)
     work = replace(batches.work, config=config, live=False, features=batches.runs / FEATURES_FOLDER)

@@ -257,14 +257,12 @@ def _find_exact(
 
 
 def _size(settings: Mapping[str, Any]) -> int | None:
-    """Return the size of a sweep's grid, one of ``GRID_SIZES``; None for any other grid."""
     speak, update = settings.get("speak"), settings.get("update")
     sizes = (size for size in GRID_SIZES if speak == list(make_axis(size)) and update in ([], speak))
     return next(sizes, None)
 
 
 def _find_same(batches: BatchContext, wanted: Mapping[str, Any]) -> Path | None:
-    """Return the folder of a sweep with exactly these settings, finished or not; None without one."""
     for path in _sweep_folders(batches):
         try:
             if not find_changed_settings(_read_content(path)["settings"], wanted, SweepFolder.identity):

@@ -94,7 +94,6 @@ def make_sweep_panel(
 
 
 def _wire_points(view: SweepView, *, runs: Any, form: tuple[Any, Any], player: tuple[Any, Any]) -> None:
-    """Set the sliders to the best or a picked point; thresholds of named signals are previewed in the player."""
     named = gr.Textbox(visible="hidden")
     applied, inputs = AppliedPoint(*form, *player, said=view.said, named=named), [view.best, view.said, runs]
     applying = [

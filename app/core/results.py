@@ -5,7 +5,6 @@ Video names, warnings and errors are untrusted: they are in cells of type ``str`
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
@@ -50,23 +49,20 @@ SIGNAL_SCORES: Final = ("average_precision", "auroc", "brier", "ece", "precision
 """Scores of a named signal, as they are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRow:
-    """A score of a split, as text."""
+class ScoreRow(NamedTuple):
+    """A score of a split, as text, and its 95 % interval; empty if it is undefined."""
 
     metric: Metric
     score: str
-    interval: str
-    """The 95 % interval; empty if it is undefined."""
+    interval: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreGroup:
+class ScoreGroup(NamedTuple):
     """Scores under one heading; ``note`` replaces the rows where no score is defined."""
 
     name: str
-    note: str
-    rows: tuple[ScoreRow, ...]
+    note: str = ""
+    rows: Sequence[ScoreRow] = ()
 
 
 class VideoFilter(NamedTuple):
@@ -148,7 +144,7 @@ def score_groups(metrics: Mapping[str, Any]) -> list[ScoreGroup]:
         if not _is_defined(scores[shown[0].name]):
             labels = f"undefined: {', '.join(metric.label for metric in shown)}"
             note = NOT_MEASURED if group.name == TEACHER_FORCED else labels
-            undefined.append(ScoreGroup(name=group.name, note=note, rows=()))
+            undefined.append(ScoreGroup(group.name, note))
             continue
         rows = [
             ScoreRow(
@@ -158,7 +154,7 @@ def score_groups(metrics: Mapping[str, Any]) -> list[ScoreGroup]:
             )
             for metric in shown
         ]
-        groups.append(ScoreGroup(name=group.name, note="", rows=tuple(rows)))
+        groups.append(ScoreGroup(group.name, rows=rows))
     return [*groups, *_signal_groups(metrics.get("signal_scores")), *undefined]
 
 
@@ -168,13 +164,9 @@ def _is_defined(score: Any) -> bool:
 
 def _signal_groups(signals: Any) -> Iterator[ScoreGroup]:
     for signal in signals.values() if isinstance(signals, Mapping) else ():
-        metrics = [find_metric(f"{PREFIXES[signal['decides']]}{name}") for name in SIGNAL_SCORES]
-        scores = [signal["scores"].get(name) for name in SIGNAL_SCORES]
-        rows = [
-            ScoreRow(metric=metric, score=format_score(score), interval="")
-            for metric, score in zip(metrics, scores, strict=True)
-        ]
-        yield ScoreGroup(name=f"Signal {signal['title']}, decides to {signal['decides']}", note="", rows=tuple(rows))
+        prefix, scores = PREFIXES[signal["decides"]], signal["scores"]
+        rows = [ScoreRow(find_metric(f"{prefix}{name}"), format_score(scores.get(name))) for name in SIGNAL_SCORES]
+        yield ScoreGroup(f"Signal {signal['title']}, decides to {signal['decides']}", rows=rows)
 
 
 def format_interval(interval: Any, *, is_count: bool = False) -> str:

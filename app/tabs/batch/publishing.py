@@ -78,16 +78,6 @@ class Plan:
         return sum(len(source.entries) for source in self.sources)
 
 
-def toggle_panel(is_open: bool) -> tuple[bool, Any]:
-    """Open or close the panel; return whether it is open, and its update."""
-    return not is_open, gr.Column(visible=not is_open)
-
-
-def open_for_story() -> tuple[bool, Any, str]:
-    """Open the panel with the story chosen."""
-    return True, gr.Column(visible=True), STORY
-
-
 def describe_plan(context: AppContext, batches: BatchContext, *inputs: Any) -> str:
     """Return what would be written, with its size, as HTML."""
     chosen = PublishInputs(*inputs)
@@ -269,8 +259,10 @@ def make_publish_panel(
     story, is_open = gr.Textbox(visible="hidden"), gr.State(False)
     inputs = [*PublishInputs(runs, selection.only, selection.part, what, has_videos, target, folder, title, story)]
     opened = [
-        openers[0].click(toggle_panel, is_open, [is_open, box], **widgets.AT_ONCE),
-        openers[1].click(open_for_story, None, [is_open, box, what], **widgets.AT_ONCE),
+        openers[0].click(
+            lambda is_open: (not is_open, gr.Column(visible=not is_open)), is_open, [is_open, box], **widgets.AT_ONCE
+        ),
+        openers[1].click(lambda: (True, gr.Column(visible=True), STORY), None, [is_open, box, what], **widgets.AT_ONCE),
     ]
     changes = [choice.input for choice in (what, target, folder, has_videos)]
     changes += [runs.change, selection.only.change, selection.part.change]

@@ -55,11 +55,13 @@ class UploadCheck(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CheckedReference:
-    """A valid reference. Every check creates a new object, also for the same file."""
+class CheckedFile:
+    """A valid reference or result file. Every check creates a new object, so that Gradio reports a change."""
 
-    path: str | None
-    """The file; None to remove the reference."""
+    path: Path | None
+    """The file; None after it was removed."""
+    rule: SignalRule | None = None
+    """The rule by which a signal of results decides; None for that of the file."""
 
 
 class ReferenceCheck(NamedTuple):
@@ -137,7 +139,7 @@ def check_reference(clip: Clip | None, reference: str | None) -> ReferenceCheck:
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
         return ReferenceCheck(problem=views.status_line(as_sentence(error), is_problem=True))
-    return ReferenceCheck(checked=CheckedReference(path=reference))
+    return ReferenceCheck(checked=CheckedFile(path=None if reference is None else Path(reference)))
 
 
 def clear_box(before: Clip | None) -> Any:
@@ -148,16 +150,6 @@ def clear_box(before: Clip | None) -> Any:
 
 
 _NO_TASK: Final = Task()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CheckedResult:
-    """A valid result file. Every check creates a new object, so that Gradio reports a change."""
-
-    path: Path | None
-    """The file; None after it was removed."""
-    rule: SignalRule | None = None
-    """The rule by which one of its signals decides; None for that of the file."""
 
 
 class ResultCheck(NamedTuple):
@@ -182,7 +174,7 @@ def check_result(
     A refused file or rule cancels no run and changes nothing else.
     """
     if result is None:
-        return ResultCheck(CheckedResult(path=None), rule_panel=gr.Column(visible=False))
+        return ResultCheck(CheckedFile(path=None), rule_panel=gr.Column(visible=False))
     try:
         if clip is None or not clip.content_digest:
             raise ValueError("a result file belongs to an upload: upload its video first")
@@ -194,14 +186,14 @@ def check_result(
     names = [spec.name for spec in specs]
     chosen = signal if signal in names else next((spec.name for spec in specs if spec.decides), None)
     return ResultCheck(
-        checked=CheckedResult(path=Path(result), rule=rule),
+        checked=CheckedFile(path=Path(result), rule=rule),
         rule_panel=gr.Column(visible=bool(specs)),
         signal=gr.Dropdown(choices=names, value=chosen),
     )
 
 
 def show_result(
-    context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedResult | None, *boxes: str | None
+    context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedFile | None, *boxes: str | None
 ) -> views.PlayerView:
     """Show an accepted result file as the run of the upload; the status names the values that it does not hold.
 
@@ -236,12 +228,13 @@ def show_reference(
     context: AppContext,
     live: LiveRun | None,
     clip: Clip | None,
-    checked: CheckedReference,
-    result: CheckedResult | None,
+    checked: CheckedFile,
+    result: CheckedFile | None,
     *boxes: str | None,
 ) -> views.PlayerView:
     """Show the upload with an accepted reference, and the open result file scored by it."""
-    view = set_reference(context, live, clip, checked.path, *boxes)
+    path = None if checked.path is None else str(checked.path)
+    view = set_reference(context, live, clip, path, *boxes)
     if result is None or result.path is None or not isinstance(view.clip.clip, Clip):
         return view
     try:

@@ -12,7 +12,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.videos import Clip
 from stepscope.app.tabs.player import uploads as results
-from stepscope.app.tabs.player.uploads import CheckedReference, CheckedResult
+from stepscope.app.tabs.player.uploads import CheckedFile
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
@@ -46,7 +46,7 @@ def clip(context: AppContext, kettle: Path) -> Clip:
 def show(context: AppContext, clip: Clip, name: str) -> tuple[PlayerView, dict[str, Any]]:
     """Return the view of a result file, and the data of the player."""
     check = results.check_result(clip, str(DATA / name))
-    assert isinstance(check.checked, CheckedResult)
+    assert isinstance(check.checked, CheckedFile)
     view = results.show_result(context, None, clip, check.checked)
     return view, json.loads(view.run.player)
 
@@ -66,8 +66,8 @@ def test_a_file_opens_with_its_video_and_names_what_it_lacks(context: AppContext
 
 def test_a_reference_that_is_added_later_scores_the_results(context: AppContext, clip: Clip) -> None:
     _, data = show(context, clip, "mmduet.jsonl")
-    checked = CheckedResult(path=DATA / "mmduet.jsonl")
-    reference = CheckedReference(path=str(DATA / "gold.json"))
+    checked = CheckedFile(path=DATA / "mmduet.jsonl")
+    reference = CheckedFile(path=DATA / "gold.json")
     view = results.show_reference(context, LiveRun(), clip, reference, checked)
     scored = json.loads(view.run.player)
     assert [turn["verdict"] for turn in scored["turns"]] == ["matched"]
@@ -88,7 +88,7 @@ def test_removing_the_file_shows_the_video_alone(context: AppContext, clip: Clip
 def test_a_refused_file_changes_nothing_and_shows_no_folder(context: AppContext, clip: Clip, tmp_path: Path) -> None:
     def problem(path: Path, of: Clip | None = clip) -> str:
         check = results.check_result(of, str(path))
-        assert not isinstance(check.checked, CheckedResult)
+        assert not isinstance(check.checked, CheckedFile)
         return str(check.problem.value)
 
     assert problem(DATA / "gold.json").startswith(
@@ -156,7 +156,7 @@ def test_a_result_file_keeps_the_typed_task(context: AppContext, clip: Clip) -> 
     assert [view.clip.goal, view.clip.steps, view.clip.user_turns] == [gr.skip()] * 3
     task = view.buttons.live.run.task
     assert (task.goal, [step.name for step in task.steps]) == ("Make tea", ["boil the water"])
-    reference = CheckedReference(path=str(DATA / "gold.json"))
+    reference = CheckedFile(path=DATA / "gold.json")
     for first in (clip, view.clip.clip):
         view = results.show_reference(context, None, first, reference, check.checked, *boxes)
         assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2, "the reference has none"

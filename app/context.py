@@ -62,7 +62,6 @@ class AppContext:
     recent: RecentSessions = field(default_factory=RecentSessions)
     """Uploads and runs that a link can reopen."""
     recordings: RecordingCache = field(default_factory=RecordingCache)
-    """Recordings of all windows, with one memory budget."""
     streams: ActiveStreams = field(default_factory=ActiveStreams)
     """Active streams, from which players fetch frames."""
     remote: RemoteModel | None = None

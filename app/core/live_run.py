@@ -50,7 +50,6 @@ class PlannedQuestion:
     run: Run
     """The run to stream: without outputs, its task has the question."""
     num_frames: int
-    """Frames of the finished run."""
     recording: Recording | None
     """The recording of the finished run, if it is kept."""
 

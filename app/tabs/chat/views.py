@@ -21,7 +21,6 @@ class AskView(NamedTuple):
     """The components of a conversation; None for one that the panel or tab does not have."""
 
     window: Any = gr.skip()
-    """State: the ``ChatWindow``."""
     chat: Any = gr.skip()
     branch: Any = gr.skip()
     question: Any = gr.skip()

@@ -43,7 +43,6 @@ class Accepted:
 
     clip: Clip
     video: Path
-    """The browser-playable file."""
 
 
 class UploadCheck(NamedTuple):

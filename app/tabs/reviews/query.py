@@ -46,7 +46,6 @@ class ReviewQuery:
     typed: str
     """The reviewer's name as typed; ignored for a signed-in user."""
     is_blind: bool
-    """Whether the window is in blind mode."""
     request: Any
     """The ``gr.Request``, which identifies a signed-in user."""
 

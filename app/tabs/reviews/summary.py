@@ -63,7 +63,6 @@ class SplitReview:
     num_extra: int
     """Number of judged events that are neither in the references nor in the run."""
     review: Review
-    """State of the reviews of these videos."""
     corrected: tuple[CorrectedSample, ...]
     """The corrected references of the videos that have one."""
     problems: Mapping[str, str] = field(default_factory=dict)

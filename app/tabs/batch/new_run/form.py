@@ -185,7 +185,6 @@ class FormPanel(NamedTuple):
     problem: Any
     """Why the last start or import was refused."""
     results: Any
-    """Result files of another system."""
     rule: run_inputs.RuleBoxes
     import_results: Any
 

@@ -44,7 +44,6 @@ class FoundSweep:
     data: SweepData
     """Scores at each point, exact or as a preview, and the points to mark."""
     settings: Mapping[str, Any]
-    """Settings that determine the scores."""
     run: str
     split: Split
     exact_sizes: tuple[int, ...]

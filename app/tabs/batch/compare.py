@@ -25,7 +25,7 @@ from stepscope.app.web.component import make_chart, pack_chart
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
-from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric
 from stepscope.eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.reports.statistics import TESTS
@@ -227,9 +227,8 @@ def make_compare_panel(
     with gr.Row():
         other = gr.Dropdown([], label="Run B; A is the run above", interactive=False, elem_id="other")
         wrong_in = gr.Dropdown(compare_tables.WRONG_IN, value="only B", label="Reference turns wrong in", elem_id="who")
-        metric = gr.Dropdown(
-            compare_tables.metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by"
-        )
+        choices = [(find_metric(name).label, name) for name in COMPARED_SCORES]
+        metric = gr.Dropdown(choices, value=NUM_FAILURES, label="Videos by", elem_id="compare_by")
     said = make_status_line("compared")
     failures = gr.HTML(elem_id="compared_failures", padding=False)
     turns = _make_turns_table()

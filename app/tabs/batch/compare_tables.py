@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from stepscope.app.core.results import format_interval, round_score, score_table
-from stepscope.app.figures.charts.videos import COMPARED_SCORES
 from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
 from stepscope.engine.config import StreamConfig, format_thresholds, name_thresholds
@@ -79,11 +78,6 @@ def _direction_words(name: str, found: Difference) -> str:
         return words
     nearer = "nearer to" if loss_b < loss_a else "farther from"
     return f"{words}: {nearer} {BEST_VALUES[name]:g}, p {found.corrected_better_p:.3f}"
-
-
-def metric_choices() -> list[tuple[str, str]]:
-    """Return the scores by which videos can be compared, as pairs of label and name."""
-    return [(find_metric(name).label, name) for name in COMPARED_SCORES]
 
 
 def compared_videos(

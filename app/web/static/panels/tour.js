@@ -4,7 +4,8 @@ import { createButton, createNode } from "../dom/dom.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 
 const GAP_PX = 12,
-  EDGE_PX = 8; // between the popover and its part, and the window's edge
+  EDGE_PX = 8, // between the popover and its part, and the window's edge
+  PLAYHEAD_PX = 60;
 const SETTING = "tour",
   SEEN = "seen";
 const STOPS = [
@@ -71,6 +72,7 @@ export function startTour(player) {
   const move = (by) => () => goTo(player, player.tour.number + by);
   const close = { title: "Close the tour (Esc)", ariaLabel: "Close the tour" };
   const parts = {
+    arrow: createNode("div", "ss-tour-arrow"),
     title: createNode("h3", "", "", { id: "ss-tour-title" }),
     text: createNode("p", "", "", { id: "ss-tour-text" }),
     place: createNode("span", "ss-dim"),
@@ -78,11 +80,12 @@ export function startTour(player) {
     next: createButton("", "next", move(1)),
     rings: createNode("div", "ss-tour-rings"),
   };
-  const { title, text, place, back, next, rings } = parts;
+  const { arrow, title, text, place, back, next, rings } = parts;
   const box = createNode(
     "div",
     "ss-tour",
     [
+      arrow,
       title,
       createButton("ss-tour-close", "×", () => closeTour(player), close),
       text,
@@ -131,41 +134,90 @@ function goTo(player, number) {
   position(player);
 }
 
-// The boxes of the parts of the stop, and the sides of the box around them.
-function findParts(player) {
-  const { stops, number } = player.tour,
-    boxes = stops[number][2](player);
-  const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side]))),
-    [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
-  return { boxes, left, top, right, bottom };
+function boxesOfStop(player) {
+  const { stops, number } = player.tour;
+  return stops[number][2](player);
 }
 
-// Scrolls such that the parts of the stop are in the window, with room for the popover below them or above.
-function scrollToStop(player) {
-  const { top, bottom } = findParts(player),
-    room = GAP_PX + player.tour.box.offsetHeight + EDGE_PX;
-  if (top < 0) scrollBy({ top: top - EDGE_PX });
-  else if (top < room) scrollBy({ top: Math.min(top - EDGE_PX, Math.max(0, bottom + room - innerHeight)) });
-  else scrollBy({ top: Math.max(0, bottom + EDGE_PX - innerHeight) });
-}
-
-// Places the popover below the parts, else above them, else at the foot of the window.
-function position(player) {
-  if (!player.tour) return;
-  const { box, rings } = player.tour,
-    { offsetWidth: width, offsetHeight: height } = box,
-    { boxes, left, top, right, bottom } = findParts(player),
-    foot = innerHeight - height - EDGE_PX,
-    above = top - GAP_PX - height;
-  const y = bottom + GAP_PX > foot && above >= EDGE_PX ? above : Math.min(bottom + GAP_PX, foot),
-    x = Math.max(EDGE_PX, Math.min((left + right - width) / 2, innerWidth - width - EDGE_PX));
-  Object.assign(box.style, { left: `${x}px`, top: `${y}px` });
-  rings.replaceChildren(...boxes.map(drawRing));
+function boxAround(boxes) {
+  const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));
+  const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
+  return { left, top, right, bottom };
 }
 
 function drawRing({ left, top, right, bottom }) {
   const style = `left: ${left - 3}px; top: ${top - 3}px; width: ${right - left + 6}px; height: ${bottom - top + 6}px`;
   return createNode("div", "ss-tour-ring", "", { style });
+}
+
+// The box of the lanes around the playhead: the failure that the page has opened on.
+function boxOfPlayhead(player) {
+  const { left, top, bottom } = boxOf(player.canvas),
+    x = left + player.timeline.x(player.video.time);
+  return { left: x - PLAYHEAD_PX, right: x + PLAYHEAD_PX, top, bottom };
+}
+
+// The place of the popover in the window that covers least of the toolbar, the parts and the playhead in the lanes,
+// with its side and the `covered` area: below the parts, above them, below the toolbar (no arrow), or beside one.
+function bestPlace(player, boxes) {
+  const { offsetWidth: width, offsetHeight: height } = player.tour.box,
+    bar = boxOf(player.find("bar")),
+    kept = [bar, boxOfPlayhead(player), ...boxes],
+    part = boxAround(boxes),
+    clamped = (value, most) => Math.max(EDGE_PX, Math.min(most - EDGE_PX, value)),
+    left = clamped((part.left + part.right - width) / 2, innerWidth - width);
+  const beside = boxes.flatMap((box) => {
+    const top = clamped((box.top + box.bottom - height) / 2, innerHeight - height);
+    return [
+      { side: "right", left: clamped(box.right + GAP_PX, innerWidth - width), top },
+      { side: "left", left: box.left - GAP_PX - width, top },
+    ];
+  });
+  const places = [
+    { side: "below", left, top: part.bottom + GAP_PX },
+    { side: "above", left, top: part.top - GAP_PX - height },
+    { side: "", left, top: bar.bottom + GAP_PX },
+    ...beside,
+  ];
+  const isInWindow = ({ left: x, top: y }) =>
+    Math.min(x, y) >= EDGE_PX && x + width <= innerWidth - EDGE_PX && y + height <= innerHeight - EDGE_PX;
+  const overlap = (from, size, low, high) => Math.max(0, Math.min(from + size, high) - Math.max(from, low));
+  const coveredBy = ({ left: x, top: y }) =>
+    kept.reduce(
+      (sum, box) => sum + overlap(x, width, box.left, box.right) * overlap(y, height, box.top, box.bottom),
+      0,
+    );
+  const atFoot = { ...places[0], top: Math.max(EDGE_PX, innerHeight - height - EDGE_PX) },
+    found = places.filter(isInWindow).map((place) => ({ ...place, covered: coveredBy(place) }));
+  return found.sort((a, b) => a.covered - b.covered)[0] ?? { ...atFoot, covered: coveredBy(atFoot) };
+}
+
+// Scrolls such that the parts of the stop are in the window, and the popover beside them where it would cover some.
+function scrollToStop(player) {
+  const boxes = boxesOfStop(player),
+    { top, bottom } = boxAround(boxes);
+  if (bottom > innerHeight || top < 0) scrollBy({ top: Math.min(top - EDGE_PX, bottom + EDGE_PX - innerHeight) });
+  const moved = boxesOfStop(player);
+  if (!bestPlace(player, moved).covered) return;
+  const part = boxAround(moved),
+    missing = Math.ceil(part.bottom + GAP_PX + player.tour.box.offsetHeight + EDGE_PX - innerHeight);
+  if (missing > 0) scrollBy({ top: Math.min(missing, part.top - EDGE_PX) });
+}
+
+// Places the popover where it covers least, with an arrow to the middle of its parts.
+function position(player) {
+  if (!player.tour) return;
+  const { box, rings, arrow } = player.tour,
+    boxes = boxesOfStop(player),
+    part = boxAround(boxes),
+    place = bestPlace(player, boxes);
+  Object.assign(box.style, { left: `${place.left}px`, top: `${place.top}px` });
+  box.dataset.side = place.side;
+  const isBeside = ["left", "right"].includes(place.side),
+    [from, to, size] = isBeside ? ["top", "bottom", box.offsetHeight] : ["left", "right", box.offsetWidth];
+  const along = Math.max(14, Math.min(size - 14, (part[from] + part[to]) / 2 - place[from]));
+  Object.assign(arrow.style, { left: "", top: "", [from]: `${along}px` });
+  rings.replaceChildren(...boxes.map(drawRing));
 }
 
 export function mountTour(player) {

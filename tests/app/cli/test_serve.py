@@ -105,7 +105,7 @@ def test_behind_a_proxy_nobody_has_the_powers_of_the_local_user(
 def test_an_option_of_a_proxy_that_is_wrong_is_refused_before_the_model_is_loaded(
     option: str, value: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", option, value, "--checkpoint", "/nowhere"]) == 2
+    assert main(["demo", option, value, "--port", str(free_port()), "--checkpoint", "/nowhere"]) == 2
     assert words in capfd.readouterr().err
 
 

@@ -1,5 +1,6 @@
 """Reads files of stream settings: those of a user, and the presets of published assistants."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.io.files import read_text
+from stepscope.engine.io.files import BLANKS, INVISIBLE, read_text
 
 PRESETS: Final[Mapping[str, Path]] = {
     path.stem: path for path in sorted((Path(__file__).parent / "decisions" / "presets").glob("*.yaml"))
@@ -16,6 +17,7 @@ PRESETS: Final[Mapping[str, Path]] = {
 """The presets by name: files of settings, whose comments say where each fact comes from."""
 FRAME_PIXELS: Final = "frame_pixels"
 """The one key of a preset that is an option of the model, not of the stream."""
+_BLANK: Final = rf"[\s{INVISIBLE}]"
 
 
 class _NoAliasLoader(yaml.SafeLoader):
@@ -53,8 +55,11 @@ def read_preset(preset: str) -> dict[str, Any]:
 def _read_settings(path: Path, *more: str) -> dict[str, Any]:
     """Return a YAML or JSON mapping of ``StreamConfig`` fields, or of ``more`` keys."""
     known = {field.name for field in fields(StreamConfig)} | {*more}
+    # YAML takes only a space and a tab for blanks; a text, such as a French prompt, keeps its own
+    colon = re.compile(rf"^([ \t]*[\"']?(?:{'|'.join(known)})[\"']?){_BLANK}*:{_BLANK}+")
     try:
-        values = yaml.load(read_text(path), Loader=_NoAliasLoader) or {}
+        lines = [line.lstrip(f"{INVISIBLE}\xa0").rstrip(BLANKS) for line in read_text(path).split("\n")]
+        values = yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader) or {}
     except RecursionError:
         raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
     except (OSError, ValueError, yaml.YAMLError) as error:

@@ -1,7 +1,7 @@
 """Whether a file, by its own structure, is cut off or followed by another: FFmpeg reads it as a shorter whole one.
 
-Recorders that never finish a file leave its sizes 0 or unknown: such a file is whole. Of other containers than MP4,
-Matroska, AVI, FLV, ASF and MXF, a cut is not seen.
+Recorders that never finish a file leave its sizes 0 or unknown: such a file is whole. MPEG-TS, MPEG-PS, NUT, DV and raw
+streams do not state their length, so that a cut is not seen.
 """
 
 import mmap
@@ -27,10 +27,13 @@ _MXF_HEADER: Final = re.compile(
     re.DOTALL,
 )
 """Offset of the footer, 0 in an open file. **Source**: SMPTE ST 377-1, section 7.1."""
+_OGG_END: Final = 4
+"""Flag of the last page. **Source**: RFC 3533, section 6."""
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 """Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
-_MAX_CHUNKS: Final = 2**22
-"""Chunks after which an AVI file is taken for whole."""
+_MAX_BLOCKS: Final = 2**22
+"""Blocks after which a file is taken for whole, as in a GIF of 1 GB: a hostile one has a block in 2 bytes."""
+_MAX_PAGE_BYTES: Final = 27 + 255 + 255 * 255
 
 
 def is_cut_off(path: Path, container: str) -> bool:
@@ -51,6 +54,10 @@ def is_cut_off(path: Path, container: str) -> bool:
             case "mxf":
                 found = _MXF_HEADER.search(header)
                 return found is not None and int.from_bytes(found[1], "big") >= num_bytes
+            case "gif":
+                return _is_gif_cut(content)
+            case "ogg":
+                return _is_ogg_cut(content)
     return False
 
 
@@ -105,7 +112,7 @@ def is_complete(path: Path, end: int) -> bool:
 def _is_avi_cut(content: mmap.mmap) -> bool:
     """Return whether a RIFF chunk, of which a long file has several, reaches beyond the end of the file."""
     start = 0
-    for _ in range(_MAX_CHUNKS):
+    for _ in range(_MAX_BLOCKS):
         if content[start : start + 4] != b"RIFF":
             break
         size = int.from_bytes(content[start + 4 : start + 8], "little")
@@ -113,3 +120,37 @@ def _is_avi_cut(content: mmap.mmap) -> bool:
             return False
         start += 8 + size + size % 2
     return start > len(content) + 1  # the last byte may be left out that makes a size even
+
+
+def _is_gif_cut(content: mmap.mmap) -> bool:
+    """Return whether the file ends inside a block. **Source**: GIF89a Specification, sections 18 to 27."""
+
+    def end_of_table(flags: int, start: int) -> int:
+        return start + (3 * 2 ** ((flags & 7) + 1) if flags & 0x80 else 0)
+
+    num_bytes = len(content)
+    at = end_of_table(content[10], 13) if num_bytes > 10 else 13
+    is_inside = False  # a block of a picture or an extension, which consists of further blocks
+    for _ in range(_MAX_BLOCKS):
+        if at >= num_bytes:
+            return is_inside or at > num_bytes
+        if is_inside:
+            is_inside = content[at] > 0
+            at += 1 + content[at]
+        elif content[at] == 0x21:
+            at, is_inside = at + 2, True
+        elif content[at] == 0x2C:
+            at, is_inside = end_of_table(content[at + 9] if at + 9 < num_bytes else 0, at + 10) + 1, True
+        else:
+            break
+    return False
+
+
+def _is_ogg_cut(content: mmap.mmap) -> bool:
+    """Return whether the last page is not marked as the end, and reaches beyond the end of the file."""
+    tail = content[max(0, len(content) - _MAX_PAGE_BYTES) :]
+    start = tail.rfind(b"OggS\0")
+    page = tail[start:]
+    if start < 0 or len(page) < 27 or len(page) < 27 + page[26]:
+        return start >= 0
+    return not page[5] & _OGG_END and len(page) < 27 + page[26] + sum(page[27 : 27 + page[26]])

@@ -109,7 +109,8 @@ function decisionText({ run, signal }, { kind, label, frame }, threshold) {
   const known = Number.isNaN(value)
     ? "not known"
     : `${probText(value, threshold)} ${sign} ${thresholdWords(policy, threshold)}`;
-  const short = (text) => (text.length > MAX_LETTERS ? `${text.slice(0, MAX_LETTERS)}…` : text).replaceAll(/\s+/g, " "),
+  const cut = (text) => (text.length > MAX_LETTERS ? `${text.slice(0, MAX_LETTERS)}…` : text),
+    short = (text) => cut(text).replaceAll(/\s+/g, " "),
     near = (turns, reach) =>
       turns.filter((turn) => turn.role === ROLES[decides] && Math.abs(turn.frame - frame) <= reach);
   const said = kind === "misses" ? [] : near(run.turns, 0),

@@ -1,6 +1,6 @@
 """Measures the streaming speed of each mode in one process, on the same frames.
 
-The baseline is the plan's loop: one frame and one token per pass. Only streaming is timed; frames are decoded and
+The baseline is frame by frame: one frame and one token per pass. Only streaming is timed; frames are decoded and
 encoded before. Each mode starts without caches or texts of earlier modes, and reports its number of model passes and
 whether its results equal the baseline's. In bfloat16 and float16 the results are compared with float32 instead: the
 table counts the decisions that differ, and how many of those are close to the threshold.
@@ -123,10 +123,10 @@ def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> Stre
 
 
 def list_modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
-    """Return the modes in table order: the plan's loop first, then one optimisation more in each mode."""
+    """Return the modes in table order: frame by frame first, then one optimisation more in each mode."""
     live = replace(config, lookahead=1, prefill_frames=1)
     plain = (
-        Mode(name="plan's loop: K=1, batch 1, token by token", config=config.frame_by_frame()),
+        Mode(name="frame by frame: K=1, batch 1, token by token", config=config.frame_by_frame()),
         Mode(name="look-ahead", config=replace(config, draft_tokens=0)),
         Mode(name="+ draft", config=config),
         Mode(name=f"+ batch of {rows}", config=config, rows=rows),

@@ -38,9 +38,7 @@ def schema_text(
 ) -> str:
     """Return the text of the system prompt: the goal, every step with its state, the state line, and a summary.
 
-    ``instructions`` replace the first line.
-
-    Source: the plan's ``_build_updated_schema_prompt``, whose last line is that of the DST training data.
+    ``instructions`` replace the first line. The last line is that of the DST training data.
     """
     lines = [instructions.strip() or _INSTRUCTIONS]
     if goal.strip():

@@ -67,14 +67,24 @@ def shorten_ids(ids: Iterable[str]) -> Mapping[str, str]:
     """Return a unique short name for each id.
 
     Long ids lose what all of them begin with: beside ``assembly_action_both_9012-b02_9012``,
-    ``assembly_action_both_9011-a01_9011`` becomes ``…9011-a01_9011``. What is still long loses its end. If the names
-    were not unique, all ids are kept.
+    ``assembly_action_both_9011-a01_9011`` becomes ``…9011-a01_9011``. What is still long loses its end, or its
+    beginning if that gives unique names; otherwise all ids are kept.
     """
-    names = {one: one for one in ids}
-    long = [one for one in names if len(one) > MAX_ID_LENGTH]
+    known = dict.fromkeys(ids)
+    long = [one for one in known if len(one) > MAX_ID_LENGTH]
     shared = os.path.commonprefix([one[:-1] for one in long]) if len(long) > 1 else ""  # noqa: RUF071 (of letters)
     start = max(map(shared.rfind, "_/ ")) + 1
-    for one in long:
-        rest = one[start:]
-        names[one] = f"{'…' if start else ''}{rest[:MAX_ID_LENGTH]}{'…' if len(rest) > MAX_ID_LENGTH else ''}"
-    return names if len(set(names.values())) == len(names) else {one: one for one in names}
+    for cut in (_cut_end, _cut_beginning):
+        names = {one: cut(one, start) if len(one) > MAX_ID_LENGTH else one for one in known}
+        if len(set(names.values())) == len(names):
+            return names
+    return {one: one for one in known}
+
+
+def _cut_end(text: str, start: int) -> str:
+    rest = text[start:]
+    return f"{'…' if start else ''}{rest[:MAX_ID_LENGTH]}{'…' if len(rest) > MAX_ID_LENGTH else ''}"
+
+
+def _cut_beginning(text: str, start: int) -> str:
+    return f"…{text[start:][-MAX_ID_LENGTH:]}"

@@ -86,7 +86,7 @@ class PlayerView(NamedTuple):
 
     clip: ClipView = UNCHANGED_CLIP
     run: RunView = UNCHANGED
-    buttons: Buttons = Buttons(*(gr.skip() for _ in Buttons._fields))
+    buttons: Buttons = Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
     thresholds: SliderThresholds = SliderThresholds(*(gr.skip() for _ in SliderThresholds._fields))
     tabs: Any = gr.skip()
     """The ``gr.Tabs`` of the page."""

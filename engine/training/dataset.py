@@ -6,12 +6,11 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import torch
-from pydantic import BaseModel
 from torch import Tensor
 
 from stepscope.engine.dialogue import initial_state, parse_update
@@ -68,21 +67,28 @@ def read_clips(
     return clips
 
 
-class _ClipRecord(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClipRecord:
     """A line of a file of clips."""
 
     features: str
     goal: str
     steps: tuple[Step, ...]
     turns: tuple[TrainingTurn, ...]
-    initial_state: dict[str, str] = {}
+    initial_state: dict[str, str] = field(default_factory=dict)
 
 
 def _read_clip(line: str, path: Path, number: int, checkpoint: Checkpoint, fps: float) -> EncodedClip:
     try:
-        values = dict(parse_record(_ClipRecord, line))
-        source = open_features(path.parent / values.pop("features"), checkpoint, fps=fps)
-        clip = TrainingClip(**values, num_frames=source.num_frames)
+        record = parse_record(_ClipRecord, line.removeprefix("\ufeff"))  # of files that were joined
+        source = open_features(path.parent / record.features, checkpoint, fps=fps)
+        clip = TrainingClip(
+            goal=record.goal,
+            steps=record.steps,
+            turns=record.turns,
+            num_frames=source.num_frames,
+            initial_state=record.initial_state,
+        )
         _check_clip(clip)
     except (ValueError, FeatureError) as error:
         raise ValueError(f"{path}, line {number}: {error}") from error

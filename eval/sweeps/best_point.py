@@ -67,8 +67,9 @@ class BestPoint:
         """The points with the same value, and the choice among them, as text; empty for a single best point."""
         if self.num_tied == 1:
             return ""
-        middle = f"; this is the middle of their largest group of neighbours, {self.num_plateau}"
-        return f"{self.num_tied} points have this value{'' if self.is_present else middle}"
+        middle = f"the middle of their largest group of neighbours, {self.num_plateau}"
+        choice = middle if self.num_plateau > 1 else "the first of them, as none are neighbours"
+        return f"{self.num_tied} points have this value{'' if self.is_present else f'; this is {choice}'}"
 
     def __str__(self) -> str:
         """Return the point as text, with its ties."""

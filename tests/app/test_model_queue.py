@@ -1,4 +1,4 @@
-"""The queue of the model: only events that have work enter it, since each one counts as waiting."""
+"""The queues: only events that have work enter that of the model, since each one counts as waiting."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import handlers, reruns
+from stepscope.app.tabs.player.questions import ask_in_run
 from tests.support.pages.benches import make_page, run_through
 
 BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
@@ -38,6 +39,13 @@ def test_no_event_of_the_queue_follows_another_event_without_a_condition(page: g
     assert [function.name for function in following if not function.trigger_only_on_success] == []
 
 
+def test_views_of_the_assigned_videos_come_in_the_order_of_their_events(page: gr.Blocks) -> None:
+    is_shown = [any(output.elem_id == "assign_said" for output in function.outputs) for function in page.fns.values()]
+    events = [function for function, is_one in zip(page.fns.values(), is_shown, strict=True) if is_one]
+    assert {(function.concurrency_id, function.concurrency_limit) for function in events} == {("assigning", 1)}
+    assert len(events) == 3, "an opened tab, a changed input, and the button"
+
+
 @pytest.mark.parametrize(
     ("link", "has_work"),
     [
@@ -61,3 +69,11 @@ def test_only_other_thresholds_enter_it(context: AppContext, finished: LiveRun, 
     view = reruns.request_thresholds(context, finished, cast(gr.EventData, event))
     assert view.rerun == has_work
     assert handlers.show_stopped(context, finished).buttons.rerun == has_work
+
+
+def test_refused_work_does_not_enter_it(context: AppContext) -> None:
+    refused = [
+        handlers.queue_run(context, None, None, "", "", "", 0.5, 0.5),
+        ask_in_run(context, None, "What is next?", None).player,
+    ]
+    assert [(view.buttons.stream, view.buttons.rerun) for view in refused] == [(False, False)] * 2

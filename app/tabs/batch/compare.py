@@ -106,16 +106,23 @@ def compare(
 
 
 def compare_again(
-    context: AppContext, batches: BatchContext, compared: ComparedRuns | None, *chosen: Any
+    context: AppContext,
+    batches: BatchContext,
+    compared: ComparedRuns | None,
+    *chosen: Any,
+    is_after_choice: bool = False,
 ) -> CompareView:
-    """Compare the chosen runs if others are shown, or once they have finished other videos since.
+    """Compare the chosen runs once they have finished other videos since, or after a choice if others are shown.
 
     Of two comparisons at once, the older one may end last. ``chosen`` are the further arguments of ``compare``.
     """
     name, other, *_ = chosen
     if not name or not other or name == other:
         return CompareView()
-    if compared is None or compared[:2] == (name, other):
+    if compared is not None and compared[:2] != (name, other):
+        if not is_after_choice:
+            return CompareView()
+    else:
         finished = compared.finished if compared is not None else set()
         if batches.is_streaming(name, other) or finished == batches.list_finished(name, other):
             return CompareView()
@@ -250,11 +257,12 @@ def make_compare_panel(
     entered = partial(gr.on, [here.select, runs.change])
     wire(entered, partial(list_other_runs, batches), [runs, other], other, **LATEST)
     chosen, options = [runs, other, wrong_in, metric], {**SCORING, "show_progress_on": said}
-    again = [partial(gr.on, [here.select, batch.change])]  # an opened tab, or a run that has ended
+    again, known = partial(compare_again, context, batches), [compared, *chosen]
     for event in (other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
-        again.append(wire(event, compare_chosen, chosen, view, **options).then)
-    for event in again:
-        wire(event, partial(compare_again, context, batches), [compared, *chosen], view, **options)
+        ended = wire(event, compare_chosen, chosen, view, **options)
+        wire(ended.then, partial(again, is_after_choice=True), known, view, **options)
+    # an opened tab, or a run that has ended
+    wire(partial(gr.on, [here.select, batch.change]), again, known, view, **options)
     wire(metric.select, partial(sort_videos, batches), shown, of_videos, **LATEST)
     wrong_in.select(partial(choose_turns, batches), [compared, wrong_in], turns, **LATEST)
     for event in (videos.select, distribution.pick):

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import ASSIGNING, AT_ONCE, LATEST, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening import InPlayer
 from stepscope.app.tabs.reviews import assigning, handlers, panels
@@ -94,7 +94,7 @@ def _wire_view(
     refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
     entered = wire(refresh_on.select, enter, setup.inputs, (view, asked), js=REMEMBERED_JS, **AT_ONCE)
     wire(entered.then, confirm, [asked, *setup.inputs], view, **AT_ONCE)
-    wire(entered.then, show_queue, setup.inputs, queue, **LATEST)
+    wire(entered.then, show_queue, setup.inputs, queue, **ASSIGNING)
     refresh_on.select(lambda: gr.Dropdown(choices=panels.list_splits(reviews)), None, setup.split, **AT_ONCE)
     changes = [
         setup.split.select,
@@ -105,7 +105,7 @@ def _wire_view(
         setup.refresh.click,
     ]
     wire(partial(gr.on, changes), show, setup.inputs, view, **LATEST)
-    wire(partial(gr.on, changes), show_queue, setup.inputs, queue, **LATEST)
+    wire(partial(gr.on, changes), show_queue, setup.inputs, queue, **ASSIGNING)
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")

@@ -149,10 +149,12 @@ def write_clips(folder: Path, checkpoint: Checkpoint, **changes: object) -> Path
 
 
 def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    clips = read_clips(write_clips(tmp_path, checkpoint), checkpoint, fps=2.0)
-    assert clips[0].clip.num_frames == 6
+    path = write_clips(tmp_path, checkpoint)
+    path.write_bytes(2 * path.read_text(encoding="utf-8").encode("utf-8-sig"))
+    clips = read_clips(path, checkpoint, fps=2.0)
+    assert [found.clip.num_frames for found in clips] == [6, 6]
     sequences, features = next(batches(clips, checkpoint, batch_size=4, seed=0, mid_start_rate=0.0))
-    assert (len(sequences), features.shape) == (1, (6, 32))
+    assert (len(sequences), features.shape) == (2, (12, 32))
 
 
 @pytest.mark.parametrize(
@@ -161,6 +163,10 @@ def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoi
         ({"turns": [{"frame_index": 9, "role": "update", "text": "S1->start"}]}, "outside the 6 frames"),
         ({"turns": [{"frame_index": 1, "role": "boss", "text": "go"}]}, r"line 1: turns\[0\]\.role: input should be"),
         ({"turns": [{"frame_index": 1, "role": "update", "text": "S9->start"}]}, "line 1: the update .* one of S1"),
+        (
+            {"turns": [{"frame_index": 1, "role": "user", "text": "x", "time": 3}]},
+            r"turns\[0\]\.time: unexpected keyword argument; got 3",
+        ),
         ({"goal": 3}, "line 1: goal: input should be a valid string; got 3"),
         ({"initial_state": {"S1": "done"}}, "line 1: the initial state S1: done is not one of"),
         ({"features": "other.pt"}, "pickles"),

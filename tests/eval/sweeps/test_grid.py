@@ -44,7 +44,10 @@ def test_of_a_plateau_the_point_nearest_its_middle_is_taken() -> None:
 
 def test_of_two_plateaus_the_largest_is_taken() -> None:
     assert best([[1.0, 0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]]) == (0.4, 0.1, 4, 3)
-    assert best([[1.0, 0.0], [0.0, 1.0]]) == (0.1, 0.1, 2, 1)  # corners do not touch: the first
+    apart = [[1.0, 0.0], [0.0, 1.0]]
+    assert best(apart) == (0.1, 0.1, 2, 1)  # corners do not touch: the first
+    found = find_best(make_scores(apart, metric="dst_f1"), "dst_f1")
+    assert found.ties == "2 points have this value; this is the first of them, as none are neighbours"
 
 
 def test_the_registry_says_which_way_is_better() -> None:

@@ -27,7 +27,7 @@ export const states = defineLane({
   appliesTo: (run) => run.assistant_states.length > 0,
   rows: () => [{ label: "state" }],
   data: (run) =>
-    piecesOf(run, run.assistant_states, run.reached)
+    [...piecesOf(run, run.assistant_states, run.reached)]
       .filter(({ state }) => state !== null)
       .map(({ start, end, state }) => ({ lane: "state", series: "state", time_s: start, end_s: end, text: state })),
   paint: (timeline, { run, top, height }) => {

@@ -92,25 +92,25 @@ export const traces = defineLane({
 
 const shownOf = (timeline, row) => (row.isSecond ? row.run.shown : timeline.shown);
 
-// The mark at a point, with its frame; null for none.
+// The painted mark at a point, with its frame; null for none.
 function decisionAt(timeline, row, x, y) {
-  const counts = shownOf(timeline, row).counts[row.name];
-  if (!counts) return null;
-  const marks = marksOf(row.run).flatMap((mark) => counts[mark.kind].map((frame) => ({ ...mark, frame }))),
+  const { counts } = shownOf(timeline, row);
+  const marks = marksOf(row.run).flatMap((mark) =>
+      markedFrames(timeline, row, mark, counts).map((frame) => ({ ...mark, frame })),
+    ),
     near = marks.filter((mark) => Math.abs(heightOfMark(row, mark, mark.frame) - y) < HIT_PX);
   return nearestOf(timeline, near, ({ frame }) => timeOf(row.run, frame), x);
 }
 
-// A mark in lines: the decision with its value, what the model said, and the reference.
+// The lines of a mark: the decision with its value, what the model said, and the reference.
 function decisionText({ run, signal }, { kind, label, frame }, threshold) {
   const { policy, decides, series } = signal,
-    value = run[series][frame] ?? NaN, // of a reference after the last frame
+    value = run[series][frame] ?? NaN, // of a run without frames
     sign = signOf(policy, exceeds(policy, decides, value, threshold));
   const known = Number.isNaN(value)
     ? "not known"
     : `${probText(value, threshold)} ${sign} ${thresholdWords(policy, threshold)}`;
   const cut = (text) => (text.length > MAX_LETTERS ? `${text.slice(0, MAX_LETTERS)}…` : text),
-    short = (text) => cut(text).replaceAll(/\s+/g, " "),
     near = (turns, reach) =>
       turns.filter((turn) => turn.role === ROLES[decides] && Math.abs(turn.frame - frame) <= reach);
   const said = kind === "misses" ? [] : near(run.turns, 0),
@@ -120,11 +120,11 @@ function decisionText({ run, signal }, { kind, label, frame }, threshold) {
     silent = run.named.length ? "no text at this frame" : "no text, this is a preview";
   return [
     `${clockText(timeOf(run, frame))}  ${run.has_reference ? label : "decision"}`,
-    `${fullTitle(signal)} ${known}`,
-    ...said.map(({ text }) => `model: ${short(text)}`),
+    `${cut(fullTitle(signal))} ${known}`,
+    ...said.map(({ text }) => `model: ${cut(text)}`),
     ...(said.length || kind === "misses" ? [] : [`model: ${silent}`]),
-    ...references.map(({ time, text }) => `reference ${clockText(time)}: ${short(text)}`),
-  ].join("\n");
+    ...references.map(({ time, text }) => `reference ${clockText(time)}: ${cut(text)}`),
+  ];
 }
 
 function paintDashes(pen, x, y) {

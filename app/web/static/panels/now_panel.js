@@ -239,18 +239,29 @@ function stateTable(data, frame) {
   return createNode("table", "ss-states", createNode("tbody", "", rows));
 }
 
-// Returns two quotes, in which the words are marked that the other text does not have; a side is its label and its
-// text. Case and punctuation do not count. Texts without a common word have no marks.
+// Returns two quotes, in which the words are marked that the other text does not have, or has less often; a side is its
+// label and its text. Case and punctuation do not count. Texts without a common word have no marks.
 function drawDifference(sides) {
   const plain = (word) => word.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ""),
     parts = sides.map(([, text]) => text.split(/(\s+)/)), // words and spaces
-    [words, others] = parts.map((side) => new Set(side.map(plain))),
-    areAlike = [...words].some((word) => word && others.has(word));
+    [words, others] = parts.map((side) => countWords(side.map(plain))),
+    areAlike = [...words.keys()].some((word) => word && others.has(word));
   return sides.map(([label], side) => {
     const quote = createQuote(label, ""),
-      known = side ? words : others;
-    const isMarked = (part) => areAlike && plain(part) && !known.has(plain(part));
+      left = new Map(side ? words : others);
+    const isMarked = (part) => {
+      const word = plain(part),
+        count = left.get(word) ?? 0;
+      left.set(word, count - 1);
+      return areAlike && word && count < 1;
+    };
     quote.append(...parts[side].map((part) => (isMarked(part) ? createNode("mark", "", part) : showTurns(part))));
     return quote;
   });
+}
+
+function countWords(words) {
+  const counts = new Map();
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return counts;
 }

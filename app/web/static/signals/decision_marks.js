@@ -50,9 +50,9 @@ export function colourOf({ colours }, { signal }, mark) {
   return colours[mark.colour ?? signal.colour];
 }
 
-// The frames of a row in view that have a mark of a kind. A signal may have no decisions.
-export function markedFrames(timeline, { run, name }, { kind }, counts) {
-  return timeline.visibleFrames(run, counts[name]?.[kind] ?? [], MARK_GAP_PX);
+// The frames of a row in view that have a mark of a kind. A signal may have no decisions, and a kind may be hidden.
+export function markedFrames(timeline, { run, name, hidden }, { kind }, counts) {
+  return hidden?.has(kind) ? [] : timeline.visibleFrames(run, counts[name]?.[kind] ?? [], MARK_GAP_PX);
 }
 
 // The height of a mark on the timeline; NaN where the signal is not known.
@@ -60,12 +60,11 @@ export function heightOfMark(row, { kind }, frame) {
   return yOf(row, kind === "misses" ? row.signal.low : row.run[row.signal.series][frame]);
 }
 
-// Paints the marks of rows in view, except the `hidden` kinds, with a pen that begins at the height `top`.
-export function paintMarks(pen, timeline, rows, counts, { hidden = new Set(), top = 0 } = {}) {
+// Paints the marks of rows in view with a pen that begins at the height `top`.
+export function paintMarks(pen, timeline, rows, counts, top = 0) {
   const { start, end } = timeline.view;
   pen.lineWidth = 1.8;
   for (const mark of marksOf(rows[0].run)) {
-    if (hidden.has(mark.kind)) continue;
     for (const row of rows) {
       pen.fillStyle = pen.strokeStyle = colourOf(timeline, row, mark);
       for (const frame of markedFrames(timeline, row, mark, counts)) {

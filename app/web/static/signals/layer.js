@@ -97,16 +97,15 @@ class SignalFigure {
   // Paints the marks of now, without the kinds that are hidden in the legend.
   paintMarks() {
     const { timeline, rows, settings } = this.wanted,
-      hidden = (this.plot.data ?? []).filter(({ visible }) => visible === "legendonly"),
+      traces = (this.plot.data ?? []).filter(({ visible }) => visible === "legendonly"),
+      hidden = new Set(traces.map(({ legendgroup }) => legendgroup)),
       top = rows[0].top - 9,
       height = rows.at(-1).top + rows.at(-1).height + 9 - top,
       pen = resizeCanvas(this.marks, timeline.width, height);
     Object.assign(this.marks.style, { top: `${top}px`, width: `${timeline.width}px`, height: `${height}px` });
     pen.clearRect(0, 0, timeline.width, height);
-    paintMarks(pen, timeline, rows, settings.counts, {
-      hidden: new Set(hidden.map((trace) => trace.legendgroup)),
-      top,
-    });
+    for (const row of rows) row.hidden = hidden;
+    paintMarks(pen, timeline, rows, settings.counts, top);
   }
 
   // Holds the drawing still, as it should be now, while the pointer draws a box over it.

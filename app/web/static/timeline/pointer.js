@@ -8,6 +8,8 @@ import { seek } from "../playback/playhead.js";
 import { clearSelection, selectMark } from "../playback/selection.js";
 import { requestExactRun } from "../playback/threshold_moves.js";
 
+const LINE_LETTERS = 400; // of a line in a tooltip
+
 function pan(player, share) {
   const by = share * (player.timeline.view.end - player.timeline.view.start);
   setView(player, player.timeline.view.start + by, player.timeline.view.end + by);
@@ -60,10 +62,12 @@ function describe(player, event) {
   const text = event.buttons ? null : player.timeline.describe(x, y);
   player.tip.hidden = !text;
   if (!text) return;
-  player.tip.textContent = showTurns(text.length > 400 ? `${text.slice(0, 400)}…` : text);
+  const cut = (line) => (line.length > LINE_LETTERS ? `${line.slice(0, LINE_LETTERS)}…` : line),
+    lines = [text].flat().map((line) => cut(line).replaceAll(/\s+/g, " "));
+  player.tip.textContent = showTurns(lines.join("\n"));
   player.tip.style.left = `${Math.min(x + 12, player.timeline.width - Math.min(360, player.tip.offsetWidth) - 8)}px`;
   // beside the pointer in the lowest lane, as nothing is shown below the lanes
-  player.tip.style.top = `${Math.min(y + 16, player.timeline.height - player.tip.offsetHeight)}px`;
+  player.tip.style.top = `${Math.max(0, Math.min(y + 16, player.timeline.height - player.tip.offsetHeight))}px`;
 }
 
 function turnWheel(player, event) {

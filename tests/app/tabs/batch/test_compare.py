@@ -138,7 +138,9 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     assert {row[2] for row in view.turns} == {"only B"}
     assert comparing.compare_again(context, batches, view.compared, "a", "silent", "only B", "F1").said == gr.skip()
     stale = ComparedRuns("gone", "silent", ())
-    again = comparing.compare_again(context, batches, stale, "a", "silent", "only B", "missing_rate")
+    chosen = "a", "silent", "only B", "missing_rate"
+    assert comparing.compare_again(context, batches, stale, *chosen).said == gr.skip(), "the choice compares them"
+    again = comparing.compare_again(context, batches, stale, *chosen, is_after_choice=True)
     assert (again.said, again.turns) == (view.said, view.turns), "that comparison ended late"
     assert {row[2] for row in comparing.choose_turns(batches, view.compared, "both")} == {"both"}
     event: Any = SimpleNamespace(row_value=view.turns[0])

@@ -32,8 +32,8 @@ An event in it counts as waiting (``list_waiting``), so none enters it with noth
 """
 CHECK_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "checks", "concurrency_limit": 4}
 """Options of checks of uploads: one may take minutes, and the memory of ``MAX_PICTURES`` or ``MAX_PARTS``."""
-ASSIGNING: Final[dict[str, Any]] = {**LATEST, "concurrency_id": "assigning", "concurrency_limit": 1}
-"""Options of events that show assigned videos: one at a time, so that no view comes after a newer one."""
+REVIEW_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "reviews", "concurrency_limit": 1}
+"""Options of events that show reviews or assign videos: one at a time, so that no view comes after a newer one."""
 FIGURE_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "figures", "concurrency_limit": 2}
 """Options of figures, each of which starts a browser: two at a time, of two users."""
 CHAT_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "chat", "concurrency_limit": None, "api_visibility": "private"}

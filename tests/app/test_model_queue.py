@@ -39,11 +39,11 @@ def test_no_event_of_the_queue_follows_another_event_without_a_condition(page: g
     assert [function.name for function in following if not function.trigger_only_on_success] == []
 
 
-def test_views_of_the_assigned_videos_come_in_the_order_of_their_events(page: gr.Blocks) -> None:
-    is_shown = [any(output.elem_id == "assign_said" for output in function.outputs) for function in page.fns.values()]
-    events = [function for function, is_one in zip(page.fns.values(), is_shown, strict=True) if is_one]
-    assert {(function.concurrency_id, function.concurrency_limit) for function in events} == {("assigning", 1)}
-    assert len(events) == 3, "an opened tab, a changed input, and the button"
+@pytest.mark.parametrize(("shown", "number"), [("desk_status", 3), ("assign_said", 3)])
+def test_views_of_reviews_come_in_the_order_of_their_events(page: gr.Blocks, shown: str, number: int) -> None:
+    events = [function for function in page.fns.values() if any(output.elem_id == shown for output in function.outputs)]
+    assert {(function.concurrency_id, function.concurrency_limit) for function in events} == {("reviews", 1)}
+    assert len(events) == number, "an opened tab, a changed input, and an import or an assignment"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.controls.widgets import ASSIGNING, AT_ONCE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening import InPlayer, OpenedHit
 from stepscope.app.security.identity import needs_login, typed_name
@@ -228,7 +228,7 @@ def make_queue_panel(
         said=said, videos=videos, following=following, names=names, slices=part, shared=shared, workloads=workloads
     )
     assign = with_query(assigning.assign, batches, reviews)
-    wire(start.click, assign, [*setup.inputs, names, overlap, part], view, **ASSIGNING)
+    wire(start.click, assign, [*setup.inputs, names, overlap, part], view, **REVIEW_QUEUE)
     in_player.wire(following.click, open_next, *setup.inputs)
     open_following = partial(assigning.open_following, context, batches, reviews)
     in_player.wire(in_player.view.run.player.next_video, open_following)

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.controls.widgets import ASSIGNING, AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, REVIEW_QUEUE, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.opening import InPlayer
 from stepscope.app.tabs.reviews import assigning, handlers, panels
@@ -61,7 +61,7 @@ def make_review_tab(
         prefer=prefer,
     )
     show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
-    wire(imported.then, show, setup.inputs, view, **AT_ONCE)
+    wire(imported.then, show, setup.inputs, view, **REVIEW_QUEUE)
 
     def open_video(event: gr.SelectData, request: gr.Request, live: Any, *inputs: Any) -> PlayerView:
         return handlers.open_video(context, batches, reviews, live, panels.make_query(request, *inputs), event)
@@ -82,19 +82,10 @@ def _wire_view(
     """Update the view when the tab ``refresh_on`` is opened and on every input; return the handler."""
     show = panels.with_query(handlers.show, batches, reviews)
     show_queue = panels.with_query(assigning.show_queue, batches, reviews)
-
-    def enter(request: gr.Request, *inputs: Any) -> Any:
-        return show(request, *inputs), inputs
-
-    def confirm(request: gr.Request, asked: Any, *inputs: Any) -> Any:
-        """Show the tab again if its inputs changed while it was opened: the reply may have come after a later one."""
-        return ReviewView() if inputs == tuple(asked) else show(request, *inputs)
-
-    known, asked = [setup.reviewer, setup.blind], gr.State(())
+    known, latest = [setup.reviewer, setup.blind], LATEST | REVIEW_QUEUE
     refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
-    entered = wire(refresh_on.select, enter, setup.inputs, (view, asked), js=REMEMBERED_JS, **AT_ONCE)
-    wire(entered.then, confirm, [asked, *setup.inputs], view, **AT_ONCE)
-    wire(entered.then, show_queue, setup.inputs, queue, **ASSIGNING)
+    entered = wire(refresh_on.select, show, setup.inputs, view, js=REMEMBERED_JS, **REVIEW_QUEUE)
+    wire(entered.then, show_queue, setup.inputs, queue, **latest)
     refresh_on.select(lambda: gr.Dropdown(choices=panels.list_splits(reviews)), None, setup.split, **AT_ONCE)
     changes = [
         setup.split.select,
@@ -104,8 +95,8 @@ def _wire_view(
         setup.reviewer.blur,
         setup.refresh.click,
     ]
-    wire(partial(gr.on, changes), show, setup.inputs, view, **LATEST)
-    wire(partial(gr.on, changes), show_queue, setup.inputs, queue, **ASSIGNING)
+    wire(partial(gr.on, changes), show, setup.inputs, view, **latest)
+    wire(partial(gr.on, changes), show_queue, setup.inputs, queue, **latest)
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")

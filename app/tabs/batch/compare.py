@@ -119,13 +119,12 @@ def compare_again(
     name, other, *_ = chosen
     if not name or not other or name == other:
         return CompareView()
-    if compared is not None and compared[:2] != (name, other):
-        if not is_after_choice:
-            return CompareView()
-    else:
+    if compared is None or compared[:2] == (name, other):
         finished = compared.finished if compared is not None else set()
         if batches.is_streaming(name, other) or finished == batches.list_finished(name, other):
             return CompareView()
+    elif not is_after_choice:
+        return CompareView()
     return compare(context, batches, *chosen)
 
 

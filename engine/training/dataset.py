@@ -51,10 +51,10 @@ def read_clips(
 ) -> list[EncodedClip]:
     """Read clips and open their feature files.
 
-    Raises ``ValueError``, naming file and line, for an invalid clip. With ``on_invalid`` such a clip is left out, and
-    the function is called with the message.
+    Raises ``ValueError``, naming file and line, for an invalid clip, or if there is no clip. With ``on_invalid`` an
+    invalid clip is left out unless all are, and the function is called with the message.
     """
-    clips = []
+    clips, problems = [], []
     for number, line in numbered_lines(path):
         try:
             clips.append(_read_clip(line, path, number, checkpoint, fps))
@@ -62,8 +62,10 @@ def read_clips(
             if on_invalid is None:
                 raise
             on_invalid(str(error))
+            problems.append(str(error))
     if not clips:
-        raise ValueError(f"{path} holds no clips that can be used; write one JSON object per line")
+        empty = f"{path} holds no clips; write one JSON object per line"
+        raise ValueError(f"no clip can be used; {problems[0]}" if problems else empty)
     return clips
 
 

@@ -157,6 +157,19 @@ def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoi
     assert (len(sequences), features.shape) == (2, (12, 32))
 
 
+def test_a_file_without_a_clip_that_can_be_used_is_refused_with_the_reason(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    left_out: list[str] = []
+    path = write_clips(tmp_path, checkpoint, goal=3)
+    with pytest.raises(ValueError, match=r"^no clip can be used; .*clips.jsonl, line 1: goal: .* got 3$"):
+        read_clips(path, checkpoint, fps=2.0, on_invalid=left_out.append)
+    assert len(left_out) == 1
+    path.write_text("")
+    with pytest.raises(ValueError, match=r"clips.jsonl holds no clips; write one JSON object per line"):
+        read_clips(path, checkpoint, fps=2.0)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

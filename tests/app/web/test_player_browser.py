@@ -211,6 +211,18 @@ def test_a_region_loops(page: Page) -> None:
     assert all(1.9 < time < 2.75 for time in times)
 
 
+def test_playback_that_stalls_with_its_data_buffered_continues(page: Page) -> None:
+    page.keyboard.press(" ")
+    page.wait_for_function("document.querySelector('.ss').inspect().time > 0.2")
+    page.evaluate("""() => {
+        const video = document.querySelector("#video video");
+        Object.defineProperty(video, "readyState", { value: 2 });
+        video.addEventListener("seeking", () => (window.hasSought = true));
+        video.dispatchEvent(new Event("waiting"));
+    }""")
+    page.wait_for_function("window.hasSought")
+
+
 def play_until(page: Page, time_s: float) -> None:
     page.keyboard.press(" ")
     page.wait_for_function("(end) => document.querySelector('.ss').inspect().time >= end", arg=time_s)

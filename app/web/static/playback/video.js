@@ -3,6 +3,7 @@
 import { escapeMarkup } from "../dom/dom.js";
 
 const ARRIVAL_MS = 5000; // within this time a video that is exchanged has another source
+const STALL_MS = 1000; // how long playback may wait for a picture whose data is buffered
 const VIDEO_EVENTS = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
 
 export class VideoPlayer {
@@ -31,6 +32,7 @@ export class VideoPlayer {
       if (video) video.playbackRate = this.rate;
       for (const name of video ? VIDEO_EVENTS : []) video.addEventListener(name, this.onMove);
       video?.addEventListener("error", () => this.fail(video));
+      video?.addEventListener("waiting", () => setTimeout(() => this.endStall(video), STALL_MS));
       video?.addEventListener("loadedmetadata", () => (video.style.opacity = ""));
     }
     if (!video && this.began !== null && this.clockTime >= this.end) this.pause();
@@ -48,6 +50,15 @@ export class VideoPlayer {
     if (video.readyState < 1 || video !== this.video) return; // it is being exchanged
     video.style.opacity = 0;
     this.onFailure();
+  }
+
+  // After a seek that replaces another one, Chromium may stall for good with all its data buffered; a seek ends that.
+  endStall(video) {
+    const { buffered, currentTime: time, readyState, paused, seeking } = video;
+    if (paused || seeking || readyState > 2) return;
+    for (let range = 0; range < buffered.length; range++)
+      if (buffered.start(range) <= time && buffered.end(range) > Math.min(time + 1, video.duration - 0.1))
+        video.currentTime = time;
   }
 
   // Resolves when the video shows a picture, and after `limit_ms` in any case: it may be missing, damaged or slow.

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import gradio as gr
 
+from stepscope.app.formatting import as_sentence
+from stepscope.engine.errors import OUT_OF_MEMORY, is_out_of_memory
 from stepscope.engine.io.files import is_disk_full, replace_surrogates
 from stepscope.engine.video.packets import is_wanted
 
@@ -69,6 +71,8 @@ def report_failures(page: gr.Blocks) -> None:
 
 def describe_failure(error: Exception) -> str:
     """Return the sentence of an unexpected error for the client."""
+    if is_out_of_memory(error):
+        return as_sentence(OUT_OF_MEMORY)
     return FULL if is_disk_full(error) else INVALID
 
 

@@ -154,9 +154,9 @@ class StreamConfig:
         """Return a new counter that decides a signal frame by frame."""
         return self.policy.kind(self.policy, signal=signal, threshold=self.threshold(signal), fps=self.fps)
 
-    def text_before(self, frame: int) -> str:
-        """Return the text before the image of a frame."""
-        return self.frame_text.format(start=frame / self.fps, end=(frame + 1) / self.fps)
+    def text_before(self, instant: int) -> str:
+        """Return the text before the image of the frame at an instant, counted from 0."""
+        return self.frame_text.format(start=instant / self.fps, end=(instant + 1) / self.fps)
 
     @property
     def max_turn_tokens(self) -> int:

@@ -4,6 +4,7 @@ Each message names the failure, the value and the remedy.
 """
 
 from pathlib import Path
+from typing import Final
 
 
 class EngineError(Exception):
@@ -24,6 +25,14 @@ class CheckpointError(EngineError):
 
 class ContextError(EngineError):
     """A prompt or a turn that is longer than the model's context allows."""
+
+
+OUT_OF_MEMORY: Final = "the memory of the device is full; end other programs on it, or choose a smaller model or batch"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory is exhausted, of a GPU too, whose error is known by its name: torch may not be loaded."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def first_line(error: BaseException) -> str:

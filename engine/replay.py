@@ -118,6 +118,10 @@ class Recording:
         recording._streamer.memory = self._streamer.memory
         if config.do_sample:
             return recording
+        is_moved = config.speak_threshold != self.config.speak_threshold
+        if is_moved and config.theta_step and config.policy.reads_reserved_text:
+            recording._prior_run = PriorRun(outputs=tuple(self.outputs))  # its texts depend on the threshold
+            return recording
         recording._prior_run = self._prior_run or PriorRun(outputs=tuple(self.outputs))
         recording._cache = self._cache
         if self._prior_run is not None and self._prior_run.trace is not None:

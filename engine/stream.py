@@ -98,6 +98,7 @@ class ActiveStream:
             self._checkpoint.model,
             self._config,
             features=self.source,
+            keeps_all=video.prior_run is not None,  # a context of the earlier run may be fed again
             readout_spec=readout_spec,
             cache=self._slot or video.cache,
         )
@@ -179,10 +180,12 @@ class ActiveStream:
         return times
 
     def _add_times(self, output: FrameOutput) -> FrameOutput:
+        first_token_ms = self._first_token_ms.pop(output.frame_index, None)
+        has_text = output.response is not None or bool(output.updates)  # else the token was that of a silence
         return replace(
             output,
             latency_ms=round(self._spent_ms.pop(output.frame_index, 0.0), 3),
-            first_token_ms=self._first_token_ms.pop(output.frame_index, None),
+            first_token_ms=first_token_ms if has_text else None,
         )
 
 

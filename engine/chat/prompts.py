@@ -7,6 +7,7 @@ A turn of a conversation is ``[user turn][pictures][ASST] answer <eos>``, or ``[
 a model that answers behind the image. A question about a video carries the frame at the playhead.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.signals import SILENCE
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.plurals import format_count
-from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.engine.records import GAP_REASONS, FrameOutput, frame_at
 
 ContextPiece = int | str
 """A token id, or the name of a picture."""
@@ -111,6 +112,8 @@ def render_run(
     num_tokens = 0
     size = count_tokens(pictures[:1])
     for output, name in zip(outputs, pictures, strict=False):
+        if output.state in GAP_REASONS and math.isnan(output.speak_prob):  # of a live session, which did not feed it
+            continue
         if output.refreshed:
             forgotten = output.forgotten
             if forgotten is not None and config.context_strategy in (*EVICTING, "drop-all"):

@@ -22,7 +22,7 @@ from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFie
 
 from stepscope.engine.cli.interrupts import exit_code, handle_interrupts
 from stepscope.engine.config_files import FRAME_PIXELS, read_config, read_preset
-from stepscope.engine.errors import EngineError
+from stepscope.engine.errors import OUT_OF_MEMORY, EngineError, first_line, is_out_of_memory
 from stepscope.engine.imports import collection_paused, import_uncollected
 from stepscope.engine.io.files import show_turns
 
@@ -120,6 +120,11 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
         raise
     except (EngineError, ValueError, OSError) as error:
         tqdm.write(f"error: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)  # below a progress bar
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        tqdm.write(f"error: {OUT_OF_MEMORY}: {first_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         tqdm.write(options.stop_message.format(options), file=sys.stderr)

@@ -93,7 +93,8 @@ class Frames:
         if not self._has_text(frame):
             return ()
         turns = codec.user_turns(texts, after=after) if texts and not codec.answers_user_turns else ()
-        return (*turns, *codec.frame_text(self._config.text_before(frame), after=(*after, *turns)))
+        instant = round(self.time_s(frame) * self._config.fps)  # of a live frame, which is numbered without the gaps
+        return (*turns, *codec.frame_text(self._config.text_before(instant), after=(*after, *turns)))
 
     def answered_ids(self, frame: int) -> tuple[int, ...]:
         """Return the ids of the user turns that follow the image of a frame, up to the reply."""

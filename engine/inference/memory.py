@@ -19,9 +19,11 @@ def free_memory() -> int:
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         known.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    with suppress(OSError, ValueError):  # "max" without a limit
+    with suppress(OSError, ValueError, KeyError):  # "max" without a limit
         group = Path("/sys/fs/cgroup")
-        known.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+        used = int((group / "memory.current").read_text())
+        of_kinds = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        known.append(int((group / "memory.max").read_text()) - used + int(of_kinds["inactive_file"]))
     return max(0, min(known)) if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 

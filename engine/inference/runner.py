@@ -49,8 +49,9 @@ class Runner:
     """Runs the requests of one stream.
 
     The weights of the model are not changed. ``features`` are those of the frames in order, from index 0; from a
-    sequence all of them are kept. ``LiveFrames`` are taken as they arrive: a pass never waits for more than one.
-    Decisions are by default read from the heads. ``cache`` is that of an earlier run, to continue from.
+    sequence, or with ``keeps_all``, all of them are kept. ``LiveFrames`` are taken as they arrive: a pass never waits
+    for more than one. Decisions are by default read from the heads. ``cache`` is that of an earlier run, to continue
+    from.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Runner:
         config: StreamConfig,
         *,
         features: Iterator[FrameFeatures] | Sequence[FrameFeatures],
+        keeps_all: bool = False,
         readout_spec: ReadoutSpec | None = None,
         cache: KVCache | None = None,
     ) -> None:
@@ -70,7 +72,7 @@ class Runner:
         self.cache = cache or KVCache(model.num_layers)
         self.new_questions: dict[int, tuple[str, ...]] = {}
         """Questions of frames that were fetched since the dictionary was last cleared, by frame."""
-        self._keeps_all = isinstance(features, Sequence)
+        self._keeps_all = keeps_all or isinstance(features, Sequence)
         self._live = features if isinstance(features, LiveFrames) else None
         self._source = iter(features)
         self._window: deque[FrameFeatures] = deque()
@@ -122,11 +124,12 @@ class Runner:
 
     def gather_inputs(self, pieces: tuple[Piece, ...]) -> Inputs:
         """Return token ids and frame features in order. Raises ``FeatureError`` for features of a wrong shape."""
-        first = self._window[0].index if self._window else 0
-        return [
-            self._check_shape(self._window[piece.frame_index - first]) if isinstance(piece, Image) else piece
-            for piece in pieces
-        ]
+        return [self._check_shape(self._find(piece)) if isinstance(piece, Image) else piece for piece in pieces]
+
+    def _find(self, image: Image) -> FrameFeatures:
+        place = image.frame_index - self._window[0].index
+        assert place >= 0, f"frame {image.frame_index} is no longer in the window"
+        return self._window[place]
 
     def _check_shape(self, frame: FrameFeatures) -> Tensor:
         shape = tuple(frame.features.shape)

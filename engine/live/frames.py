@@ -36,7 +36,7 @@ class EncodedFrame:
     sampled: SampledFrame
     features: FrameFeatures
     encode_s: float
-    """Seconds that the encoder took for it and those of its batch."""
+    """Its share of the seconds that the encoder took for its batch."""
 
     @property
     def questions(self) -> tuple[str, ...]:

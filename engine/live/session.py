@@ -5,6 +5,7 @@ The encoder works on later frames while the model decides, as in VideoLLM-online
 encoder or model are too slow, the queues drop frames (``engine.live.frames``), and the session counts them.
 """
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Event, Thread
@@ -30,7 +31,7 @@ from stepscope.engine.live.sources import Clock, LiveSource
 from stepscope.engine.live.statistics import LiveStatistics
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
-from stepscope.engine.records import FrameOutput, UserTurn, check_probs
+from stepscope.engine.records import Forgotten, FrameOutput, UserTurn, check_probs
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.video.network import mask_password
@@ -107,6 +108,8 @@ class LiveSession:
         """Set after the last output."""
         self._initial = initial_state(self.task.steps, self.task.initial_state)
         self._last: FrameOutput | None = None
+        self._decided = array("Q")
+        """The instants of the decided frames, by their number in the stream."""
         self._stopped = Event()
         self._threads = [
             Thread(target=self._guard, args=(work,), name=f"live-{name}", daemon=True)
@@ -181,7 +184,7 @@ class LiveSession:
             while frames := self._sampled.take(self.options.queue_frames):
                 began = self._clock.now()
                 features = encode_images(self._checkpoint, [frame.image for frame in frames])
-                encode_s = self._clock.now() - began
+                encode_s = (self._clock.now() - began) / len(frames)
                 for frame, feature in zip(frames, features, strict=True):
                     time_s = frame.grid_index / self.config.fps
                     encoded = FrameFeatures(index=0, time_s=time_s, features=feature.clone(), questions=frame.questions)
@@ -216,10 +219,18 @@ class LiveSession:
         """Count a decided frame, and report its output under the index of its instant."""
         frame, now = frames.in_flight.popleft(), self._clock.now()
         index, lag_s = frame.sampled.grid_index, now - frame.sampled.captured_s
+        self._decided.append(index)
         self._fill_gaps(index)
-        self._report(replace(output, frame_index=index))
+        self._report(replace(output, frame_index=index, forgotten=self._place(output.forgotten)))
         self.text_progress = None
         self.statistics.add(index, lag_s=lag_s, encode_s=frame.encode_s, model_s=frames.take_busy_s(now))
+
+    def _place(self, forgotten: Forgotten | None) -> Forgotten | None:
+        """Return a forgotten part under the indices of its instants: the stream numbers frames without the gaps."""
+        if forgotten is None or forgotten.first_frame is None or forgotten.last_frame is None:
+            return forgotten
+        first, last = self._decided[forgotten.first_frame], self._decided[forgotten.last_frame]
+        return replace(forgotten, first_frame=first, last_frame=last)
 
     def _fill_gaps(self, end: int) -> None:
         """Report the instants before ``end`` that have no decision, each with its reason."""

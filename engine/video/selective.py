@@ -123,7 +123,7 @@ def _read_gops(container: InputContainer, stream: VideoStream, track: Track) -> 
 
 def _is_idr(packet: bytes, extradata: bytes) -> bool:
     """Return whether an H.264 packet holds an IDR picture. **Source**: ITU-T H.264, annex B; ISO/IEC 14496-15, 5.3."""
-    if extradata[:1] != b"\x01":  # NAL units follow start codes
+    if extradata[:1] != b"\x01" or len(extradata) < 5:  # NAL units follow start codes
         return any(
             packet[match.end()] & 31 == _IDR_SLICE for match in re.finditer(rb"\x00\x00\x01(?=.)", packet, re.DOTALL)
         )

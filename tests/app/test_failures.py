@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+import torch
 from gradio.state_holder import SessionState
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -44,6 +45,11 @@ def test_a_handler_that_meets_null_is_one_sentence_and_one_line(caplog: pytest.L
     assert record.exc_info is None
     assert record.message.startswith("request failed in test_failures.py:")
     assert record.message.endswith("""AttributeError: "'NoneType' object has no attribute 'name'\"""")
+
+
+def test_a_full_device_is_named() -> None:
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    assert failures.describe_failure(error).startswith("the memory of the device is full; ")
 
 
 def test_a_route_that_fails_is_one_sentence_and_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,17 +1,25 @@
 """Other thresholds on a finished run: reuse changes the cost and nothing else."""
 
+import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from stepscope.engine.config import StreamConfig, Thresholds
+from stepscope.engine.inference.readout import Sampler
+from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.engine.streamer import Streamer
+from tests.support.streams import published_loop
 from tests.support.streams.fakes import random_frames
-from tests.support.streams.streams import SHORT, TASK, assert_equal, between
+from tests.support.streams.hub import write_hub
+from tests.support.streams.streams import SHORT, TASK, assert_equal, between, decided
 
 NUM_FRAMES = 60
 
@@ -67,3 +75,23 @@ def test_a_stopped_run_runs_again_up_to_its_last_frame(
     outputs.close()
     again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
     assert_equal(list(again.run()), frame_by_frame(checkpoint, frames[:40], moved))
+
+
+def test_texts_that_depend_on_the_threshold_are_sampled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(write_hub(tmp_path, "qwen2_5_vl"), device="cpu")
+    checkpoint = replace(model, trained_policy="reserved-text")
+    first = published_loop.settings(checkpoint)
+    moved = math.nextafter(first.speak_threshold, 1)
+
+    def suppress(sampler: Sampler, logits: Tensor, _: Tensor) -> Tensor:
+        best = logits.argmax(-1, keepdim=True)
+        return logits.scatter(-1, best, -math.inf) if sampler._config.speak_threshold == moved else logits
+
+    monkeypatch.setattr(Sampler, "_suppress_silence", suppress)
+    frames, task = list(random_frames(checkpoint, published_loop.NUM_FRAMES)), published_loop.TASK
+    recording = Recording(checkpoint, frames, task=task, config=first)
+    before = list(recording.run())
+    wanted = list(Streamer(checkpoint, replace(first, speak_threshold=moved)).run(frames, task))
+    assert decided(wanted) != decided(before)
+    again = recording.at(speak_threshold=moved, update_threshold=first.update_threshold)
+    assert_equal(list(again.run()), wanted)

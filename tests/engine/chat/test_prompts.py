@@ -21,6 +21,7 @@ from stepscope.engine.control.controller import StreamController
 from stepscope.engine.control.requests import Answer, EvictRequest, ForwardRequest, FrameTimesRequest, Image
 from stepscope.engine.inference.readout import make_readout_spec
 from stepscope.engine.inference.runner import Runner, forward_batch
+from stepscope.engine.live.frames import make_gap
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
@@ -72,6 +73,8 @@ def test_the_rendered_context_is_the_one_of_the_stream(checkpoint: Checkpoint, s
         assert rendered == [token for token in context if isinstance(token, int) or context.count(token) == size]
     assert any(output.refreshed for output in outputs)
     assert sum(output.response is not None for output in outputs) > 4
+    gap = make_gap(len(outputs), fps=config.fps, before=outputs[-1], initial={})
+    assert render_run(checkpoint.prompt, TASK, [*outputs, gap], config=config, pictures=[*names, "gap"]) == pieces
 
 
 def stream_contexts(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from stepscope.engine.__main__ import main
 from stepscope.engine.config import StreamConfig
@@ -100,6 +101,19 @@ def test_a_model_whose_probabilities_are_nan_writes_nothing(
     assert main(["run", str(video), "--out", str(out), "--checkpoint", str(broken), "--device", "cpu"]) == 2
     assert "error: frame 0 has the probability nan: the weights are damaged" in capfd.readouterr().err
     assert not out.exists()
+
+
+def test_a_full_device_is_one_line_and_exit_code_2(
+    video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nSee the documentation")
+
+    monkeypatch.setattr("stepscope.engine.cli.commands.load_model", fail)
+    assert main(["run", str(video), "--out", str(tmp_path / "run.jsonl")]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: the memory of the device is full; ")
+    assert line.endswith(": CUDA out of memory. Tried to allocate 2.00 GiB.")
 
 
 def test_every_setting_of_a_stream_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:

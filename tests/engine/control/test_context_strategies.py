@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.live.questions import AskedQuestions
 from stepscope.engine.model.attention import shift_keys
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
-from stepscope.engine.records import FrameOutput
+from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.engine.replay import Recording
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
@@ -96,6 +97,23 @@ def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
     assert decided(wanted) != decided(expected)
     again = first.at(speak_threshold=moved.speak_threshold, update_threshold=moved.update_threshold)
     assert_equal(list(again.run()), wanted)
+
+
+@pytest.mark.parametrize("asked", [None, AskedQuestions(fps=2)])
+def test_a_question_before_the_last_cut_gives_the_outputs_of_a_new_run(
+    checkpoint: Checkpoint,
+    config: StreamConfig,
+    expected: list[FrameOutput],
+    frames: list[FrameFeatures],
+    asked: AskedQuestions | None,
+) -> None:
+    first = Recording(checkpoint, iter(frames), task=TASK, config=config)
+    list(first.run())
+    *_, cut = (output.frame_index for output in expected if output.refreshed)
+    question = UserTurn(time_s=(cut - 2) / config.fps, text="hm?")
+    task = replace(TASK, questions=(question,))
+    again = first.with_question(question, asked=asked)
+    assert_equal(list(again.run()), list(Streamer(checkpoint, config.frame_by_frame()).run(frames, task)))
 
 
 def test_the_probabilities_are_those_of_the_definition_written_out(

@@ -68,15 +68,16 @@ def test_a_question_while_a_video_streams_is_answered_at_its_frame(
     assert all(later.text.startswith(earlier.text) for earlier, later in pairwise(spoken))
 
 
+@pytest.mark.parametrize("asked", [None, AskedQuestions(fps=2)])
 @pytest.mark.parametrize("max_seq_len", [180, 900])
 def test_a_question_to_a_finished_run_gives_the_outputs_of_a_new_run(
-    checkpoint: Checkpoint, frames: list[FrameFeatures], max_seq_len: int
+    checkpoint: Checkpoint, frames: list[FrameFeatures], max_seq_len: int, asked: AskedQuestions | None
 ) -> None:
     config = make_config(max_seq_len=max_seq_len)
     first = Recording(checkpoint, iter(frames), task=TASK, config=config)
     before = list(first.run())
     question = UserTurn(time_s=10, text="What is next?")
-    again = first.with_question(question)
+    again = first.with_question(question, asked=asked)
     outputs = list(again.run())
     task = replace(TASK, questions=(question,))
     assert again.task == task

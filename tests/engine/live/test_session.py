@@ -9,8 +9,11 @@ from itertools import pairwise
 from threading import Event
 
 import numpy as np
+import pytest
+from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.live.frames import SampledFrame
 from stepscope.engine.live.session import LiveOptions, LiveSession
 from stepscope.engine.live.sources import Clock
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -22,6 +25,7 @@ from tests.support.streams.live import (
     NUM_FRAMES,
     SILENT,
     TASK,
+    FakeClock,
     Paced,
     begin,
     picture_at,
@@ -75,6 +79,58 @@ def test_a_slow_model_drops_the_oldest_frames_and_reports_each(checkpoint: Check
     assert status.on_time_share < 1
     assert f"{len(unseen)} dropped" in status.describe()
     assert {outputs[index].state for index in unseen} == {"dropped"}
+
+
+def test_times_and_forgotten_frames_are_those_of_the_source_where_frames_are_dropped(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instants = list[int]()
+
+    def text_before(_: StreamConfig, instant: int) -> str:
+        instants.append(instant)
+        return ""
+
+    monkeypatch.setattr(StreamConfig, "text_before", text_before)
+    config = replace(SILENT, frame_text="<{start}>", max_seq_len=180)
+    has_first, num_frames = Event(), 60
+
+    def script(clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
+        for index in range(num_frames):
+            yield picture_at(index)
+            assert has_first.wait(LIMIT_S)
+            clock.wait(stopped, 0.5 if index else 10.0)  # no picture for 20 instants
+
+    session, outputs = begin(
+        checkpoint, script, config=config, options=LiveOptions(queue_frames=100), on_output=lambda _: has_first.set()
+    )
+    run_to_end(session)
+    assert session.problem == ""
+    decided = [output.frame_index for output in outputs if not np.isnan(output.speak_prob)]
+    assert {"no picture"} == {output.state for output in outputs[1:20]}
+    assert (len(decided), decided[1]) == (num_frames, 20)
+    assert set(instants) == set(decided)
+    (first, *_) = [output for output in outputs if output.forgotten is not None]
+    assert first.forgotten is not None
+    last = decided[decided.index(first.frame_index) - 1]
+    assert (first.forgotten.first_frame, first.forgotten.last_frame) == (0, last)
+
+
+def test_frames_that_are_encoded_together_share_the_time(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+
+    def encode(_: Checkpoint, images: list[np.ndarray]) -> list[Tensor]:
+        clock.advance(0.2)
+        return encode_images(checkpoint, images)
+
+    monkeypatch.setattr("stepscope.engine.live.session.encode_images", encode)
+    session, _ = begin(checkpoint, Paced(), clock=clock)
+    for index in range(4):
+        session._sampled.put(SampledFrame(grid_index=index, captured_s=clock.now(), image=picture_at(index)))
+    session._sampled.close()
+    session._encode()
+    assert [frame.encode_s for frame in session._encoded.take(4)] == pytest.approx([0.05] * 4)
 
 
 def test_frames_that_wait_when_a_session_is_stopped_are_counted_as_not_reached(checkpoint: Checkpoint) -> None:

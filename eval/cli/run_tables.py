@@ -4,7 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,6 +47,7 @@ from stepscope.eval.reports.search import describe_hits, search_folders
 from stepscope.eval.reports.table_formats import format_table
 from stepscope.eval.runs.folder import RunFolder, build_schema
 from stepscope.eval.runs.notes import RunNotes, change_notes, split_tags
+from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.served.chat import ChatClient, Endpoint
 from stepscope.eval.served.judge import CACHE_NAME, EndpointJudge
 
@@ -125,7 +126,8 @@ def protocols(options: ProtocolsOptions) -> int:
     split = read_split(options.split or find_split(runs.values()))
     encoder = read_run_scoring(RunFolder(options.runs[0])).text_encoder
     encode = import_encoder(encoder).encode
-    with open_judge(options, options.runs[0]) as judge:
+    lock = lock_folder(options.runs[0]) if options.judge else nullcontext()
+    with lock, open_judge(options, options.runs[0]) as judge:
         table = build_protocol_table(
             runs, split, rules, encode=encode, text_encoder=encoder, judge=judge, baselines=options.baselines
         )

@@ -67,7 +67,7 @@ def _train(options: TrainOptions, processes: Processes) -> int:
 def _print_clips(job: TrainingJob) -> None:
     for line in summarize(job.data.rows):
         print(line)
-    for problem in job.data.problems:
+    for problem in job.problems:
         print(f"warning: {problem}", file=sys.stderr)
     print(f"all clips: {job.options.out / WORK_FOLDER}/clips.csv", flush=True)
 

@@ -105,8 +105,7 @@ def analyze_video(
 ) -> VideoAnalysis:
     """Match the turns of one video, and count them and its states.
 
-    A reference turn after the last output counts as missed in turn-taking. It has no frame, so the decision scores
-    leave it out.
+    A reference turn after the last output counts as missed.
 
     ``outputs`` has one record per frame. ``dataset`` and ``zero_cost`` are those of ``match_responses``. ``live`` are
     the counts of the teacher-forced pass, if it was run, and ``wall_s`` is the time of the whole run, if known. Without

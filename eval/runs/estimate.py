@@ -70,11 +70,10 @@ def estimate_run(split: Split, worker_config: WorkerConfig, *, devices: str, sec
                     break
         num_bytes = sum(path.stat().st_size for path in out.glob("*") if path.is_file())
     finished = [record for record in records if not record.error]
-    if last is None or not last.elapsed_s or (records and not finished):
-        reason = next((record.error for record in records if record.error), "no frame was done")
-        raise ValueError(f"nothing could be measured: {reason}")
-    failed = {record.video_id for record in records} - {record.video_id for record in finished}
+    failed = {record.video_id: record.error for record in records if record.error}
     failed_frames = sum(sample.num_frames for sample in split.samples if sample.video_id in failed)
+    if last is None or not last.elapsed_s or last.num_done <= failed_frames:
+        raise ValueError(f"nothing could be measured: {next(iter(failed.values()), 'no frame was done')}")
     num_frames = sum(record.num_frames for record in finished)
     return Estimate(
         num_videos=len(split.samples),

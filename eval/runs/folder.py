@@ -78,7 +78,7 @@ class VideoRecord(Outcome):
     reused_features: bool | None = None
     """Whether it ran on embeddings that an earlier run had kept; None if unknown."""
     fps: Amount | None = None
-    """Frames per second of a recorded video; None if they are those of the split."""
+    """Frames per second of the outputs; None if unknown."""
     undecided: Mapping[GapReason, Count] | None = None
     """Instants of a live session without a decision, by reason; None if it is not one."""
 
@@ -278,7 +278,7 @@ def explain_missing(entry: Sample | InvalidSample, outcome: Outcome | None) -> s
     if isinstance(entry, InvalidSample):
         return entry.reason
     if isinstance(outcome, VideoRecord) and outcome.fps and not math.isclose(outcome.fps, entry.fps):
-        return f"was recorded at {outcome.fps:g} frames/s, but the split has {entry.fps:g}; record it at the same rate"
+        return f"has {outcome.fps:g} frames/s in the run, but {entry.fps:g} in the split; run it with this split"
     return "has not been run; continue the run" if outcome is None else outcome.error
 
 

@@ -214,6 +214,7 @@ def _complete(path: Path, *, graphs: str = "") -> Sample | None:
         VideoRecord(
             video_id=video_id,
             source=digest_sample(sample),
+            fps=sample.fps,
             num_frames=len(outputs),
             device=settings["device"],
             graphs=graphs,

@@ -53,7 +53,13 @@ def run_video(options: RunVideoOptions) -> int | None:
     expected = round(probe(options.video).duration_s * fps) if sample is None else sample.num_frames
     read = read_frames(options.video, fps=fps, excerpt=excerpt, device=device)
     frames = tqdm(read if sample is None else islice(read, sample.num_frames), total=expected, unit="frame")
-    origin = {**settings, "task": asdict(task), "fps": fps, "excerpt": excerpt, "size": options.video.stat().st_size}
+    origin = {
+        **settings,
+        "task": asdict(task),
+        "fps": fps,
+        "excerpt": excerpt and asdict(excerpt),
+        "size": options.video.stat().st_size,
+    }
     name = options.video.stem if sample is None else sample.video_id
     with (
         frames,
@@ -67,7 +73,9 @@ def run_video(options: RunVideoOptions) -> int | None:
         ) as run,
         open_answers(options.out, name, origin, resume=options.resume) as answers,
     ):
-        if options.resume and run.is_finished(name):
+        if run.is_finished(name):
+            if not options.resume:
+                raise ValueError(f"{options.out} holds a recording of {name} already; name a new --out")
             answers.remove()
             print(f"{name} is recorded in {options.out} already")
             return None

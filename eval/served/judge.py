@@ -21,6 +21,8 @@ INSTRUCTION: Final = (
     "Answer with the number alone."
 )
 _NUMBER: Final = re.compile(r"(?<![0-9])[123](?![0-9])")
+_SCALE: Final = re.compile(r"(?:/|\bof|\b1\s*(?:to|-))\s*3(?![0-9])", re.IGNORECASE)
+"""The end of a grade such as "2/3" or "2 out of 3", or a scale such as "1 to 3"."""
 _MAX_TOKENS: Final = 32
 
 
@@ -37,7 +39,7 @@ class EndpointJudge:
         return f"{self._client.endpoint.model} at {self._client.endpoint.url}"
 
     def __call__(self, replies: Sequence[Reply]) -> list[int]:
-        """Return the grade of each reply, 0 to 2. Raises ``ServedModelError`` for an answer without a number."""
+        """Return the grade of each reply, 0 to 2. Raises ``ServedModelError`` for an answer without one grade."""
         return [self._grade(reply) for reply in replies]
 
     def _grade(self, reply: Reply) -> int:
@@ -45,10 +47,10 @@ class EndpointJudge:
         if key not in self._grades:
             messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": _write(reply)}]
             answer = self._client.complete(messages, max_tokens=_MAX_TOKENS).text
-            numbers = _NUMBER.findall(answer)
-            if not numbers:
-                raise ServedModelError(f"the judge {self.name} answers without a grade from 1 to 3: {answer[:80]!r}")
-            self._grades[key] = int(numbers[-1]) - 1
+            grades = set(_NUMBER.findall(_SCALE.sub(" ", answer)))
+            if len(grades) != 1:
+                raise ServedModelError(f"the judge {self.name} answers without one grade from 1 to 3: {answer[:80]!r}")
+            self._grades[key] = int(grades.pop()) - 1
             write_json(self._path, self._grades)
         return self._grades[key]
 

@@ -69,9 +69,10 @@ def load_training_data(
     if is_clip_file(path):
         problems = list[str]()
         clips = read_clips(path, checkpoint, fps=fps, on_invalid=problems.append)
-        rows = [count_clip(clip.name, clip.clip, checkpoint, rules, fps=fps, source=clip.source) for clip in clips]
+        rows = [_count_or_explain(clip, checkpoint, rules, fps=fps) for clip in clips]
+        used = tuple(clip for clip, row in zip(clips, rows, strict=True) if row.is_used)
         rows += [ClipRow(video_id=path.name, problem=problem, is_used=False) for problem in problems]
-        return TrainingData(clips=tuple(clips), rows=tuple(rows))
+        return TrainingData(clips=used, rows=tuple(rows))
     split = read_split(path, videos=videos)
     if processes.count > 1:
         _encode_share(processes.share(split.samples), features)
@@ -86,6 +87,13 @@ def load_training_data(
     ]
     found = tuple(clip for clip, _ in loaded.values() if clip is not None)
     return TrainingData(clips=found, rows=tuple(rows))
+
+
+def _count_or_explain(clip: EncodedClip, checkpoint: Checkpoint, rules: ContextRules, *, fps: float) -> ClipRow:
+    try:
+        return count_clip(clip.name, clip.clip, checkpoint, rules, fps=fps, source=clip.source)
+    except (EngineError, ValueError) as error:
+        return ClipRow(video_id=clip.name, problem=str(error), is_used=False)
 
 
 def _encode_share(samples: Sequence[Sample], features: SampleFeatures) -> None:

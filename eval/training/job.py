@@ -28,7 +28,7 @@ from stepscope.engine.training.sequences import ContextRules
 from stepscope.engine.training.session import Session, Validated, prepare_folder
 from stepscope.engine.training.trainer import Prediction, StepLosses, Trainer, predict
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.training.card import CardScores, write_card
@@ -74,6 +74,8 @@ class TrainingJob:
     ) -> None:
         self.options, self._processes = options, processes
         check_metrics(options.metric)
+        if not 0.001 <= options.fps <= 1000:
+            raise ValueError(f"--fps must be a number from 0.001 to 1000; got {options.fps:g}")
         self._stream = StreamConfig(
             decision_policy=POLICY_OF[options.decisions],
             max_seq_len=options.max_seq_len,
@@ -234,8 +236,14 @@ class TrainingJob:
             data = replace(data, clips=tuple(clips))
         self.data = data
         self._validator: Validator | None = None
+        self.problems = data.problems
+        """A line per clip with a problem, and per record of ``--val`` that cannot be used."""
         if options.val is not None:
-            samples = read_split(options.val, videos=options.videos).samples
+            entries = read_split(options.val, videos=options.videos).entries
+            samples = tuple(entry for entry in entries if isinstance(entry, Sample))
+            self.problems += tuple(
+                f"{entry.video_id} of --val: {entry.reason}" for entry in entries if isinstance(entry, InvalidSample)
+            )
             if not samples:
                 raise ValueError(f"--val {options.val} has no video that can be used")
             self._validator = Validator(

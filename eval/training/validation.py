@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from typing import Final
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.dialogue import initial_state
@@ -12,12 +13,15 @@ from stepscope.engine.streamer import Streamer
 from stepscope.engine.training.processes import Processes
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.definitions import GROUPS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video
 from stepscope.eval.metrics.text import undefined_texts
 from stepscope.eval.reports.scoring import Report, make_report
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.training.results import SHOWN_SCORES
+
+_NOT_COMPUTED: Final = ("Text", "Teacher-forced", "System")
+"""Groups of scores that take longer than a validation should, or measure the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +78,13 @@ class Validator:
 
 
 def check_metrics(names: Sequence[str]) -> None:
-    """Raise ``ValueError`` for an unknown score, or one for which lower is better."""
-    known = [metric.name for metric in METRICS if metric.better == "higher"]
+    """Raise ``ValueError`` for a score that validation does not compute, or one for which lower is better."""
+    groups = [group for group in GROUPS if group.name not in _NOT_COMPUTED]
+    computed = [metric for group in groups for metric in group.metrics if metric.scope != "video"]
+    known = {metric.name for metric in computed if metric.better == "higher"}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise ValueError(f"--metric must name scores of which higher is better, such as F1; got {', '.join(unknown)}")
+        raise ValueError(
+            "--metric must name scores of a split of which higher is better, such as F1, and none of the groups "
+            f"{', '.join(_NOT_COMPUTED)} of docs/metrics.md; got {', '.join(unknown) or 'none'}"
+        )

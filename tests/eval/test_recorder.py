@@ -238,4 +238,4 @@ def test_a_rate_that_differs_from_that_of_the_split_is_named(tmp_path: Path) -> 
             for index in range(4):
                 video.frame(index / fps)
     assert score_folder(tmp_path / "run", split=tmp_path / "other" / "split.json") == 1
-    assert "recorded at 1 frames/s, but the split has 2" in (tmp_path / "run" / "videos.csv").read_text()
+    assert "has 1 frames/s in the run, but 2 in the split" in (tmp_path / "run" / "videos.csv").read_text()

@@ -218,7 +218,8 @@ def _write_run(
     """Write a run folder; ``is_own`` says that it holds its split, which is written too."""
     results = _read_all(found, split)
     described = _describe(results.values(), rule)
-    of_run = {"split": name_file(split.path), "imported": [str(path.resolve()) for path in files], **settings}
+    imported = [str(path.resolve()) for path in files]
+    of_run = {"split": name_file(split.path), "imported": imported, **settings, **described}
     with RunFolder.open(out, of_run, resume=_is_unfinished(out, of_run)) as folder:
         if is_own:
             write_samples(split.path, split.samples, file_format="manifest")
@@ -234,7 +235,8 @@ def _write_run(
             for video_id, one in results.items()
             if not isinstance(one, str) and one.system_output.audio
         }
-        folder.write_settings({**(folder.settings() or {}), **described, **({"audio": audio} if audio else {})})
+        if audio:
+            folder.write_settings({**(folder.settings() or {}), "audio": audio})
 
 
 def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -> ImportedVideo:
@@ -314,6 +316,7 @@ def _record(sample: Sample, system_output: SystemOutput | None, *, error: str = 
     return VideoRecord(
         video_id=sample.video_id,
         source=digest_sample(sample),
+        fps=sample.fps,
         num_frames=num_frames,
         wall_s=sum(system_output.costs_s.values()) if system_output is not None and system_output.costs_s else None,
         warning=warning,

@@ -15,6 +15,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import count_cores
 from stepscope.engine.video.hardware import check_hardware
 from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.streaming.teacher_forcing import check_positions
 from stepscope.eval.runs.streaming.video_runs import run_samples
 from stepscope.eval.runs.worker_messages import (
     REPORT_INTERVAL_S,
@@ -50,6 +51,8 @@ class Worker:
         try:
             check_hardware(self._config.hardware_decoding, [self._spec.device])
             self._checkpoint = load_checkpoint(self._config, self._spec)
+            if self._config.live:
+                check_positions(self._checkpoint)
             self._batch_size = self._config.batch_size or choose_batch_size(
                 self._checkpoint.model, self._config.config, num_sharing=self._spec.num_sharing
             )

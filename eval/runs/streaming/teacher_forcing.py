@@ -129,6 +129,14 @@ class _Response:
     """Of the frames after it, up to the next response or the next restart of the context."""
 
 
+def check_positions(checkpoint: Checkpoint) -> None:
+    """Raise ``ValueError`` for a model that gives an image's tokens positions of their own."""
+    if checkpoint.model.place((0,), 0) is not None:
+        raise ValueError(
+            "the teacher-forced pass is for models whose tokens have consecutive positions; leave out --teacher-forced"
+        )
+
+
 def read_live_turns(
     checkpoint: Checkpoint, config: StreamConfig, sample: Sample, frames: Iterable[FrameFeatures]
 ) -> tuple[LiveTurn, ...]:
@@ -137,12 +145,9 @@ def read_live_turns(
     The frames of a turn are those after the previous response, up to its own. Responses after the last frame are left
     out.
 
-    Raises ``ValueError`` for a model that gives an image's tokens positions of their own.
+    Raises as ``check_positions``.
     """
-    if checkpoint.model.place((0,), 0) is not None:
-        raise ValueError(
-            "the teacher-forced pass is for models whose tokens have consecutive positions; leave out --teacher-forced"
-        )
+    check_positions(checkpoint)
     silence_probs, responses = list[Silence](), list[_Response]()
     for silences, said in _read_segments(checkpoint, config, sample, iter(frames)):
         silence_probs += silences

@@ -174,6 +174,7 @@ class _VideoRuns:
         record = VideoRecord(
             video_id=sample.video_id,
             source=digest_sample(sample),
+            fps=sample.fps,
             device=self._device,
             batch_size=self._batch_size,
         )

@@ -33,17 +33,17 @@ def test_a_part_is_extrapolated_to_all_frames(
     num_frames = sum(sample.num_frames for sample in split.samples)
     video = split.samples[0]
 
-    def run(*_: object, out: Path, **__: object) -> object:
-        def progress(num_done: int, elapsed_s: float) -> Progress:
-            return Progress(
-                num_videos=6,
-                num_finished=0,
-                num_frames=num_frames,
-                num_done=num_done,
-                elapsed_s=elapsed_s,
-                workers=(WorkerStatus(name="cpu"),),
-            )
+    def progress(num_done: int, elapsed_s: float) -> Progress:
+        return Progress(
+            num_videos=6,
+            num_finished=0,
+            num_frames=num_frames,
+            num_done=num_done,
+            elapsed_s=elapsed_s,
+            workers=(WorkerStatus(name="cpu"),),
+        )
 
+    def run(*_: object, out: Path, **__: object) -> object:
         out.mkdir()
         (out / "a.jsonl").write_bytes(b"x" * 30 * video.num_frames)
         yield progress(0, 0.0)
@@ -55,6 +55,20 @@ def test_a_part_is_extrapolated_to_all_frames(
 
     monkeypatch.setattr(estimate, "run_batch", run)
     found = estimate_run(split, live_work, devices="cpu", seconds=5)
+    assert found.num_finished == 1
     assert found.frames_per_s == num_frames // 2 / 5
     assert found.wall_s - found.start_s == pytest.approx(10, rel=0.05)  # half of the frames took 5 s
     assert (found.peak_memory_mb, found.run_bytes) == (300.0, 30 * num_frames)
+
+    def fail(*_: object, out: Path, **__: object) -> object:
+        out.mkdir()
+        yield FinishedVideo(record=VideoRecord(video_id=video.video_id, source="s", error="is gone"), is_kept=False)
+        yield progress(video.num_frames + num_others, 5.0)
+
+    monkeypatch.setattr(estimate, "run_batch", fail)
+    num_others = 10
+    found = estimate_run(split, live_work, devices="cpu", seconds=5)
+    assert (found.num_done, found.num_finished, found.run_bytes) == (10, 0, None)
+    num_others = 0
+    with pytest.raises(ValueError, match="nothing could be measured: is gone"):
+        estimate_run(split, live_work, devices="cpu", seconds=5)

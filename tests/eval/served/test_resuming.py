@@ -90,3 +90,6 @@ def test_a_lost_connection_keeps_the_answers_and_resume_gives_the_undisturbed_ru
     assert not list(out.glob("*.answers"))
     assert main(command(server, out, "--resume")) == 0
     assert "already" in capfd.readouterr().out
+    assert main(command(server, out)) == 2
+    assert f"{out} holds a recording of boat already; name a new --out" in capfd.readouterr().err
+    assert outputs(out) == outputs(tmp_path / "whole")

@@ -215,7 +215,7 @@ def test_the_command_records_a_bundled_video_against_its_split(
     content = json.loads((ASSETS / "demo" / "test.json").read_text())
     (sample,) = (one for one in content["videos"] if one["video_id"] == "boat")
     (tmp_path / "split.json").write_text(
-        json.dumps({"videos": [{**sample, "video_path": str(video), "num_frames": 6, "turns": []}]})
+        json.dumps({"videos": [{**sample, "video_path": str(video), "start_s": 1.0, "num_frames": 6, "turns": []}]})
     )
     with serve_chat(ModelServer(answers=["SILENT", "Set down the hull."])) as server:
         words = ["run", str(video), "--endpoint", server.url, "--model", "org/m", "--pictures", "1"]
@@ -233,7 +233,7 @@ REPLIES = [Reply(question="When?", gold="Now.", text=text) for text in ("Now.", 
 
 def test_answers_are_grades_and_none_is_asked_twice(tmp_path: Path) -> None:
     cache = tmp_path / "judgements.json"
-    with serve_chat(ModelServer(answers=["3", "Grade: 2.", "1"])) as server:
+    with serve_chat(ModelServer(answers=["3 / 3", "On a scale of 1 to 3: 2", "1 out of 3"])) as server:
         endpoint = Endpoint(url=server.url, model="m")
         with ChatClient(endpoint) as client:
             assert EndpointJudge(client, cache)(REPLIES) == [2, 1, 0, 2]
@@ -243,13 +243,14 @@ def test_answers_are_grades_and_none_is_asked_twice(tmp_path: Path) -> None:
     assert "Reference: Now." in server.requests[0]["messages"][1]["content"]
 
 
-def test_an_answer_without_a_grade_and_a_damaged_cache_are_errors(tmp_path: Path) -> None:
+def test_an_answer_without_one_grade_and_a_damaged_cache_are_errors(tmp_path: Path) -> None:
     with (
-        serve_chat(ModelServer(answers=["I give 10"])) as server,
+        serve_chat(ModelServer(answers=["I give 10", "2. It lacks 1 point."])) as server,
         ChatClient(Endpoint(url=server.url, model="m")) as client,
     ):
-        with pytest.raises(ServedModelError, match="without a grade from 1 to 3: 'I give 10'"):
-            EndpointJudge(client, tmp_path / "a.json")(REPLIES)
+        for answer in ("I give 10", "2. It lacks 1 point."):
+            with pytest.raises(ServedModelError, match=f"without one grade from 1 to 3: '{answer}'"):
+                EndpointJudge(client, tmp_path / "a.json")(REPLIES)
         (tmp_path / "b.json").write_text('{"x": 7}')
         with pytest.raises(ValueError, match="must hold grades from 0 to 2"):
             EndpointJudge(client, tmp_path / "b.json")

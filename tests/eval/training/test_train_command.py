@@ -22,6 +22,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import build_task
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
+from stepscope.eval.training.validation import check_metrics
 from tests.support.data.batches import copies, write_split
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters
@@ -88,6 +89,41 @@ def test_a_malformed_clip_is_named_and_refused_or_skipped(
     assert "1 of 3 clips" in shown.out
     assert "warning: v1: " in shown.err
     assert "absent.mp4 does not exist" in shown.err
+    val = tmp_path / "data" / "val.json"
+    val.write_text(json.dumps({**content, "videos": content["videos"][:2]}))
+    assert train(split, tiny_folder, tmp_path / "b", "--on-invalid", "skip", "--val", str(val)) == 0
+    assert "warning: v1 of --val: " in capfd.readouterr().err
+
+
+def test_a_training_clip_that_is_too_long_is_named_and_refused_or_skipped(
+    tiny_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    width = load_model(tiny_folder, device="cpu").smolvlm.feature_dim
+    np.save(tmp_path / "a.npy", np.ones((8, width), np.float16))
+    clips = [
+        {
+            "features": "a.npy",
+            "goal": goal,
+            "steps": [],
+            "turns": [{"frame_index": 2, "role": "assistant", "text": "Now."}],
+        }
+        for goal in ("build the boat", "boat " * 20_000)
+    ]
+    path = tmp_path / "clips.jsonl"
+    path.write_text("".join(json.dumps(clip) + "\n" for clip in clips))
+    assert train(path, tiny_folder, tmp_path / "out", "--pooling", "first") == 2
+    assert "1 clip cannot be used: line 2: " in capfd.readouterr().err
+    assert train(path, tiny_folder, tmp_path / "out", "--pooling", "first", "--on-invalid", "skip") == 0
+    assert "1 of 2 clips" in capfd.readouterr().out
+    assert train(path, tiny_folder, tmp_path / "b", "--fps", "0") == 2
+    assert "--fps must be a number from 0.001 to 1000; got 0" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["METEOR", "CIDEr_split_df", "live_fluency", "frames_per_s", "speaking_brier", "x"])
+def test_scores_that_do_not_tell_the_better_step_are_refused(name: str) -> None:
+    check_metrics(("F1", "dst_f1"))
+    with pytest.raises(ValueError, match=f"--metric must name scores of a split .* got {name}"):
+        check_metrics(("F1", name))
 
 
 def test_a_dry_run_predicts_time_and_memory_and_writes_no_checkpoint(

@@ -108,6 +108,9 @@ def test_a_rule_is_chosen_where_the_form_has_none(
     assert chosen in provenance.summary
     (listed,) = list_runs({"run": tmp_path / "run"})
     assert listed.settings["rules"] == chosen
+    (tmp_path / "run" / "metrics.json").unlink()  # as if the command had been stopped while it scored
+    assert main([*command, *rule]) == 1
+    assert main([*command, *rule]) == 2
     scores = json.loads((tmp_path / "run" / "metrics.json").read_text())["signal_scores"]
     assert list(scores) == ["relevance_score"]
     assert scores["relevance_score"]["threshold"] == 0.7

@@ -124,6 +124,10 @@ def test_the_command_imports_without_a_split_and_scores_later(
     assert "has no entry of toast, so that its length is not known; give a split" in shown.err
     assert main(["score", run, "--split", str(DATA / "gold.json")]) == 1  # toast has not been run
     assert "PAUC_w0.5" in capfd.readouterr().out
+    slow = str(tmp_path / "slow")
+    main(["import", str(DATA / "proactive_videoqa.jsonl"), "--out", slow, "--fps", "1"])
+    assert main(["score", slow, "--split", str(DATA / "gold.json")]) == 1
+    assert "kettle: has 1 frames/s in the run, but 2 in the split; run it with this split" in capfd.readouterr().err
     assert main(["import", str(DATA / "kettle.json"), "--out", str(tmp_path / "b"), "--fps", "0"]) == 2
     assert "--fps must be a number from 0.001 to 1000; got 0" in capfd.readouterr().err
     command = ["import", str(DATA / "kettle.json"), "--out", str(tmp_path / "b"), "--fps", "2"]

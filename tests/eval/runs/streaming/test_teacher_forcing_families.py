@@ -11,9 +11,13 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.eval.data.samples import Turn
 from stepscope.eval.metrics.videollm_online import LiveTurn, live_metrics
+from stepscope.eval.runs.pools.worker import Worker
 from stepscope.eval.runs.streaming.teacher_forcing import read_live_turns
+from stepscope.eval.runs.worker_messages import WorkerError, WorkerSpec
+from tests.support.data.batches import make_worker_config
 from tests.support.data.records import make_sample
 from tests.support.streams.fakes import random_frames
+from tests.support.streams.hub import write_hub
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import PublishedLoop
 
@@ -68,6 +72,13 @@ class ReferenceLoop:
                 if token != eos[0]:
                     logits = self.loop.feed((token,))
             waiting = (*eos, *self.ids("\n[")) if self.is_online else ()
+
+
+def test_a_model_that_places_its_images_is_refused_before_a_video_is_read(tmp_path: Path) -> None:
+    config = make_worker_config(write_hub(tmp_path / "model", "qwen3_vl"), live=True)
+    found = Worker(config, WorkerSpec(device="cpu")).load()
+    assert isinstance(found, WorkerError)
+    assert "leave out --teacher-forced" in found.reason
 
 
 @pytest.mark.parametrize(

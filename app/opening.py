@@ -46,10 +46,11 @@ FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
 
 
 class OpenedHit(NamedTuple):
-    """The player at a moment, and the place of that moment in its list."""
+    """The player at a moment, the place of that moment in its list, and the list, in which N and P go on."""
 
     player: Any
     at: Any
+    listed: Any
 
 
 @dataclass(frozen=True, kw_only=True)

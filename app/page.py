@@ -215,14 +215,14 @@ def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) ->
 
 def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:
     live, player = tab.view.buttons.live, tab.view.run.player
-    widgets.wire(
-        player.against, partial(streaming.judge_against, context, reviews), live, tab.view.run, **widgets.AT_ONCE
-    )
-    widgets.wire_download(player.export_run, export_run, live)
+    each: dict[str, Any] = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
+    judge = partial(streaming.judge_against, context, reviews)
+    widgets.wire(player.against, judge, live, tab.view.run, **widgets.REVIEW_QUEUE, **each)
+    widgets.wire_download(player.export_run, export_run, live, **each)
     draw = partial(export_figure, context, reviews)
-    widgets.wire_download(player.export_figure, draw, live, **widgets.FIGURE_QUEUE)
+    widgets.wire_download(player.export_figure, draw, live, **widgets.FIGURE_QUEUE, **each)
     inspected = gr.Textbox(visible="hidden")
-    options = {**widgets.MODEL_QUEUE, "show_progress": "hidden"}
+    options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
     sent = widgets.wire(player.inspect_frame, partial(inspect_run, context), live, inspected, **options)
     sent.then(None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private")
 
@@ -250,9 +250,8 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     page.unload(release_recording)
     clip = tab.view.clip
     proposed = ProposedSteps(steps=clip.steps, status=tab.view.run.status)
-    widgets.wire(
-        tab.propose.click, partial(propose_steps, context), [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE
-    )
+    propose = partial(propose_steps, context)
+    proposing = widgets.wire(tab.propose.click, propose, [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE)
     wire_calibration(context, batches, clip.clip, tab.calibration, tab.view.thresholds)
     if tab.asking is not None:
         question = tab.asking.question
@@ -278,7 +277,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     options = {**widgets.MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
     rerun = partial(reruns.rerun, context)
     again = [event.success(rerun, live, run_view, **options) for event in (requested, stopped)]
-    return {"cancels": [*streams, *again], **widgets.AT_ONCE}
+    return {"cancels": [*streams, *again, proposing], **widgets.AT_ONCE}
 
 
 def _wire_previews(tab: PlayerTab) -> None:

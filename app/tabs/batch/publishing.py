@@ -224,7 +224,11 @@ def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> S
 
 
 _QUEUE: Final[dict[str, Any]] = {"concurrency_id": "publish", "concurrency_limit": 1, "api_visibility": "private"}
-_ADD_STORY_JS: Final = "(...inputs) => [...inputs.slice(0, -1), localStorage.getItem('stepscope:story') ?? '']"
+_ADD_STORY_JS: Final = """(...inputs) => {
+    let story = '';
+    try { story = localStorage['stepscope:story'] ?? ''; } catch {}
+    return [...inputs.slice(0, -1), story];
+}"""
 
 
 def make_publish_panel(

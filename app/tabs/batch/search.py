@@ -72,7 +72,7 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
     try:
         found = _find(batches, name, scope, query)
     except (ValueError, OSError) as error:
-        return SearchView(query=query, hits=None, said=as_sentence(error), table=[])
+        return SearchView(query=gr.skip(), hits=None, said=as_sentence(error), table=[])
     said = f"{describe_hits(found)}."
     if len(found) > NUM_SHOWN:
         said += f" The first {NUM_SHOWN} are shown; the CSV file has all."
@@ -81,14 +81,19 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
     else:
         said += " Click a row to open it; N and P in the player go on to the next and previous one."
     shown = found.head(NUM_SHOWN)
-    return SearchView(query=query, hits=Hits(query, shown), said=said, table=score_table(HEADERS, _rows(shown)))
+    table = score_table(HEADERS, _rows(shown))
+    return SearchView(query=gr.skip(), hits=Hits(query, shown), said=said, table=table)  # it may be typed in already
 
 
 def search_linked(
     batches: BatchContext, name: str | None, scope: str, query: str | None, request: gr.Request
 ) -> SearchView:
     """Search for the query of the address in a window in which none is typed."""
-    return run_search(batches, name, scope, query or request.query_params.get("search"))
+    if query:
+        return run_search(batches, name, scope, query)
+    linked = request.query_params.get("search")
+    found = run_search(batches, name, scope, linked)
+    return found._replace(query=linked) if linked else found
 
 
 def find_kind(batches: BatchContext, event: gr.EventData) -> FoundKind:
@@ -184,7 +189,7 @@ def open_hit(
     """Show the moment at a place of the hits in the player."""
     if hits is None or not 0 <= number < len(hits.moments):
         words = "there is no search; type one in Batch, Search" if hits is None else "there is no further moment"
-        return OpenedHit(player=opening.refuse(ValueError(words)), at=gr.skip())
+        return OpenedHit(player=opening.refuse(ValueError(words)), at=gr.skip(), listed=gr.skip())
     hit: Any = hits.moments.iloc[number]
     player = opening.open_moment(
         context,
@@ -196,7 +201,9 @@ def open_hit(
         open_event=_event_key(_find_sample(batches, hit), hit),
         hit={"of": "search", "number": number + 1, "total": len(hits.moments), "query": hits.query},
     )
-    return OpenedHit(player=player, at=gr.skip() if player == PlayerView() else number)
+    is_refused = player == PlayerView()
+    at, listed = (gr.skip(), gr.skip()) if is_refused else (number, hits)
+    return OpenedHit(player=player, at=at, listed=listed)
 
 
 def save_hits(batches: BatchContext, name: str | None, hits: Hits | None, called: str | None) -> SavedSlice:
@@ -279,7 +286,7 @@ def make_search_panel(
 
 def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) -> tuple[gr.State, Any, Any]:
     """Return the state of the hits, their pictures and their table; a click opens the moment in the player."""
-    hits, at = gr.State(None), gr.State(0)
+    hits, listed, at = gr.State(None), gr.State(None), gr.State(0)
     pictures = gr.Gallery(
         show_label=False,
         columns=NUM_PICTURES,
@@ -298,7 +305,7 @@ def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) 
         column_widths=["4%", "15%", "8%", "10%", "12%", "18%", "18%", "8%", "7%"],
         elem_id="search_hits",
     )
-    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.view.buttons.live, hits]
+    opened, live = OpenedHit(player=in_player.view, at=at, listed=listed), in_player.view.buttons.live
 
     def open_row(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
         return open_hit(context, batches, live, hits, int(event.row_value[0]) - 1)
@@ -306,10 +313,10 @@ def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) 
     def open_picture(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
         return open_hit(context, batches, live, hits, int(event.index))
 
-    def step(by: int, live: Any, hits: Any, at: int) -> OpenedHit:
-        return open_hit(context, batches, live, hits, at + by)
+    def step(by: int, live: Any, listed: Any, at: int) -> OpenedHit:
+        return open_hit(context, batches, live, listed, at + by)
 
-    widgets.wire(table.select, open_row, shown, opened, **in_player.ends)
-    widgets.wire(pictures.select, open_picture, shown, opened, **in_player.ends)
-    in_player.make_steps("search", step, [*shown, at], opened)
+    widgets.wire(table.select, open_row, [live, hits], opened, **in_player.ends)
+    widgets.wire(pictures.select, open_picture, [live, hits], opened, **in_player.ends)
+    in_player.make_steps("search", step, [live, listed, at], opened)
     return hits, pictures, table

@@ -84,3 +84,9 @@ def wire_answers(
     view.stop.click(handlers.stop, view.window, None, **AT_ONCE)
     wire(view.branch.input, handlers.show_branch, [view.window, view.branch], view, **LATEST)
     return answers
+
+
+def wire_clearing(view: AskView, events: Sequence[Any], answers: Sequence[Any]) -> None:
+    """Begin a new conversation on some events; an answer that is being written is shown no further."""
+    stopped = gr.on(events, handlers.stop, view.window, None, cancels=answers, **AT_ONCE)
+    wire(stopped.then, handlers.clear, view.window, view, **AT_ONCE)

@@ -9,7 +9,7 @@ from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, make_status_line, wire
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers
+from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers, wire_clearing
 from stepscope.app.tabs.chat.prompts import EncodedClips, run_prompt
 from stepscope.app.tabs.chat.views import AskView
 from stepscope.app.tabs.chat.window import ChatWindow
@@ -87,8 +87,8 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
     def build(live: Any) -> Any:
         return partial(run_prompt, context, clips, live=live)
 
-    wire_answers(context, view, starts, threads=clips.threads, build=build, inputs=[live])
-    wire(partial(gr.on, [clear.click, chat.clear, video.change]), handlers.clear, window, view, **AT_ONCE)
+    answers = wire_answers(context, view, starts, threads=clips.threads, build=build, inputs=[live])
+    wire_clearing(view, [clear.click, chat.clear, video.change], answers)
     proposed = gr.Textbox(visible="hidden")
     for kind, button in buttons.items():
         button.click(partial(propose_turn, kind), [window, live], proposed, **AT_ONCE).then(

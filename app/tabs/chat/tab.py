@@ -11,7 +11,7 @@ from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers
+from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers, wire_clearing
 from stepscope.app.tabs.chat.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
 from stepscope.app.tabs.chat.speed import make_speed_charts
 from stepscope.app.tabs.chat.views import AskView
@@ -89,8 +89,7 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
     for event in (here.select, *(answer.then for answer in answers)):
         draw_speed(event)
     chat.change(None, None, None, js=LABEL_PICTURES_JS, api_visibility="private")
-    for event in (clear.click, chat.clear):
-        wire(event, handlers.clear, window, view, **AT_ONCE)
+    wire_clearing(view, [clear.click, chat.clear], answers)
 
 
 def _first_system(context: AppContext) -> str:

@@ -92,6 +92,13 @@ def judge_against(
 
     For a blind reviewer only their own corrections apply. A run that was replaced meanwhile is not shown again.
     """
+    view = _judge(context, reviews, live, event, request)
+    return UNCHANGED if live is not None and live.is_cancelled else view
+
+
+def _judge(
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
+) -> RunView:
     run, other = (live.run, live.other) if live else (None, None)
     sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
@@ -112,7 +119,7 @@ def judge_against(
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
     status = f"Scored against the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
     view = show_run(run, status, encode=context.encode, corrected=corrected, other=other)
-    return view if live and live.run is run else judge_against(context, reviews, live, event, request)
+    return view if live and live.run is run else _judge(context, reviews, live, event, request)
 
 
 def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[RunView]:

@@ -51,7 +51,8 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
     chosen, upload = view.clip.chosen, view.clip.upload
     live, clip = view.buttons.live, view.clip.clip
     boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
-    wire(chosen.select, partial(opening.choose_bundled, context), [live, chosen], view, **ends)
+    choose = partial(opening.choose_bundled, context)
+    wire(chosen.select, choose, [live, chosen], view, trigger_mode="always_last", **ends)
     check = partial(uploads.check_upload, context)
     upload.upload(check, [clip, upload], [accepted, upload, problem], **CHECK_QUEUE)
     wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)

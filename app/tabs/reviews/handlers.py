@@ -129,7 +129,9 @@ def open_event(
 ) -> OpenedHit:
     """Show an event of the list to settle in the player, in the chosen run or else in the run that was judged."""
     if not 0 <= number < len(unsettled):
-        return OpenedHit(player=opening.refuse(ValueError("there is nothing further to settle")), at=gr.skip())
+        return OpenedHit(
+            player=opening.refuse(ValueError("there is nothing further to settle")), at=gr.skip(), listed=gr.skip()
+        )
     event = unsettled[number].event
     place: Any = {
         "open_at": event.time_s,
@@ -141,7 +143,9 @@ def open_event(
         player = opening.open_moment(context, batches, live, event.video_id, names=(name,), **place)
     else:
         player = opening.open_reference(context, live, reviews.sample(event.video_id), **place)
-    return OpenedHit(player=player, at=number)  # also if it cannot be opened: N then tries the next one
+    return OpenedHit(
+        player=player, at=number, listed=unsettled
+    )  # also if it cannot be opened: N then tries the next one
 
 
 def find_row(unsettled: Sequence[summary.Unsettled], event: gr.SelectData) -> int:
@@ -240,14 +244,18 @@ def import_documents(
 
 
 def _run_choices(batches: BatchContext, query: ReviewQuery) -> Any:
-    """Return the dropdown of the split's runs; a chosen run of another split is deselected."""
+    """Return the dropdown of the split's runs; a chosen run of another split is deselected.
+
+    Another value is not set: meanwhile another run may have been chosen.
+    """
     names = []
     for name in batches.listed_runs(query.run):
         split = batches.find_split(name)
         if split is not None and split is batches.splits.get(query.split or ""):
             names.append(name)
     choices = [NO_RUN_CHOICE, *((name, name) for name in names)]
-    return gr.Dropdown(choices=choices, value=query.run if query.run in names else NO_RUN)
+    is_other = bool(query.run) and query.run not in names
+    return gr.Dropdown(choices=choices, value=NO_RUN) if is_other else gr.Dropdown(choices=choices)
 
 
 def _judged_run(

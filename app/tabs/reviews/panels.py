@@ -124,15 +124,15 @@ def make_agreement_panel(
     context: AppContext, batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, in_player: InPlayer
 ) -> tuple[Any, Any, Any]:
     """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
-    unsettled, at = gr.State(()), gr.State(0)
-    opened, shown = OpenedHit(player=in_player.view, at=at), [in_player.view.buttons.live, unsettled]
+    unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)
+    opened, live = OpenedHit(player=in_player.view, at=at, listed=listed), in_player.view.buttons.live
 
     def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> OpenedHit:
         place = handlers.find_row(unsettled, event)
         return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, place)
 
-    def step(by: int, request: gr.Request, live: Any, unsettled: Any, at: int, *inputs: Any) -> OpenedHit:
-        return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, at + by)
+    def step(by: int, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> OpenedHit:
+        return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), listed, at + by)
 
     with gr.Tab("Agreement"):
         agreement = gr.HTML(elem_id="agreement", padding=False)
@@ -146,8 +146,8 @@ def make_agreement_panel(
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )
-        wire(to_settle.select, open_row, [*shown, *setup.inputs], opened, **in_player.ends)
-        in_player.make_steps("settle", step, [*shown, at, *setup.inputs], opened)
+        wire(to_settle.select, open_row, [live, unsettled, *setup.inputs], opened, **in_player.ends)
+        in_player.make_steps("settle", step, [live, listed, at, *setup.inputs], opened)
     return agreement, to_settle, unsettled
 
 

@@ -260,6 +260,7 @@ const RESERVED_KEYS = [
     "[type=range], .ss-handle",
     ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"],
   ],
+  ["[role=tab]", ["ArrowLeft", "ArrowRight"]],
   ["button, a, summary, [role=button], [role=tab], [type=checkbox]", [" "]],
 ];
 
@@ -271,6 +272,12 @@ export function mountCommands(player) {
     if (button && event.detail) player.returnFocus(button);
     if (button?.dataset.tab) openTab(player, button.dataset.tab);
     else if (button) runCommand(player, button.dataset.do);
+  });
+  player.root.addEventListener("keydown", ({ key, target }) => {
+    const by = target.matches("[data-tab]") && { ArrowLeft: -1, ArrowRight: 1 }[key];
+    if (!by) return;
+    openTab(player, nextTab(player, by));
+    player.root.querySelector(`[data-tab=${player.tab}]`).focus();
   });
   player.listen(window, "keydown", keepFromVideo, { capture: true });
   player.listen("rate", "change", ({ target }) => player.video.setRate(Number(target.value)));

@@ -130,7 +130,7 @@ function watchPage(player) {
 function exposeFrame(player) {
   player.listen(document, "click", (event) => {
     const button = event.target.closest?.(".ask-time"); // of a question in the panel Ask
-    if (!button || !player.data) return;
+    if (!button || !player.data || player.settings.hint) return; // the second player is that of live sessions
     player.video.pause();
     seek(player, Number(button.dataset.time) + PICTURE_S);
     reveal(player, player.video.time);

@@ -49,6 +49,7 @@ export function showRun(player, next) {
   if (!isSame) {
     player.timeline.view = { start: 0, end: player.data.duration_s };
     Object.assign(player.shown, { region: null, isLooping: false });
+    player.find("bar").querySelector("[data-do=loop]").ariaPressed = false;
     player.stopIndex = null;
     resetReview(player);
     player.review.wantsCorrected = player.settings.can_review && takeLinkedScoring(player);

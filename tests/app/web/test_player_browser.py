@@ -91,6 +91,14 @@ def test_every_key_does_what_the_list_says_and_nothing_while_typing(page: Page) 
     assert press("0")["view"] == {"start": 0, "end": 10}
     assert [press("c")["captions"] for _ in range(3)] == ["model", "reference", "off"]
     assert [press("t")["tab"] for _ in range(3)] == ["curves", "story", "rows"]
+    page.focus("[data-tab=rows]")
+    assert [press(key)["tab"] for key in ("ArrowLeft", "ArrowRight", "ArrowRight")] == ["story", "rows", "curves"]
+    press("t")
+    press("t")
+    page.locator(".ss-row").nth(1).focus()
+    assert press(" ")["isPaused"]
+    assert inspect(page)["time"] == pytest.approx(1, abs=0.01)
+    page.focus(".ss-canvas")
     press("h")
     assert page.locator(".ss-inspection").is_visible()
     press("Escape")
@@ -148,8 +156,10 @@ def test_hostile_texts_stay_texts_in_every_lane(page: Page) -> None:
 
 @pytest.mark.slow
 def test_data_and_video_can_be_exchanged(page: Page) -> None:
+    page.keyboard.press("r")
     page.keyboard.press("+")
     show(page, "b")
+    assert page.locator("[data-do=loop]").get_attribute("aria-pressed") == "false"
     assert inspect(page)["view"] == {"start": 0, "end": 4}
     assert "reused from the previous run, not computed again" in page.locator(".ss-now").inner_text()
     assert page.locator(".ss-kind").count() == 0, "there is no reference to fail against"

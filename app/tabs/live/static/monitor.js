@@ -56,7 +56,7 @@ export function mount({ element, props, server, watch }) {
       const seen = await server.look({ key }).catch(() => undefined); // asked again
       if (isOver(key)) break;
       if (seen === null) return end();
-      element.toggleAttribute("data-session", Boolean(seen)); // for leaving.js; a session of a server that left is lost
+      element.toggleAttribute("data-session", Boolean(seen)); // for before_gradio.js; one of a server that left is lost
       if (seen?.picture) {
         picture.src = `data:image/jpeg;base64,${seen.picture}`;
         picture.hidden = !(none.hidden = true);

@@ -22,7 +22,7 @@ export function openTab(player, name) {
   if (name === "curves" && player.data) drawCurves(player, player.find("curves"), player.data);
 }
 
-export function nextTab(player) {
+export function nextTab(player, by = 1) {
   const names = tabNames(player);
-  return names[(names.indexOf(player.tab) + 1) % names.length];
+  return names.at((names.indexOf(player.tab) + by) % names.length);
 }

@@ -47,7 +47,7 @@ export class Transcript {
     });
     panel.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (event.key === "Enter" && event.target.dataset.row) go(this.rows[event.target.dataset.row]);
+      if (["Enter", " "].includes(event.key) && event.target.dataset.row) go(this.rows[event.target.dataset.row]);
       else if (step) this.list.bring(Number(event.target.closest(".ss-row")?.dataset.row) + step)?.focus();
       else return;
       event.preventDefault();

@@ -41,6 +41,7 @@ export function updatePlayhead(player) {
   player.head.dataset.time = time;
   player.find("clock").textContent = clockText(time);
   player.find("play").textContent = player.video.isPaused ? "▶" : "❚❚";
+  player.find("play").ariaLabel = player.video.isPaused ? "Play" : "Pause";
   if (player.selectedTime !== null && Math.abs(player.selectedTime - time) >= 0.5 / player.data.fps)
     clearSelection(player);
   const frame = gridFrame(player.data, time);

@@ -138,6 +138,7 @@ export function addTurn(player) {
 // Passes a question or an answer of the panel beside the player to the reference: as a new turn, whose form Enter
 // submits, or as the text of the assistant turn that is nearest in time.
 function proposeTurn(player, { as, text, time_s }) {
+  if (!player.settings.can_review) return; // the player of live sessions
   if (!player.layer) return setStatus(player, missingLayerText(player));
   player.video.pause();
   player.find("said").scrollIntoView({ block: "nearest" });

@@ -46,11 +46,12 @@ export function mergeOpinions(player) {
   const moves = new Map();
   const waiting = player.settings.can_review ? player.outbox.all() : [],
     { undone } = stacksOf(waiting);
-  for (const action of waiting.filter(({ action_id }) => !undone.includes(action_id))) {
+  const isShown = ({ reviewer, video_id }) => reviewer === who && video_id === player.data.video_id;
+  for (const action of waiting.filter((one) => isShown(one) && !undone.includes(one.action_id))) {
     const { turn: name, kind: change, time_s, end_s } = action.correction ?? {};
     if (time_s !== undefined)
       moves.set(JSON.stringify(name), { time: time_s, ...(change === "span" && { end: end_s }) });
-    if (!action.event || action.reviewer !== who || action.video_id !== player.data.video_id) continue;
+    if (!action.event) continue;
     if (action.kind === "settle") {
       for (const event of [action.event, action.paired])
         if (event) player.review.finals.set(event.key, [action.verdict, who]);

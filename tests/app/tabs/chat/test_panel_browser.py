@@ -7,6 +7,8 @@ from tests.support.pages.browser import NEEDS_CHROMIUM, forget, inspect, open_pa
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
+STATUS_TEXT = "document.querySelector('#ask_status .status-line').textContent"
+
 
 def press(page: Page, part: str) -> None:
     page.wait_for_function("(part) => document.querySelector(part)?.disabled === false", arg=part)
@@ -37,3 +39,12 @@ def test_a_question_is_asked_and_passed_to_the_reference_by_keyboard(window: Pag
     assert page.locator(".ss-addedRole").input_value() == "user"
     press(page, "#promote_run")
     page.wait_for_function("/What is next\\?$/.test(document.querySelector('#user_turns textarea').value)")
+    page.locator("#question textarea").fill("And then?")
+    page.keyboard.press("Enter")
+    page.wait_for_function("!document.querySelector('#stop_answer').disabled || /Answered/.test(" + STATUS_TEXT + ")")
+    page.click("#new_chat")
+    page.wait_for_function(STATUS_TEXT + ".trim() === ''")
+    page.locator("#question textarea").fill("What now?")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "^Answered at", status="#ask_status .status-line")
+    assert page.locator("#asked .ask-time").count() == 1, "what was asked before does not come back"

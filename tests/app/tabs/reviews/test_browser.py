@@ -114,3 +114,6 @@ def test_videos_are_assigned_and_done_by_a_key_and_a_disagreement_is_settled(pag
     page.wait_for_function("document.querySelector('.ss').inspect().saved")
     enter(page, "Agreement")
     wait_for_status(page, "2 to settle", status=STATUS)
+    page.get_by_role("tab", name="Player").first.click()
+    page.keyboard.press("P")
+    expect(hit).to_contain_text("2 of 3 to settle")  # in the list that was opened

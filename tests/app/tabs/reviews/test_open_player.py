@@ -24,8 +24,8 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
 
     def open_event(number: int, **chosen: Any) -> tuple[PlayerView, dict[str, Any]]:
         query = make_query(**chosen)
-        page, at = handlers.open_event(context, batches, reviews, None, query, view.unsettled, number)
-        assert at == number
+        page, at, listed = handlers.open_event(context, batches, reviews, None, query, view.unsettled, number)
+        assert (at, listed) == (number, view.unsettled)
         return page, json.loads(page.run.player)
 
     page, shown = open_event(2)

@@ -12,6 +12,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
 from stepscope.eval.cli.run_tables import open_judge, print_left_out
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
+from stepscope.eval.data.json_fields import check_number
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
 from stepscope.eval.matching.turns import Encode, import_encoder
@@ -126,8 +127,8 @@ def import_files(options: ImportOptions) -> int:
     scoring = make_score_settings(options)
     errors: Mapping[str, str] = {}
     if options.split is None:
-        if options.fps is not None and not 0.001 <= options.fps <= 1000:
-            raise ValueError(f"--fps must be a number from 0.001 to 1000; got {options.fps:g}")
+        if options.fps is not None:
+            check_number("--fps", options.fps, minimum=0.001, maximum=1000)
         problems = import_without_split(options.out, options.files, asdict(scoring), fps=options.fps, rule=options.rule)
         number = format_count(RunFolder(options.out).count_videos(), "video")
         print(f"{number} in {options.out}, without references and scores; give them with `stepscope score --split`")

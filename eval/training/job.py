@@ -27,6 +27,7 @@ from stepscope.engine.training.processes import ALONE, Processes
 from stepscope.engine.training.sequences import ContextRules
 from stepscope.engine.training.session import Session, Validated, prepare_folder
 from stepscope.engine.training.trainer import Prediction, StepLosses, Trainer, predict
+from stepscope.eval.data.json_fields import check_number
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.sentence_encoders import load_encoder
@@ -74,8 +75,7 @@ class TrainingJob:
     ) -> None:
         self.options, self._processes = options, processes
         check_metrics(options.metric)
-        if not 0.001 <= options.fps <= 1000:
-            raise ValueError(f"--fps must be a number from 0.001 to 1000; got {options.fps:g}")
+        check_number("--fps", options.fps, minimum=0.001, maximum=1000)
         self._stream = StreamConfig(
             decision_policy=POLICY_OF[options.decisions],
             max_seq_len=options.max_seq_len,

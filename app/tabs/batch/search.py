@@ -49,10 +49,11 @@ class Hits(NamedTuple):
 class SearchView(NamedTuple):
     """The outputs of a search."""
 
-    query: Any
     hits: Any
     said: Any
     table: Any
+    query: Any = gr.skip()
+    """Set only to that of the address: meanwhile another one may be typed."""
 
 
 class FoundKind(NamedTuple):
@@ -68,11 +69,11 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
     """Search in the shown run, or in all scored runs of its split."""
     query = (query or "").strip()
     if not query:
-        return SearchView(query=gr.skip(), hits=None, said=NO_QUERY, table=[])
+        return SearchView(hits=None, said=NO_QUERY, table=[])
     try:
         found = _find(batches, name, scope, query)
     except (ValueError, OSError) as error:
-        return SearchView(query=gr.skip(), hits=None, said=as_sentence(error), table=[])
+        return SearchView(hits=None, said=as_sentence(error), table=[])
     said = f"{describe_hits(found)}."
     if len(found) > NUM_SHOWN:
         said += f" The first {NUM_SHOWN} are shown; the CSV file has all."
@@ -82,7 +83,7 @@ def run_search(batches: BatchContext, name: str | None, scope: str, query: str |
         said += " Click a row to open it; N and P in the player go on to the next and previous one."
     shown = found.head(NUM_SHOWN)
     table = score_table(HEADERS, _rows(shown))
-    return SearchView(query=gr.skip(), hits=Hits(query, shown), said=said, table=table)  # it may be typed in already
+    return SearchView(hits=Hits(query, shown), said=said, table=table)
 
 
 def search_linked(
@@ -189,7 +190,7 @@ def open_hit(
     """Show the moment at a place of the hits in the player."""
     if hits is None or not 0 <= number < len(hits.moments):
         words = "there is no search; type one in Batch, Search" if hits is None else "there is no further moment"
-        return OpenedHit(player=opening.refuse(ValueError(words)), at=gr.skip(), listed=gr.skip())
+        return OpenedHit(player=opening.refuse(ValueError(words)))
     hit: Any = hits.moments.iloc[number]
     player = opening.open_moment(
         context,
@@ -201,9 +202,7 @@ def open_hit(
         open_event=_event_key(_find_sample(batches, hit), hit),
         hit={"of": "search", "number": number + 1, "total": len(hits.moments), "query": hits.query},
     )
-    is_refused = player == PlayerView()
-    at, listed = (gr.skip(), gr.skip()) if is_refused else (number, hits)
-    return OpenedHit(player=player, at=at, listed=listed)
+    return OpenedHit(player) if player == PlayerView() else OpenedHit(player, at=number, listed=hits)
 
 
 def save_hits(batches: BatchContext, name: str | None, hits: Hits | None, called: str | None) -> SavedSlice:

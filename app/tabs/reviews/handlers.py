@@ -129,9 +129,7 @@ def open_event(
 ) -> OpenedHit:
     """Show an event of the list to settle in the player, in the chosen run or else in the run that was judged."""
     if not 0 <= number < len(unsettled):
-        return OpenedHit(
-            player=opening.refuse(ValueError("there is nothing further to settle")), at=gr.skip(), listed=gr.skip()
-        )
+        return OpenedHit(player=opening.refuse(ValueError("there is nothing further to settle")))
     event = unsettled[number].event
     place: Any = {
         "open_at": event.time_s,
@@ -143,9 +141,8 @@ def open_event(
         player = opening.open_moment(context, batches, live, event.video_id, names=(name,), **place)
     else:
         player = opening.open_reference(context, live, reviews.sample(event.video_id), **place)
-    return OpenedHit(
-        player=player, at=number, listed=unsettled
-    )  # also if it cannot be opened: N then tries the next one
+    # also if it cannot be opened: N then tries the next one
+    return OpenedHit(player=player, at=number, listed=unsettled)
 
 
 def find_row(unsettled: Sequence[summary.Unsettled], event: gr.SelectData) -> int:

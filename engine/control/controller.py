@@ -313,13 +313,14 @@ class StreamController:
         ids: list[int] = [] if first is None else [first]
         if first is not None:
             self.context.pending_ids = [first]
-        while len(ids) < max_tokens:
+        is_ended = first in self.codec.other_ends
+        while not is_ended and len(ids) < max_tokens:
             drafts = self.speculator.draft_text(turn, kind, ids)
             step = len(ids) if kind == "response" else -1
             items = self.pending_items(needs_token=True, step=step)
             computed = yield from self.forward(items, drafts, frame=turn.frame)
             assert computed.token is not None
-            if computed.token == self.codec.eos_id:
+            if computed.token == self.codec.eos_id or computed.token in self.codec.other_ends:
                 break
             ids.append(computed.token)
             self.context.pending_ids = [computed.token]

@@ -19,13 +19,14 @@ from stepscope.engine.config import Quantization
 from stepscope.engine.model.files.checkpoint_files import (
     ADAPTER_CONFIG,
     ADAPTER_FILE,
+    GENERATION_FILE,
     read_heads,
-    read_normalization,
     read_object,
     read_tensor,
     read_text,
     stored_tensors,
 )
+from stepscope.engine.model.files.image_processors import read_image_settings, read_normalization
 from stepscope.engine.model.published.layout import Layout
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _TOKENIZER_FILES: Final = (
 _WITHOUT_EFFECT: Final = frozenset(
     {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"}
 )
+_NAMES: Final = frozenset({"auto_map", "processor_class", "transformers_version"})
 _ENCODER_PARTS: Final = ("vision_model", "connector")
 _VISION_PARTS: Final = ("visual.", "vision", "connector", "projector")
 """Parts of the names of tensors that encode images, in the models of ``engine.model.hub``."""
@@ -86,12 +88,13 @@ def identify_folder(
     base: Path | None = None,
     quantize: Quantization = "none",
     frame_pixels: int | None = None,
+    is_hub_model: bool = False,
 ) -> ModelIdentity:
     """Return the identity of a checkpoint folder with a heads file; ``heads`` is None for random heads.
 
     ``base`` is the folder of the weights that an adapter in ``folder`` changes; both count as its weights. Weights that
     are loaded with fewer bits (``quantize``) are other weights, and frames of other ``frame_pixels`` another
-    preprocessing.
+    preprocessing. All image settings of a model of the hub count (``is_hub_model``), of others the normalisation.
 
     Raises ``CheckpointError`` for a file that cannot be read.
     """
@@ -108,11 +111,14 @@ def identify_folder(
     return ModelIdentity(
         weights=_digest(chain(weights, () if quantize == "none" else [quantize])),
         heads=_digest(chain([_canonical(settings)], _tensor_parts(sorted(tensors.items())))) if heads else "",
-        config=_digest([_canonical(_effective(read_object(folder / "config.json")))]),
+        config=_digest([_canonical(_effective(read_object(folder / "config.json"))), *_generation(base or folder)]),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
         chat_template=_digest([_canonical(templates)]),
         preprocessor=_digest(
-            [read_normalization(folder).describe(), *([] if frame_pixels is None else [str(frame_pixels)])]
+            [
+                _describe_images(folder) if is_hub_model else read_normalization(folder).describe(),
+                *([] if frame_pixels is None else [str(frame_pixels)]),
+            ]
         ),
     )
 
@@ -133,11 +139,31 @@ def identify_layout(layout: Layout, *, quantize: Quantization = "none") -> Model
     return ModelIdentity(
         weights=_digest(chain(_tensor_parts(tensors), () if quantize == "none" else [quantize])),
         heads="",
-        config=_digest([_canonical([layout.family.name, *(_effective(read_object(path)) for path in configs)])]),
+        config=_digest(
+            [
+                _canonical([layout.family.name, *(_effective(read_object(path)) for path in configs)]),
+                *_generation(layout.base),
+            ]
+        ),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
         chat_template=_digest([layout.separator]),
         preprocessor=_digest([f"{read_normalization(layout.tower).describe()}, {layout.family.framing}"]),
     )
+
+
+def _describe_images(folder: Path) -> str:
+    """Return the settings of the image processors that change pixels, as one line of text."""
+    is_video_model = read_object(folder / "config.json").get("model_type") == "llava_onevision"
+    kinds = (False, True) if is_video_model else (False,)
+    settings = [read_image_settings(folder, is_video=is_video) for is_video in kinds]
+    return _canonical([{key: value for key, value in each.items() if key not in _NAMES} for each in settings])
+
+
+def _generation(folder: Path) -> list[str]:
+    """Return the followed part of ``generation_config.json``; none if it sets nothing."""
+    settings = read_object(folder / GENERATION_FILE)
+    followed = {key: settings[key] for key in ("eos_token_id", "bad_words_ids", "suppress_tokens") if key in settings}
+    return [_canonical(followed)] if followed else []
 
 
 def digest_tower(folder: Path, frame_tokens: str) -> str:

@@ -16,13 +16,14 @@ from torch.nn.functional import pad
 
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.kv_cache import KVCache
-from stepscope.engine.model.vision_language import VisionLanguageModel
+from stepscope.engine.model.vision_language import Resize, VisionLanguageModel
 
 
 class HubModel(VisionLanguageModel):
     """A model of the hub; a frame is the tokens that its processor writes before, of and after one image.
 
-    ``opening`` and ``closing`` are the ids of the tokens before and after the image.
+    ``opening`` and ``closing`` are the ids of the tokens before and after the image. ``resize`` is that of the
+    published image processor; without it a frame is stretched.
     """
 
     has_heads = False
@@ -30,12 +31,19 @@ class HubModel(VisionLanguageModel):
     frame_tokens = "all"
 
     def __init__(
-        self, model: Any, *, frame_format: FrameFormat, opening: Sequence[int], closing: Sequence[int]
+        self,
+        model: Any,
+        *,
+        frame_format: FrameFormat,
+        opening: Sequence[int],
+        closing: Sequence[int],
+        resize: Resize | None = None,
     ) -> None:
         super().__init__(model)
         self.frame_format = frame_format
+        self.resize_image = resize or self.resize_image
         self._opening, self._closing = tuple(opening), tuple(closing)
-        self.image_size, self.framing = frame_format.side, frame_format.framing
+        self.image_size = frame_format.side
         self.has_grid = not frame_format.side
         with torch.inference_mode():
             one = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]

@@ -26,6 +26,7 @@ from stepscope.engine.model.checkpoint_folder import (
 from stepscope.engine.model.devices import resolve_device, resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import (
     SILENT_TOKEN,
+    check_weights,
     find_heads,
     read_heads,
     read_trained_policy,
@@ -34,7 +35,7 @@ from stepscope.engine.model.files.generation import read_generation
 from stepscope.engine.model.files.hub import find_model_folder
 from stepscope.engine.model.files.image_processors import read_normalization
 from stepscope.engine.model.files.loading import find_silent_id, load_tokenizer, load_vlm
-from stepscope.engine.model.heads import add_heads, add_tokens
+from stepscope.engine.model.heads import add_heads, add_tokens, embed_new_tokens
 from stepscope.engine.model.hub.layout import read_hub_policy
 from stepscope.engine.model.hub.loading import load_hub_model
 from stepscope.engine.model.hub.model import HubModel
@@ -212,16 +213,18 @@ def load_checkpoint(
     tokenizer, normalization = load_tokenizer(folder), read_normalization(folder)  # before the weights
     heads_file = find_heads(folder, heads, allow_untrained=allow_untrained_heads)
     tensors, settings = read_heads(heads_file)
-    trained_policy, generation = read_trained_policy(settings), read_generation(base or folder, needs_file=True)
+    trained_policy, silent_id = read_trained_policy(settings), find_silent_id(tokenizer, settings.get(SILENT_TOKEN))
+    new_tokens, rows = add_tokens(tokenizer, tensors, allow_untrained=allow_untrained_heads)
+    codec = Prompt(tokenizer)
+    codec.follow(read_generation(base or folder, needs_file=True), folder)
+    check_weights(base or folder)
     vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
-    add_tokens(vlm, tokenizer, tensors, allow_untrained=allow_untrained_heads)
+    embed_new_tokens(vlm, tokenizer, new_tokens, rows)
     if base is not None:
         from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
 
         vlm = merge_adapter(vlm, folder)
     streaming = add_heads(vlm, tensors, settings, pooling=pooling, feature_dim=feature_dim)
-    codec = Prompt(tokenizer)
-    codec.follow(generation, folder)
     if codec.image_id != vlm.config.image_token_id:
         raise CheckpointError(
             f"{folder}: the tokenizer's <image> is not the model's image token; they belong to different models"
@@ -233,7 +236,7 @@ def load_checkpoint(
         prompt=codec,
         normalization=normalization,
         heads=heads_file,
-        silent_id=find_silent_id(tokenizer, settings.get(SILENT_TOKEN)),
+        silent_id=silent_id,
         trained_policy=trained_policy,
         base=base,
     )
@@ -247,6 +250,8 @@ def _load_published(
     layout = read_layout(folder, find_model_folder)
     prompt, normalization = loading.load_prompt(layout), read_normalization(layout.tower)  # before the weights
     prompt.follow(read_generation(layout.base, needs_file=True), layout.base)
+    for part in (layout.base, layout.tower):
+        check_weights(part)
     model = loading.load_assistant(layout, dtype=dtype, device=device, quantize=quantize)
     return Checkpoint(
         name=name,

@@ -61,6 +61,22 @@ def stored_tensors(folder: Path, pattern: str = "model*.safetensors") -> dict[st
     return stored
 
 
+def check_weights(folder: Path) -> None:
+    """Raise ``CheckpointError`` if a file of the weights is missing, damaged or cut off; no weight is read."""
+    path, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    names: Any = {path.name}
+    if not path.exists() and index.exists():
+        names = read_object(index).get("weight_map")
+        if not isinstance(names, dict) or not all(isinstance(n, str) and Path(n).name == n for n in names.values()):
+            raise CheckpointError(f"{index} does not name the file of each weight; download it again")
+        names = set(names.values())
+    for name in sorted(names):
+        if not (folder / name).exists():
+            raise CheckpointError(f"{folder / name} is missing; download it again")
+        with open_tensors(folder / name):  # reads the header, which must fit the size of the file
+            pass
+
+
 def read_adapter_base(folder: Path) -> str | None:
     """Return the base of an adapter's folder, as a path or a hub id; None for a folder with whole weights.
 

@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText
 
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.files.checkpoint_files import check_weights
 from stepscope.engine.model.files.generation import read_generation
 from stepscope.engine.model.files.image_processors import read_pixel_limits
 from stepscope.engine.model.files.loading import load_complete, load_tokenizer, quantization_options
@@ -55,6 +56,7 @@ def load_hub_model(
     image_id = config.video_token_id if frame_format.is_video else config.image_token_id
     prompt = HubPrompt(load_tokenizer(folder), image_id=image_id, frame_format=frame_format)
     prompt.follow(read_generation(folder), folder)
+    check_weights(folder)
     vlm = load_complete(AutoModelForImageTextToText, folder, dtype, config=config, **options)
     if adapter is not None:
         from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import

@@ -31,7 +31,7 @@ from stepscope.engine.model.files.checkpoint_files import (
     read_heads,
     read_trained_policy,
 )
-from stepscope.engine.model.files.generation import read_generation
+from stepscope.engine.model.files.generation import follow_generation
 from stepscope.engine.model.files.hub import find_model_folder
 from stepscope.engine.model.files.image_processors import read_normalization
 from stepscope.engine.model.files.loading import find_silent_id, load_tokenizer, load_vlm
@@ -189,7 +189,7 @@ def load_checkpoint(
         if heads is not None:
             raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
         base, trained_policy = find_base(folder), read_hub_policy(folder)
-        model, prompt, normalization = load_hub_model(
+        model, prompt = load_hub_model(
             base or folder,
             resolve_dtype(dtype, target),
             target,
@@ -197,12 +197,13 @@ def load_checkpoint(
             frame_pixels=pixels,
             adapter=folder if base is not None else None,
         )
+        assert model.processor is not None
         return Checkpoint(
             name=str(path_or_id),
             folder=folder,
             model=model,
             prompt=prompt,
-            normalization=normalization,
+            normalization=model.processor.normalization,
             trained_policy=trained_policy,
             quantize=quantize,
             frame_pixels=pixels,
@@ -216,7 +217,7 @@ def load_checkpoint(
     trained_policy, silent_id = read_trained_policy(settings), find_silent_id(tokenizer, settings.get(SILENT_TOKEN))
     new_tokens, rows = add_tokens(tokenizer, tensors, allow_untrained=allow_untrained_heads)
     codec = Prompt(tokenizer)
-    codec.follow(read_generation(base or folder, needs_file=True), folder)
+    follow_generation(codec, base or folder, needs_file=True)
     check_weights(base or folder)
     vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
     embed_new_tokens(vlm, tokenizer, new_tokens, rows)
@@ -249,7 +250,7 @@ def _load_published(
 
     layout = read_layout(folder, find_model_folder)
     prompt, normalization = loading.load_prompt(layout), read_normalization(layout.tower)  # before the weights
-    prompt.follow(read_generation(layout.base, needs_file=True), layout.base)
+    follow_generation(prompt, layout.base, needs_file=True)
     for part in (layout.base, layout.tower):
         check_weights(part)
     model = loading.load_assistant(layout, dtype=dtype, device=device, quantize=quantize)

@@ -26,7 +26,7 @@ from stepscope.engine.model.files.checkpoint_files import (
     read_text,
     stored_tensors,
 )
-from stepscope.engine.model.files.image_processors import read_image_settings, read_normalization
+from stepscope.engine.model.files.image_processors import PROCESSOR_FILES, read_normalization
 from stepscope.engine.model.published.layout import Layout
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _TOKENIZER_FILES: Final = (
 _WITHOUT_EFFECT: Final = frozenset(
     {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"}
 )
-_NAMES: Final = frozenset({"auto_map", "processor_class", "transformers_version"})
 _ENCODER_PARTS: Final = ("vision_model", "connector")
 _VISION_PARTS: Final = ("visual.", "vision", "connector", "projector")
 """Parts of the names of tensors that encode images, in the models of ``engine.model.hub``."""
@@ -103,6 +102,9 @@ def identify_folder(
     templates += [read_text(folder / name) for name in ("chat_template.jinja", "chat_template.json")]
     tokenizer = [read_text(folder / name) for name in _TOKENIZER_FILES]
     tensors, settings = read_heads(heads)
+    generation = read_object((base or folder) / GENERATION_FILE)
+    files = [_effective(read_object(folder / name)) for name in PROCESSOR_FILES if is_hub_model]
+    images = _canonical(files) if files else read_normalization(folder).describe()
     weights = _tensor_parts(_stored(base or folder))
     if base is not None:
         adapter = read_object(folder / ADAPTER_CONFIG)
@@ -111,15 +113,10 @@ def identify_folder(
     return ModelIdentity(
         weights=_digest(chain(weights, () if quantize == "none" else [quantize])),
         heads=_digest(chain([_canonical(settings)], _tensor_parts(sorted(tensors.items())))) if heads else "",
-        config=_digest([_canonical(_effective(read_object(folder / "config.json"))), *_generation(base or folder)]),
+        config=_digest([_canonical(_effective(read_object(folder / "config.json") | generation))]),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
         chat_template=_digest([_canonical(templates)]),
-        preprocessor=_digest(
-            [
-                _describe_images(folder) if is_hub_model else read_normalization(folder).describe(),
-                *([] if frame_pixels is None else [str(frame_pixels)]),
-            ]
-        ),
+        preprocessor=_digest([images, *([] if frame_pixels is None else [str(frame_pixels)])]),
     )
 
 
@@ -132,6 +129,7 @@ def identify_layout(layout: Layout, *, quantize: Quantization = "none") -> Model
     tokenizer_config.pop("chat_template", None)  # the templates of both systems are their own
     tokenizer = [read_text(layout.base / name) for name in _TOKENIZER_FILES]
     configs = [(folder / name) for folder in layout.folders for name in ("config.json", ADAPTER_CONFIG)]
+    configs += filter(Path.exists, [layout.base / GENERATION_FILE])
     tensors = chain.from_iterable(
         _stored(folder, pattern=ADAPTER_FILE) if (folder / ADAPTER_FILE).is_file() else _stored(folder)
         for folder in layout.folders
@@ -139,31 +137,11 @@ def identify_layout(layout: Layout, *, quantize: Quantization = "none") -> Model
     return ModelIdentity(
         weights=_digest(chain(_tensor_parts(tensors), () if quantize == "none" else [quantize])),
         heads="",
-        config=_digest(
-            [
-                _canonical([layout.family.name, *(_effective(read_object(path)) for path in configs)]),
-                *_generation(layout.base),
-            ]
-        ),
+        config=_digest([_canonical([layout.family.name, *(_effective(read_object(path)) for path in configs)])]),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
         chat_template=_digest([layout.separator]),
         preprocessor=_digest([f"{read_normalization(layout.tower).describe()}, {layout.family.framing}"]),
     )
-
-
-def _describe_images(folder: Path) -> str:
-    """Return the settings of the image processors that change pixels, as one line of text."""
-    is_video_model = read_object(folder / "config.json").get("model_type") == "llava_onevision"
-    kinds = (False, True) if is_video_model else (False,)
-    settings = [read_image_settings(folder, is_video=is_video) for is_video in kinds]
-    return _canonical([{key: value for key, value in each.items() if key not in _NAMES} for each in settings])
-
-
-def _generation(folder: Path) -> list[str]:
-    """Return the followed part of ``generation_config.json``; none if it sets nothing."""
-    settings = read_object(folder / GENERATION_FILE)
-    followed = {key: settings[key] for key in ("eos_token_id", "bad_words_ids", "suppress_tokens") if key in settings}
-    return [_canonical(followed)] if followed else []
 
 
 def digest_tower(folder: Path, frame_tokens: str) -> str:

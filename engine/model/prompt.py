@@ -4,11 +4,9 @@ The context is ``[system prompt][user turn?][image 0][turns of frame 0][user tur
 assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never become special tokens.
 """
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from transformers import PreTrainedTokenizerBase
 
@@ -16,9 +14,6 @@ from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
 from stepscope.engine.errors import CheckpointError, ContextError, first_line
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import Step
-
-if TYPE_CHECKING:
-    from stepscope.engine.model.files.generation import GenerationSettings
 
 UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"
@@ -131,18 +126,6 @@ class StreamPrompt(PromptCodec):
     ) -> tuple[int, ...]:
         """Return the ids of the system prompt, up to the first image."""
         return self.system(schema_text(goal=goal, steps=steps, state=state, summary=summary, instructions=instructions))
-
-    def follow(self, generation: "GenerationSettings", folder: Path) -> None:
-        """End and suppress tokens by the generation settings of a folder; warn of those that are not followed."""
-        self.other_ends = tuple(token for token in generation.end_ids if token != self.eos_id)
-        new = [token for token in generation.suppress_tokens if token not in self.suppress_tokens]
-        self.suppress_tokens = (*self.suppress_tokens, *new)
-        if generation.ignored:
-            warnings.warn(
-                f"the generation settings of {folder} have {', '.join(generation.ignored)}, which a stream does not "
-                "follow: it takes the most likely token unless its own settings sample",
-                stacklevel=2,
-            )
 
     @abstractmethod
     def system(self, text: str) -> tuple[int, ...]:

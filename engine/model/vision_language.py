@@ -5,7 +5,7 @@ vocabulary. The KV cache, packed batches and CUDA graphs use ``text_model``, who
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +18,6 @@ from transformers import PreTrainedModel
 from stepscope.engine.model.attention import use_layer_attention
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import Framing, resize_image
-
-Resize = Callable[[NDArray[np.uint8], tuple[int, int]], NDArray[np.uint8]]
-"""Brings an RGB image ``[H, W, 3]`` to a size, rows by columns."""
 
 
 def fits_shape(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:

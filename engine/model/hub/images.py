@@ -119,11 +119,11 @@ def check_type(kind: object) -> None:
         )
 
 
-def read_format(config: Any, frame_pixels: int | None, *, min_pixels: int = 0) -> FrameFormat:
+def read_format(config: Any, frame_pixels: int | None) -> FrameFormat:
     """Return the format of a model's configuration, whose type is one of ``MODEL_TYPES``.
 
-    ``frame_pixels`` are the most pixels of an image of any size, and ``min_pixels`` the fewest; None for a model with
-    one size. Raises ``CheckpointError`` if they are too few for a token.
+    ``frame_pixels`` are the most pixels of an image of any size; None for a model with one size. Raises
+    ``CheckpointError`` if they are too few for a token.
     """
     kind = str(config.model_type)
     vision = config.vision_config
@@ -140,7 +140,6 @@ def read_format(config: Any, frame_pixels: int | None, *, min_pixels: int = 0) -
     frame_format = FrameFormat(
         model_type=kind,
         pixels=frame_pixels,
-        min_pixels=min(min_pixels, frame_pixels),
         patch=vision.patch_size,
         merge=vision.spatial_merge_size,
         num_pictures=vision.temporal_patch_size,

@@ -1,6 +1,5 @@
 """Loads an image-text model of the hub from its folder, in safetensors only and without code of the folder."""
 
-import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,12 @@ from transformers import AutoConfig, AutoModelForImageTextToText
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.files.checkpoint_files import check_weights
-from stepscope.engine.model.files.generation import read_generation
-from stepscope.engine.model.files.image_processors import read_pixel_limits
+from stepscope.engine.model.files.generation import follow_generation
+from stepscope.engine.model.files.image_processors import FrameProcessor
 from stepscope.engine.model.files.loading import load_complete, load_tokenizer, quantization_options
 from stepscope.engine.model.hub.images import FrameFormat, read_format
 from stepscope.engine.model.hub.model import HubModel
-from stepscope.engine.model.hub.processor import FrameProcessor
 from stepscope.engine.model.hub.prompt import HubPrompt
-from stepscope.engine.model.preprocessing import Normalization
 
 _VISION: Final = ("visual", "vision_tower", "vision_model", "multi_modal_projector", "connector")
 _UNQUANTIZED: Final = (*(f"model.{name}" for name in _VISION), "lm_head")
@@ -34,8 +31,8 @@ def load_hub_model(
     quantize: Quantization,
     frame_pixels: int | None,
     adapter: Path | None = None,
-) -> tuple[HubModel, HubPrompt, Normalization]:
-    """Load a model to a device, with an adapter merged into its weights; its prompt; and the normalisation of images.
+) -> tuple[HubModel, HubPrompt]:
+    """Load a model to a device, with an adapter merged into its weights, and its prompt.
 
     All other files are read before the weights. Frames have at most ``frame_pixels``. Raises ``CheckpointError`` with
     one line for a part that cannot be used.
@@ -55,7 +52,7 @@ def load_hub_model(
         )
     image_id = config.video_token_id if frame_format.is_video else config.image_token_id
     prompt = HubPrompt(load_tokenizer(folder), image_id=image_id, frame_format=frame_format)
-    prompt.follow(read_generation(folder), folder)
+    follow_generation(prompt, folder)
     check_weights(folder)
     vlm = load_complete(AutoModelForImageTextToText, folder, dtype, config=config, **options)
     if adapter is not None:
@@ -66,25 +63,20 @@ def load_hub_model(
     if not options:
         vlm.to(device)  # a quantised model is on its device, and must not be moved
     model = HubModel(
-        vlm,
-        frame_format=frame_format,
-        opening=prompt.opening,
-        closing=prompt.closing,
-        resize=processor.resize,
+        vlm, frame_format=frame_format, opening=prompt.opening, closing=prompt.closing, processor=processor
     )
-    return model, prompt, processor.normalization
+    return model, prompt
 
 
 def _read_frames(folder: Path, config: Any, frame_pixels: int | None) -> tuple[FrameFormat, FrameProcessor]:
     """Return the format of frames, and the image processor in a folder, which prepares them."""
-    fewest, most = (0, math.inf) if frame_pixels is None else read_pixel_limits(folder)
-    if frame_pixels is not None and not fewest <= frame_pixels <= most:
+    frames = read_format(config, frame_pixels)
+    processor = FrameProcessor(folder, frames.model_type, side=frames.side, is_video=frames.is_video)
+    fewest = 0 if frames.side else processor.min_pixels
+    if fewest > frames.pixels:
         warnings.warn(
-            f"frames have at most {frame_pixels} pixels, but the image processor of {folder} makes images of {fewest} "
-            f"to {most}; the model was not trained on such frames",
+            f"frames have at most {frames.pixels} pixels, but the image processor of {folder} makes none below "
+            f"{fewest}; the model was not trained on such frames",
             stacklevel=2,
         )
-    frame_format = read_format(config, frame_pixels, min_pixels=fewest)
-    is_video = frame_format.is_video
-    processor = FrameProcessor(folder, frame_format.model_type, side=frame_format.side, is_video=is_video)
-    return replace(frame_format, processing=processor.description), processor
+    return replace(frames, min_pixels=min(fewest, frames.pixels), processing=str(processor.processor)), processor

@@ -310,10 +310,10 @@ class StreamController:
 
         ``first`` is the first token if it was read at the image. The end of the turn stays pending.
         """
-        ids: list[int] = [] if first is None else [first]
+        is_ended = first in self.codec.other_ends
+        ids: list[int] = [] if first is None or is_ended else [first]
         if first is not None:
             self.context.pending_ids = [first]
-        is_ended = first in self.codec.other_ends
         while not is_ended and len(ids) < max_tokens:
             drafts = self.speculator.draft_text(turn, kind, ids)
             step = len(ids) if kind == "response" else -1

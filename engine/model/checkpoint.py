@@ -188,7 +188,7 @@ def load_checkpoint(
     if is_without_heads(folder, has_heads=heads is not None or allow_untrained_heads):
         if heads is not None:
             raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
-        base, trained_policy = find_base(folder), read_hub_policy(folder)
+        base, hub_policy = find_base(folder), read_hub_policy(folder)
         model, prompt = load_hub_model(
             base or folder,
             resolve_dtype(dtype, target),
@@ -204,7 +204,7 @@ def load_checkpoint(
             model=model,
             prompt=prompt,
             normalization=model.processor.normalization,
-            trained_policy=trained_policy,
+            trained_policy=hub_policy,
             quantize=quantize,
             frame_pixels=pixels,
             base=base,

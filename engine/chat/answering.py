@@ -94,9 +94,9 @@ def answer_prompt(
                 return
         yield Prefilled(prompt_tokens=length, cached_tokens=cached, prefilled_tokens=length - cached)
         ids: list[int] = []
-        num_fed, shown = 0, ""
+        num_fed, shown, ends = 0, "", (codec.eos_id, *codec.other_ends)
         stopped = is_stopped()
-        while not stopped and token is not None and token != codec.eos_id and len(ids) < max_new_tokens:
+        while not stopped and token is not None and token not in ends and len(ids) < max_new_tokens:
             ids.append(token)
             text = codec.text(ids)
             is_whole = text.startswith(shown) and not text.endswith("\ufffd")  # else a character is incomplete

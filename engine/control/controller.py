@@ -310,16 +310,17 @@ class StreamController:
 
         ``first`` is the first token if it was read at the image. The end of the turn stays pending.
         """
-        ids: list[int] = [] if first is None else [first]
+        is_ended = first in self.codec.other_ends
+        ids: list[int] = [] if first is None or is_ended else [first]
         if first is not None:
             self.context.pending_ids = [first]
-        while len(ids) < max_tokens:
+        while not is_ended and len(ids) < max_tokens:
             drafts = self.speculator.draft_text(turn, kind, ids)
             step = len(ids) if kind == "response" else -1
             items = self.pending_items(needs_token=True, step=step)
             computed = yield from self.forward(items, drafts, frame=turn.frame)
             assert computed.token is not None
-            if computed.token == self.codec.eos_id:
+            if computed.token == self.codec.eos_id or computed.token in self.codec.other_ends:
                 break
             ids.append(computed.token)
             self.context.pending_ids = [computed.token]

@@ -183,7 +183,7 @@ class LiveSession:
         try:
             while frames := self._sampled.take(self.options.queue_frames):
                 began = self._clock.now()
-                features = encode_images(self._checkpoint, [frame.image for frame in frames])
+                features = encode_images(self._checkpoint, [frame.image for frame in frames], are_resized=True)
                 encode_s = (self._clock.now() - began) / len(frames)
                 for frame, feature in zip(frames, features, strict=True):
                     time_s = frame.grid_index / self.config.fps

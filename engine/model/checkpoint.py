@@ -26,14 +26,16 @@ from stepscope.engine.model.checkpoint_folder import (
 from stepscope.engine.model.devices import resolve_device, resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import (
     SILENT_TOKEN,
+    check_weights,
     find_heads,
     read_heads,
-    read_normalization,
     read_trained_policy,
 )
+from stepscope.engine.model.files.generation import follow_generation
 from stepscope.engine.model.files.hub import find_model_folder
+from stepscope.engine.model.files.image_processors import read_normalization
 from stepscope.engine.model.files.loading import find_silent_id, load_tokenizer, load_vlm
-from stepscope.engine.model.heads import add_heads, add_tokens
+from stepscope.engine.model.heads import add_heads, add_tokens, embed_new_tokens
 from stepscope.engine.model.hub.layout import read_hub_policy
 from stepscope.engine.model.hub.loading import load_hub_model
 from stepscope.engine.model.hub.model import HubModel
@@ -103,6 +105,7 @@ class Checkpoint:
             base=self.base,
             quantize=self.quantize,
             frame_pixels=self.frame_pixels,
+            is_hub_model=isinstance(self.model, HubModel),
         )
 
     @property
@@ -185,7 +188,7 @@ def load_checkpoint(
     if is_without_heads(folder, has_heads=heads is not None or allow_untrained_heads):
         if heads is not None:
             raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
-        base = find_base(folder)
+        base, hub_policy = find_base(folder), read_hub_policy(folder)
         model, prompt = load_hub_model(
             base or folder,
             resolve_dtype(dtype, target),
@@ -194,30 +197,35 @@ def load_checkpoint(
             frame_pixels=pixels,
             adapter=folder if base is not None else None,
         )
+        assert model.processor is not None
         return Checkpoint(
             name=str(path_or_id),
             folder=folder,
             model=model,
             prompt=prompt,
-            normalization=read_normalization(folder),
-            trained_policy=read_hub_policy(folder),
+            normalization=model.processor.normalization,
+            trained_policy=hub_policy,
             quantize=quantize,
             frame_pixels=pixels,
             base=base,
         )
     refuse_quantization(folder, quantize)
     base = find_base(folder)
-    vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
-    tokenizer = load_tokenizer(folder)
+    tokenizer, normalization = load_tokenizer(folder), read_normalization(folder)  # before the weights
     heads_file = find_heads(folder, heads, allow_untrained=allow_untrained_heads)
     tensors, settings = read_heads(heads_file)
-    add_tokens(vlm, tokenizer, tensors, allow_untrained=allow_untrained_heads)
+    trained_policy, silent_id = read_trained_policy(settings), find_silent_id(tokenizer, settings.get(SILENT_TOKEN))
+    new_tokens, rows = add_tokens(tokenizer, tensors, allow_untrained=allow_untrained_heads)
+    codec = Prompt(tokenizer)
+    follow_generation(codec, base or folder, needs_file=True)
+    check_weights(base or folder)
+    vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
+    embed_new_tokens(vlm, tokenizer, new_tokens, rows)
     if base is not None:
         from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import
 
         vlm = merge_adapter(vlm, folder)
     streaming = add_heads(vlm, tensors, settings, pooling=pooling, feature_dim=feature_dim)
-    codec = Prompt(tokenizer)
     if codec.image_id != vlm.config.image_token_id:
         raise CheckpointError(
             f"{folder}: the tokenizer's <image> is not the model's image token; they belong to different models"
@@ -227,10 +235,10 @@ def load_checkpoint(
         folder=folder,
         model=streaming.to(target).eval().requires_grad_(requires_grad=False),
         prompt=codec,
-        normalization=read_normalization(folder),
+        normalization=normalization,
         heads=heads_file,
-        silent_id=find_silent_id(tokenizer, settings.get(SILENT_TOKEN)),
-        trained_policy=read_trained_policy(settings),
+        silent_id=silent_id,
+        trained_policy=trained_policy,
         base=base,
     )
 
@@ -241,14 +249,17 @@ def _load_published(
     from stepscope.engine.model.published import loading  # noqa: PLC0415 - peft takes seconds to import
 
     layout = read_layout(folder, find_model_folder)
-    prompt = loading.load_prompt(layout)  # first: a wrong tokenizer is found in seconds
+    prompt, normalization = loading.load_prompt(layout), read_normalization(layout.tower)  # before the weights
+    follow_generation(prompt, layout.base, needs_file=True)
+    for part in (layout.base, layout.tower):
+        check_weights(part)
     model = loading.load_assistant(layout, dtype=dtype, device=device, quantize=quantize)
     return Checkpoint(
         name=name,
         folder=folder,
         model=model,
         prompt=prompt,
-        normalization=read_normalization(layout.tower),
+        normalization=normalization,
         silent_id=prompt.silent_id,
         trained_policy=None if model.has_heads else layout.family.policy,
         layout=layout,

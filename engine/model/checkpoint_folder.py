@@ -18,6 +18,7 @@ from stepscope.engine.model.files.checkpoint_files import (
     read_trained_policy,
 )
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
+from stepscope.engine.model.files.image_processors import read_pixel_limits
 from stepscope.engine.model.hub.images import check_type
 from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy, read_training
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
@@ -89,7 +90,8 @@ def identify_model(
     if is_published(folder):
         return identify_layout(read_layout(folder, find_model_folder), quantize=quantize)
     if is_without_heads(folder, has_heads=heads is not None):
-        return identify_folder(folder, heads=None, base=find_base(folder), quantize=quantize, frame_pixels=pixels)
+        base = find_base(folder)
+        return identify_folder(folder, heads=None, base=base, quantize=quantize, frame_pixels=pixels, is_hub_model=True)
     refuse_quantization(folder, quantize)
     return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False), base=find_base(folder))
 
@@ -113,10 +115,15 @@ def refuse_quantization(folder: Path, quantize: Quantization) -> None:
 def find_frame_pixels(folder: Path, frame_pixels: int | None = None) -> int | None:
     """Return the most pixels of a frame; None for a model that takes images of one size.
 
-    Raises ``CheckpointError`` if such a model should take frames of ``frame_pixels``.
+    By default they are ``DEFAULT_PIXELS``, or a quarter more than the fewest that the image processor makes: frames of
+    common aspects, rounded down to whole tokens, still have as many. Raises ``CheckpointError`` if a model that takes
+    one size should take frames of ``frame_pixels``.
     """
     if read_object(folder / "config.json").get("model_type") in ANY_SIZE:
-        return DEFAULT_PIXELS if frame_pixels is None else frame_pixels
+        if frame_pixels is not None:
+            return frame_pixels
+        fewest, most = read_pixel_limits(folder)
+        return int(min(max(DEFAULT_PIXELS, fewest * 5 // 4), most))
     if frame_pixels is not None:
         raise CheckpointError(
             f"--frame-pixels, or frame_pixels of a preset, is for {', '.join(ANY_SIZE)}; {folder} takes frames of the "

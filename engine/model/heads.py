@@ -37,26 +37,32 @@ def save_heads(
 
 
 def add_tokens(
-    vlm: SmolVLMForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    tensors: dict[str, Tensor],
-    *,
-    allow_untrained: bool,
-) -> None:
-    """Add [DST] and [ASST] to a base model that lacks them; pops their embeddings ``[2, D]`` from ``tensors``."""
+    tokenizer: PreTrainedTokenizerBase, tensors: dict[str, Tensor], *, allow_untrained: bool
+) -> tuple[list[str], Tensor | None]:
+    """Add [DST] and [ASST] to a tokenizer that lacks them; pops their embeddings ``[2, D]`` from ``tensors``.
+
+    Returns:
+        The added tokens, and their embeddings if they are trained.
+    """
     rows = tensors.pop(_TOKEN_ROWS, None)
     known = tokenizer.get_vocab()
     new = [token for token in (UPDATE_TOKEN, RESPONSE_TOKEN) if token not in known]
-    if not new:
-        return
-    if rows is None and not allow_untrained:
+    if new and rows is None and not allow_untrained:
         raise CheckpointError(f"the heads file has no {_TOKEN_ROWS} for {' and '.join(new)}, which the tokenizer lacks")
-    tokenizer.add_special_tokens({"additional_special_tokens": new})
+    if new:
+        tokenizer.add_special_tokens({"additional_special_tokens": new})
+    return new, rows
+
+
+def embed_new_tokens(
+    vlm: SmolVLMForConditionalGeneration, tokenizer: PreTrainedTokenizerBase, new: list[str], rows: Tensor | None
+) -> None:
+    """Give a model embeddings for the tokens that ``add_tokens`` added; random ones without ``rows``."""
     embeddings = vlm.get_input_embeddings()
-    if len(tokenizer) > embeddings.weight.shape[0]:
+    if new and len(tokenizer) > embeddings.weight.shape[0]:
         vlm.resize_token_embeddings(len(tokenizer))
         embeddings = vlm.get_input_embeddings()
-    if rows is not None:
+    if new and rows is not None:
         _check_shape(_TOKEN_ROWS, rows, torch.empty(len(new), embeddings.weight.shape[1]))
         with torch.no_grad():
             embeddings.weight[tokenizer.convert_tokens_to_ids(new)] = rows.to(embeddings.weight.dtype)

@@ -19,13 +19,14 @@ from stepscope.engine.config import Quantization
 from stepscope.engine.model.files.checkpoint_files import (
     ADAPTER_CONFIG,
     ADAPTER_FILE,
+    GENERATION_FILE,
     read_heads,
-    read_normalization,
     read_object,
     read_tensor,
     read_text,
     stored_tensors,
 )
+from stepscope.engine.model.files.image_processors import PROCESSOR_FILES, read_normalization
 from stepscope.engine.model.published.layout import Layout
 
 if TYPE_CHECKING:
@@ -86,12 +87,13 @@ def identify_folder(
     base: Path | None = None,
     quantize: Quantization = "none",
     frame_pixels: int | None = None,
+    is_hub_model: bool = False,
 ) -> ModelIdentity:
     """Return the identity of a checkpoint folder with a heads file; ``heads`` is None for random heads.
 
     ``base`` is the folder of the weights that an adapter in ``folder`` changes; both count as its weights. Weights that
     are loaded with fewer bits (``quantize``) are other weights, and frames of other ``frame_pixels`` another
-    preprocessing.
+    preprocessing. All image settings of a model of the hub count (``is_hub_model``), of others the normalisation.
 
     Raises ``CheckpointError`` for a file that cannot be read.
     """
@@ -100,6 +102,9 @@ def identify_folder(
     templates += [read_text(folder / name) for name in ("chat_template.jinja", "chat_template.json")]
     tokenizer = [read_text(folder / name) for name in _TOKENIZER_FILES]
     tensors, settings = read_heads(heads)
+    generation = read_object((base or folder) / GENERATION_FILE)
+    files = [_effective(read_object(folder / name)) for name in PROCESSOR_FILES if is_hub_model]
+    images = _canonical(files) if files else read_normalization(folder).describe()
     weights = _tensor_parts(_stored(base or folder))
     if base is not None:
         adapter = read_object(folder / ADAPTER_CONFIG)
@@ -108,12 +113,10 @@ def identify_folder(
     return ModelIdentity(
         weights=_digest(chain(weights, () if quantize == "none" else [quantize])),
         heads=_digest(chain([_canonical(settings)], _tensor_parts(sorted(tensors.items())))) if heads else "",
-        config=_digest([_canonical(_effective(read_object(folder / "config.json")))]),
+        config=_digest([_canonical(_effective(read_object(folder / "config.json") | generation))]),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
         chat_template=_digest([_canonical(templates)]),
-        preprocessor=_digest(
-            [read_normalization(folder).describe(), *([] if frame_pixels is None else [str(frame_pixels)])]
-        ),
+        preprocessor=_digest([images, *([] if frame_pixels is None else [str(frame_pixels)])]),
     )
 
 
@@ -126,6 +129,7 @@ def identify_layout(layout: Layout, *, quantize: Quantization = "none") -> Model
     tokenizer_config.pop("chat_template", None)  # the templates of both systems are their own
     tokenizer = [read_text(layout.base / name) for name in _TOKENIZER_FILES]
     configs = [(folder / name) for folder in layout.folders for name in ("config.json", ADAPTER_CONFIG)]
+    configs += filter(Path.exists, [layout.base / GENERATION_FILE])
     tensors = chain.from_iterable(
         _stored(folder, pattern=ADAPTER_FILE) if (folder / ADAPTER_FILE).is_file() else _stored(folder)
         for folder in layout.folders

@@ -108,6 +108,7 @@ class StreamPrompt(PromptCodec):
     stream_opening: tuple[int, ...] = ()
     suppress_tokens: tuple[int, ...] = ()
     """Ids that are never generated within a turn."""
+    other_ends: tuple[int, ...] = ()
     feeds_eos = True
     answers_user_turns = False
 

@@ -60,6 +60,9 @@ def save_inputs(
     tokenizer.save_pretrained(folder)
     values = normalization or Normalization()
     preprocessing = {
+        "image_processor_type": "SmolVLMImageProcessor",  # of transformers, whose images are to have the size of ours
+        "do_image_splitting": False,
+        "max_image_size": {"longest_edge": model.image_size},
         "rescale_factor": values.scale,
         "image_mean": list(values.mean),
         "image_std": list(values.std),

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from stepscope.engine.model.attention import use_layer_attention
 from stepscope.engine.model.kv_cache import KVCache
-from stepscope.engine.model.preprocessing import Framing
+from stepscope.engine.model.preprocessing import Framing, resize_image
 
 
 def fits_shape(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
@@ -97,6 +99,10 @@ class VisionLanguageModel(nn.Module, ABC):
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of pixels of a frame of a video of ``height`` x ``width``."""
         return self.image_size, self.image_size
+
+    def resize_image(self, image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Bring an RGB image ``[H, W, 3]`` to ``size``, rows by columns, and to the framing of the model."""
+        return resize_image(image, size=size, framing=self.framing)
 
     def place(self, pieces: Sequence[int | Tensor], start: int) -> tuple[Tensor, list[int]] | None:
         """Return the positions of tokens and frames from ``start`` on; None where they are the places in the context.

@@ -19,6 +19,7 @@ from stepscope.engine.errors import CheckpointError
 from stepscope.engine.io.files import atomic_write, write_json
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.files.checkpoint_files import HEADS_FILE, read_object
+from stepscope.engine.model.files.image_processors import PROCESSOR_FILES
 from stepscope.engine.model.files.loading import load_tokenizer
 from stepscope.engine.model.heads import save_heads
 from stepscope.engine.model.hub.layout import TRAINING_FILE
@@ -100,7 +101,8 @@ class Adaptation:
             else:
                 shutil.copy(checkpoint.folder / "config.json", written)
             checkpoint.prompt.tokenizer.save_pretrained(written)
-            shutil.copy(checkpoint.folder / "preprocessor_config.json", written)
+            for path in filter(Path.is_file, (checkpoint.folder / name for name in PROCESSOR_FILES)):
+                shutil.copy(path, written)
             for path in Path(written).iterdir():
                 path.replace(folder / path.name)
         write_json(folder / TRAINING_FILE, {"decision_policy": self.decision_policy})

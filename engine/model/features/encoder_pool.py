@@ -187,7 +187,7 @@ class EncoderPool:
     def _encode(self) -> None:
         while batch := self._next_to_encode():
             try:
-                features = encode_images(self._checkpoint, [frame.image for _, frame in batch])
+                features = encode_images(self._checkpoint, [frame.image for _, frame in batch], are_resized=True)
             except BaseException as error:  # raised in every consumer
                 with self._changed:
                     self._error = error

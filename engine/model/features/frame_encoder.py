@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.preprocessing import normalize_images, resize_image
+from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 if TYPE_CHECKING:  # the decoders load with the reader only
@@ -38,13 +38,17 @@ class FrameFeatures:
 
 
 @torch.inference_mode()
-def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -> list[Tensor]:
+def encode_images(
+    checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]], *, are_resized: bool = False
+) -> list[Tensor]:
     """Encode RGB images ``[H, W, 3]`` as features ``[I, F]`` or ``[rows, columns, F]`` on the model's device.
 
-    Images of one size share a pass.
+    Images of one size share a pass. ``are_resized`` is whether a ``FrameResizer`` made them: a second resize would
+    change them.
     """
-    model, images = checkpoint.model, list(images)
-    sizes = [model.frame_size(*image.shape[:2]) for image in images]
+    model = checkpoint.model
+    images = list(images) if are_resized else [FrameResizer(model).resize(image) for image in images]
+    sizes = [image.shape[:2] for image in images]
     features: dict[int, Tensor] = {}
     for size in dict.fromkeys(sizes):
         of_size = [number for number, other in enumerate(sizes) if other == size]
@@ -52,7 +56,6 @@ def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -
             [images[number] for number in of_size],
             size=size,
             normalization=checkpoint.normalization,
-            framing=model.framing,
         )
         features |= zip(of_size, model.encode_images(pixels.to(model.device)), strict=True)
     return [features[number] for number in range(len(images))]
@@ -68,7 +71,7 @@ class FrameResizer:
     def resize(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return an RGB image ``[H, W, 3]`` in this size."""
         self._size = self._size or self._model.frame_size(*image.shape[:2])
-        return resize_image(image, size=self._size, framing=self._model.framing)
+        return self._model.resize_image(image, self._size)
 
     def resize_frame(self, frame: "Frame") -> "Frame":
         """Return a frame with its image in this size."""
@@ -88,7 +91,7 @@ def _encode_batches(checkpoint: Checkpoint, frames: Iterable["Frame"], batch_siz
     """Encode in batches; each image is resized right after decoding, to hold no batch of full-size images."""
     source = map(FrameResizer(checkpoint.model).resize_frame, frames)
     while batch := list(islice(source, batch_size)):
-        features = encode_images(checkpoint, [frame.image for frame in batch])
+        features = encode_images(checkpoint, [frame.image for frame in batch], are_resized=True)
         for frame, feature in zip(batch, features, strict=True):
             yield FrameFeatures(index=frame.index, time_s=frame.time_s, features=feature)
 

@@ -1,4 +1,4 @@
-"""Reads the files of a checkpoint folder: JSON objects, tensors, the chat template, the normalisation and the heads.
+"""Reads the files of a checkpoint folder: JSON objects, tensors, the chat template and the heads.
 
 The heads file has StepScope's additions to a SmolVLM checkpoint: both heads, the projector if there is one, and
 embeddings of ``[DST]`` and ``[ASST]`` (``token_embeddings``) if the tokenizer lacks them. Its metadata has ``pooling``,
@@ -19,10 +19,10 @@ from torch import Tensor
 from stepscope.engine.decisions.policies import find_policy
 from stepscope.engine.errors import CheckpointError, EngineError
 from stepscope.engine.io.files import atomic_write, check_regular, load_json, open_file, open_text
-from stepscope.engine.model.preprocessing import Normalization
 
 ADAPTER_CONFIG: Final = "adapter_config.json"
 ADAPTER_FILE: Final = "adapter_model.safetensors"
+GENERATION_FILE: Final = "generation_config.json"
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -61,6 +61,15 @@ def stored_tensors(folder: Path, pattern: str = "model*.safetensors") -> dict[st
     return stored
 
 
+def check_weights(folder: Path) -> None:
+    """Raise ``CheckpointError`` if a weight of the index is missing, or a file is damaged; only headers are read."""
+    stored, index = stored_tensors(folder), folder / "model.safetensors.index.json"
+    files = read_object(index).get("weight_map", {})
+    if not isinstance(files, dict) or not stored.keys() >= files.keys():
+        missing = sorted({str(files[name]) for name in files.keys() - stored.keys()} if isinstance(files, dict) else [])
+        raise CheckpointError(f"{index} names weights that are missing, in {', '.join(missing[:3])}; download it again")
+
+
 def read_adapter_base(folder: Path) -> str | None:
     """Return the base of an adapter's folder, as a path or a hub id; None for a folder with whole weights.
 
@@ -96,27 +105,6 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
     """Write a safetensors file atomically."""
     with atomic_write(path, binary=True) as file:
         file.write(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, metadata=metadata))
-
-
-def read_normalization(folder: Path) -> Normalization:
-    """Read the image normalisation from ``preprocessor_config.json``; a missing value has its default."""
-    path, default = folder / "preprocessor_config.json", Normalization()
-    if not path.is_file():
-        raise CheckpointError(f"{path} is missing; it holds the image normalisation; add it")
-    values = read_object(path)
-    try:
-        return Normalization(
-            scale=float(values.get("rescale_factor", default.scale)),
-            mean=_three(values.get("image_mean", default.mean)),
-            std=_three(values.get("image_std", default.std)),
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise CheckpointError(f"{path} has no valid image normalisation: {error}") from error
-
-
-def _three(values: Any) -> tuple[float, float, float]:
-    red, green, blue = (float(value) for value in values)
-    return red, green, blue
 
 
 HEADS_FILE: Final = "heads.safetensors"

@@ -1,7 +1,6 @@
 """How each type of model takes a frame: its size, its patches, and the text that its processor writes around it.
 
-**Source**: the image processors and the processors of transformers 5.23, which need torchvision or the whole
-conversation, and so are not called.
+**Source**: the processors of transformers 5.23, which need the whole conversation, and so are not called.
 """
 
 import math
@@ -13,7 +12,6 @@ from torch import Tensor
 
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.hub.layout import ANY_SIZE
-from stepscope.engine.model.preprocessing import Framing
 
 _FAKE: Final = "<fake_token_around_image>"
 _WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
@@ -39,9 +37,10 @@ class FrameFormat:
     model_type: str
     side: int = 0
     """Side of the square image, in pixels; 0 for a model that takes images of any size."""
-    framing: Framing = "stretch"
     pixels: int = 0
     """Most pixels of an image of any size."""
+    min_pixels: int = 0
+    """Fewest pixels of such an image, at most ``pixels``."""
     patch: int = 0
     """Side of a patch, for a tower that takes a list of patches; 0 for one that takes images."""
     merge: int = 1
@@ -54,6 +53,8 @@ class FrameFormat:
     """Text that the processor writes before the image."""
     closing: str = ""
     """Text that the processor writes after the image."""
+    processing: str = ""
+    """How the image processor makes the pixels; equal texts mean equal pixels."""
 
     @property
     def block(self) -> int:
@@ -68,15 +69,19 @@ class FrameFormat:
     def fit(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of pixels to which a picture is resized.
 
-        A picture keeps its aspect as far as multiples of ``block`` permit, and is never enlarged beyond the next one.
-        Example: 720 x 1280 becomes 168 x 280 for 50,176 pixels and blocks of 28.
+        A picture keeps its aspect as far as multiples of ``block`` permit, and is enlarged only to the next one or to
+        ``min_pixels``. Examples for blocks of 28 and 3,136 to 50,176 pixels: 720 x 1280 becomes 168 x 280, and 20 x 30
+        becomes 56 x 84.
 
-        **Source**: ``smart_resize`` of Qwen2-VL's image processor, without its minimum, and never above the budget.
+        **Source**: ``smart_resize`` of Qwen2-VL's image processor, but never above ``pixels``.
         """
         if self.side:
             return self.side, self.side
         block, most = self.block, self.max_tokens
         rows, columns = (max(1, round(side / block)) for side in (height, width))
+        if rows * columns * block**2 < self.min_pixels:
+            beta = math.sqrt(self.min_pixels / (height * width))
+            rows, columns = (math.ceil(side * beta / block) for side in (height, width))
         if rows * columns > most:
             beta = math.sqrt(height * width / self.pixels)  # rounded as the source does: 96 x 96 is 2 x 2 of 28
             rows, columns = (max(1, math.floor(side / beta / block)) for side in (height, width))
@@ -128,7 +133,6 @@ def read_format(config: Any, frame_pixels: int | None) -> FrameFormat:
         return FrameFormat(
             model_type=kind,
             side=side,
-            framing="crop" if kind == "llava" else "stretch",
             is_video=kind == "llava_onevision",
             opening=opening,
             closing=closing,

@@ -10,10 +10,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from stepscope.engine.model.files.image_processors import FrameProcessor
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -22,7 +25,8 @@ from stepscope.engine.model.vision_language import VisionLanguageModel
 class HubModel(VisionLanguageModel):
     """A model of the hub; a frame is the tokens that its processor writes before, of and after one image.
 
-    ``opening`` and ``closing`` are the ids of the tokens before and after the image.
+    ``opening`` and ``closing`` are the ids of the tokens before and after the image. Without a ``processor`` a frame is
+    stretched.
     """
 
     has_heads = False
@@ -30,12 +34,19 @@ class HubModel(VisionLanguageModel):
     frame_tokens = "all"
 
     def __init__(
-        self, model: Any, *, frame_format: FrameFormat, opening: Sequence[int], closing: Sequence[int]
+        self,
+        model: Any,
+        *,
+        frame_format: FrameFormat,
+        opening: Sequence[int],
+        closing: Sequence[int],
+        processor: FrameProcessor | None = None,
     ) -> None:
         super().__init__(model)
         self.frame_format = frame_format
+        self.processor = processor
         self._opening, self._closing = tuple(opening), tuple(closing)
-        self.image_size, self.framing = frame_format.side, frame_format.framing
+        self.image_size = frame_format.side
         self.has_grid = not frame_format.side
         with torch.inference_mode():
             one = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]
@@ -64,6 +75,10 @@ class HubModel(VisionLanguageModel):
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of pixels of a frame; see ``FrameFormat.fit``."""
         return self.frame_format.fit(height, width)
+
+    def resize_image(self, image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Bring an RGB image ``[H, W, 3]`` to ``size``, rows by columns, as its published processor does."""
+        return (self.processor.resize if self.processor else super().resize_image)(image, size)
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]`` or ``[B, rows, columns, F]``."""

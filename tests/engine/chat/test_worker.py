@@ -1,6 +1,8 @@
 """Answers of a worker: with reuse they equal those of a cold worker, also after clients have disconnected."""
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 
 import pytest
 
@@ -96,6 +98,18 @@ def test_stop_then_continue_equals_a_cold_worker(checkpoint: Checkpoint) -> None
     assert len(end.ids) == 3
     _, cached = talk.ask(question.answered(end.text).ask("And then?"))
     assert cached >= count_tokens(talk.prompt(question).pieces)
+
+
+def test_an_answer_ends_at_every_end_token(checkpoint: Checkpoint) -> None:
+    talk = Talk(checkpoint)
+    prompt = talk.prompt(Conversation().ask("What is next?"))
+    *_, whole = ChatWorker(checkpoint).answer(prompt, max_new_tokens=MAX_TOKENS)
+    assert isinstance(whole, AnswerEnd)
+    other = copy(checkpoint.prompt)
+    other.other_ends = (whole.ids[2],)
+    *_, end = ChatWorker(replace(checkpoint, prompt=other)).answer(prompt, max_new_tokens=MAX_TOKENS)
+    assert isinstance(end, AnswerEnd)
+    assert end.ids == whole.ids[: whole.ids.index(whole.ids[2])]
 
 
 def test_eviction_and_return_equal_a_cold_worker(checkpoint: Checkpoint) -> None:

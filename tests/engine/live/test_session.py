@@ -120,7 +120,7 @@ def test_frames_that_are_encoded_together_share_the_time(
 ) -> None:
     clock = FakeClock()
 
-    def encode(_: Checkpoint, images: list[np.ndarray]) -> list[Tensor]:
+    def encode(_: Checkpoint, images: list[np.ndarray], **_options: bool) -> list[Tensor]:
         clock.advance(0.2)
         return encode_images(checkpoint, images)
 

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoImageProcessor
 
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.loading import load_model
@@ -96,3 +98,25 @@ def test_a_fine_tuned_checkpoint_keeps_frozen_tensors_byte_for_byte_and_the_numb
     assert {tensor.dtype for tensor in tuned.values()} == {torch.bfloat16}
     assert load_model(tmp_path / "new", device="cpu").encoder_digest == checkpoint.encoder_digest
     assert json.loads((tmp_path / "new" / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_the_generation_settings_of_a_model_with_heads_count_where_the_file_exists(folder: Path) -> None:
+    assert load_model(folder, device="cpu").prompt.other_ends == ()
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 9], "bad_words_ids": [[8]]}))
+    prompt = load_model(folder, device="cpu").prompt
+    assert {7, 9} >= {*prompt.other_ends} >= {7, 9} - {prompt.eos_id}
+    assert 8 in prompt.suppress_tokens
+
+
+@pytest.mark.parametrize("name", ["preprocessor_config.json", "chat_template.jinja", "heads.safetensors"])
+def test_small_files_are_checked_before_the_weights(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").write_bytes(b"no weights")
+    (folder / name).write_text("{{ 1 / 0 }}")
+    with pytest.raises(CheckpointError, match=f"{name}|chat template"):
+        load_model(folder, device="cpu")
+
+
+def test_the_image_processor_of_transformers_reads_a_saved_model(folder: Path) -> None:
+    model = load_model(folder, device="cpu").model
+    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+    assert processor(np.zeros((60, 120, 3), np.uint8))["pixel_values"][0][0].shape[-2:] == (model.image_size,) * 2

@@ -16,6 +16,7 @@ from stepscope.engine.model.features.frame_encoder import encode_images
 from stepscope.engine.model.preprocessing import resize_image
 from stepscope.engine.model.published.prompts import ProAssistPrompt
 from stepscope.engine.streamer import Streamer
+from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import (
     TOWER_WIDTH,
     rename_tensors,
@@ -43,6 +44,29 @@ def test_a_checkpoint_gives_its_tokens_per_frame_and_its_policy(
     assert identify_model(tmp_path) == checkpoint.identity
     with pytest.raises(ValueError, match=rf"no decision heads; set decision_policy to {policy}"):
         Streamer(checkpoint, StreamConfig())
+
+
+@pytest.mark.parametrize("write", [write_online, write_proassist])
+def test_the_end_tokens_of_the_base_model_end_a_turn(tmp_path: Path, write: Any) -> None:
+    folder = write(tmp_path)
+    before = load_model(folder, device="cpu")
+    digest = before.digest
+    path = folder / "base_model" / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": [before.prompt.eos_id, 7], "bad_words_ids": [[8]]}))
+    after = load_model(folder, device="cpu")
+    assert (before.prompt.other_ends, after.prompt.other_ends) == ((), (7,))
+    assert 8 in after.prompt.suppress_tokens
+    assert after.digest == identify_model(folder).digest != digest
+
+
+def test_an_end_that_opens_a_reply_makes_it_empty(tmp_path: Path) -> None:
+    checkpoint = load_model(write_proassist(tmp_path), device="cpu")
+    config = checkpoint.fit_config(StreamConfig(max_new_tokens=5, speak_threshold=0))
+    frames = list(random_frames(checkpoint, 3))
+    outputs = list(Streamer(checkpoint, config).run(frames))
+    assert any(output.response for output in outputs)
+    checkpoint.prompt.other_ends = tuple(range(len(checkpoint.prompt.tokenizer)))
+    assert not any(output.response for output in Streamer(checkpoint, config).run(frames))
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp"])

@@ -1,5 +1,6 @@
 """Adapters are saved as adapters and merged when they load."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from stepscope.engine.training.objective import StreamObjective
 from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
 from stepscope.engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, tiny_checkpoint
+from tests.support.streams.hub import write_hub
 
 CLIP = TrainingClip(
     goal="g", steps=STEPS, num_frames=6, turns=(TrainingTurn(frame_index=2, role="update", text="S1->start"),)
@@ -42,6 +44,18 @@ def test_a_merged_adapter_equals_the_unmerged_one(tmp_path: Path) -> None:
     assert not torch.allclose(base, unmerged, atol=1e-2)
     assert merged.digest != checkpoint.digest
     assert merged.encoder_digest == checkpoint.encoder_digest
+
+
+def test_a_model_of_the_hub_keeps_image_settings_that_transformers_5_saved(tmp_path: Path) -> None:
+    folder = write_hub(tmp_path / "base", "qwen2_vl")
+    settings = json.loads((folder / "preprocessor_config.json").read_text())
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": settings}))
+    (folder / "preprocessor_config.json").unlink()
+    base = load_model(folder, device="cpu")
+    prepare(base, "lora", rank=2).save(tmp_path / "tuned")
+    tuned = load_model(tmp_path / "tuned", device="cpu")
+    assert tuned.normalization == base.normalization
+    assert tuned.model.frame_size(20, 30) == base.model.frame_size(20, 30)
 
 
 def test_an_adapter_without_its_base_is_refused(tmp_path: Path) -> None:

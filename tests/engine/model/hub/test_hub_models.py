@@ -52,12 +52,9 @@ def find_replies(checkpoint: Checkpoint, pieces: list[int | Image]) -> list[int]
 def own_inputs(checkpoint: Checkpoint, ids: list[int], num_images: int) -> dict[str, Tensor]:
     """Return a conversation as the model's own forward and ``generate`` take it."""
     model, prompt = hub_parts(checkpoint)
-    pixels = normalize_images(
-        make_images(num_images),
-        size=model.frame_size(60, 120),
-        normalization=checkpoint.normalization,
-        framing=model.framing,
-    )
+    size = model.frame_size(60, 120)
+    resized = [model.resize_image(image, size) for image in make_images(num_images)]
+    pixels = normalize_images(resized, size=size, normalization=checkpoint.normalization)
     inputs = model.frame_format.prepare(pixels)
     if model.frame_format.is_video:
         inputs = {"pixel_values_videos": inputs["pixel_values"]}

@@ -145,7 +145,7 @@ def test_a_file_whose_pictures_all_have_one_time_is_refused_with_the_cure(
     path = tmp_path / "one_time.bin"
     remux_h264(raw, path, container, step_ms=0)
     for read in (lambda: list(read_frames(path, fps=2.0)), lambda: convert_for_browser(path, tmp_path / "copy.mp4")):
-        with pytest.raises(VideoError, match="1000 pictures per second, .*ffmpeg -r 30 -i IN OUT.mp4"):
+        with pytest.raises(VideoError, match=r"1000 pictures per second, .*ffmpeg -r 30 -i IN OUT\.mp4"):
             read()
 
 
@@ -157,7 +157,7 @@ def test_an_mp4_whose_pictures_last_no_time_is_refused_with_the_cure(tmp_path: P
     for entry in range(int.from_bytes(content[at : at + 4], "big")):
         content[at + 8 + 8 * entry : at + 12 + 8 * entry] = bytes(4)
     path.write_bytes(content)
-    with pytest.raises(VideoError, match="1000 pictures per second, .*ffmpeg -r 30"):
+    with pytest.raises(VideoError, match=r"1000 pictures per second, .*ffmpeg -r 30"):
         list(read_frames(path, fps=2.0))
 
 
@@ -167,5 +167,5 @@ def test_an_mp4_without_its_index_names_the_index(tmp_path: Path) -> None:
     content = path.read_bytes()
     at = content.index(b"moov") - 4
     path.write_bytes(content[:at] + content[at + int.from_bytes(content[at : at + 4], "big") :])
-    with pytest.raises(VideoError, match="its index .*moov.* is missing"):
+    with pytest.raises(VideoError, match=r"its index .*moov.* is missing"):
         probe(path)

@@ -324,3 +324,11 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
 def test_a_wrong_value_of_a_form_is_named(tmp_path: Path, content: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read(tmp_path, content)
+
+
+def test_results_that_extend_over_lines_are_read_one_after_the_other(tmp_path: Path) -> None:
+    records = [{"question_id": name, "model_response_list": [{"time": 2, "content": name}]} for name in ("a", "kettle")]
+    joined = "\n".join(json.dumps(record, indent=2) for record in records)
+    assert messages(read(tmp_path, joined, name="pred.jsonl")) == {2: "kettle"}
+    with pytest.raises(ValueError, match="an object has the key 'content' twice"):
+        read(tmp_path, joined.replace('"content"', '"content": "x", "content"'), name="pred.jsonl")

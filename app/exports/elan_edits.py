@@ -229,9 +229,9 @@ def _find_shift(root: ElementTree.Element, path: Path, sample: Sample) -> int:
     if not media:
         return 0
     video = escape_control_chars((sample.video_path or Path(sample.video_id)).name)
-    for name_of in (str, _stem):  # a copy in another format, such as boat.mov, has the same times
-        names = {name_of(video)}
-        fits = [one for one in media if names & {name_of(file_name(unquote(one.get(url, "")))) for url in _URLS}]
+    names = [(one, file_name(unquote(one.get(url, "")))) for one in media for url in _URLS]
+    for part in ("name", "stem"):  # a copy in another format, such as boat.mov, has the same times
+        fits = [one for one, name in names if getattr(PurePath(name), part) == getattr(PurePath(video), part)]
         if fits:
             break
     origins = {one.get("TIME_ORIGIN", "0") for one in fits or media}
@@ -241,10 +241,6 @@ def _find_shift(root: ElementTree.Element, path: Path, sample: Sample) -> int:
     if not _ORIGIN.fullmatch(origin):
         raise ValueError(f"{path} has the media offset {origin[:40]!r}, which is no number of milliseconds")
     return int(origin) - round(1000 * (sample.start_s or 0.0))
-
-
-def _stem(name: str) -> str:
-    return PurePath(name).stem
 
 
 def _snap_to_frame(time_s: float, fps: float) -> float:

@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, FileIO, TextIOWrapper
@@ -185,8 +186,7 @@ def load_json(text: str) -> Any:
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"an object has the key {twice[:80]!r} twice; keep one of them, or rename one")
     return found
 

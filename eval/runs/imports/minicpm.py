@@ -42,7 +42,7 @@ def _find_sample(result: Result, split: Split) -> Sample:
 
 
 def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
-    output, texts, has_text = SystemOutput(), dict[int, str](), set[int]()
+    output, texts = SystemOutput(), dict[int, str | None]()
     message: int | None = None
     for chunk in content.read_objects("chunks"):
         frame = place_entry(chunk, "index", float(chunk.read_index("index")), sample)
@@ -59,15 +59,14 @@ def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
             message = None
             continue
         message = frame if message is None else message
-        texts.setdefault(message, "")
-        if result.has("text"):
-            has_text.add(message)
-            texts[message] += result.read_text("text", may_be_blank=True)
+        text = result.read_text("text", may_be_blank=True) if result.has("text") else None
+        if text is not None or message not in texts:
+            texts[message] = text if texts.get(message) is None else f"{texts[message]}{text}"
         if result.record.get("end_of_turn") is True:
             message = None
     for frame, text in texts.items():
-        output.add_text(frame, text if frame in has_text else NO_TEXT)
-    if texts.keys() - has_text:
+        output.add_text(frame, NO_TEXT if text is None else text)
+    if None in texts.values():
         output.warn("the recording has sound without the text of its words")
     return output.hold_within_seconds(sample)
 

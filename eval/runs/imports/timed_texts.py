@@ -30,7 +30,6 @@ _LAST_UNIX_S: Final = 1e11
 _SILENCE: Final = frozenset({"no", "none", "nothing", "no answer", "no response", "no reply"})
 _MISSING: Final = "probabilities, states of the steps, latencies, cache lengths, the last frame that was run"
 _INFERENCE: Final = re.compile(r"\s*Infer Time:\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*s\b", re.IGNORECASE)
-"""The first line of a cue of StreamingVLM."""
 _SILENT_ENDS: Final = re.compile(r"(?<!\S)(?:\.{3}|…)(?!\S)")
 """The word with which StreamingVLM ends the text of each second."""
 _CUE: Final = re.compile(

@@ -9,6 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.video.stream import VideoStream
 
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.reader import VideoWarning, probe, read_frames
@@ -44,6 +45,7 @@ def to_bytes(bits: str) -> bytes:
 def write_stream(path: Path, codec: str, container: str, *, rate: int, pixels: str = "yuv420p") -> None:
     with av.open(str(path), "w", format=container) as file:
         stream = file.add_stream(codec, rate=rate)
+        assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = 64, 48, pixels
         for number in range(2 * rate):
             image = np.full((48, 64, 3), 20 + number, np.uint8)

@@ -227,7 +227,7 @@ def test_turns_that_repeat_the_state_for_the_model_are_skipped(tmp_path: Path) -
 
 
 def test_a_clip_with_the_necessary_fields_alone_is_read(tmp_path: Path) -> None:
-    sparse = {
+    sparse: dict[str, Any] = {
         "video_uid": "v",
         "fps": 2,
         "dst": [{"id": "S1", "name": "set down the hull", "end_ts": 9.0}],

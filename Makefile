@@ -8,6 +8,9 @@ BIN := .venv/bin
 ANNOUNCE := printf '%s\n' 'Installing Python packages from PyPI into .venv, once; model and videos are here already.' \
 	'To download: about 1 GB, 2 GB on disk; where torch brings its CUDA libraries (Linux): about 4 GB, 6 GB on disk.' \
 	'This takes some minutes, most of them for torch. If it is stopped, make continues with the files that pip has kept.'
+# what a start imports, also where PYTHONDONTWRITEBYTECODE is set and each start would compile it again
+COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
+	'import stepscope.eval.cli.run_command; import stepscope.app.cli.serve as page; page.load_model("assets/checkpoint")'
 .PHONY: demo test check lowest bench checkpoint clean
 
 demo: .venv/.demo
@@ -62,15 +65,17 @@ checkpoint: .venv/.demo
 	@test -n "$(PYTHON)" || { echo "StepScope needs Python 3.11 or 3.12: none was found on PATH"; exit 2; }
 	$(PYTHON) -m venv .venv
 
-# Python compiles what it imports: compiling all of 13,000 files first takes a minute
+# compiling all of 13,000 files takes a minute, what a start imports some seconds
 .venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
 	@$(ANNOUNCE)
 	$(BIN)/python -m pip install --no-compile --constraint constraints.txt --editable .
+	$(COMPILE)
 	@touch $@
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
 	@$(ANNOUNCE)
 	$(BIN)/python -m pip install --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(COMPILE)
 	@touch $@ .venv/.demo
 
 clean:

@@ -146,7 +146,7 @@ class FrameOutput:
     @classmethod
     def from_json(cls, line: str) -> "FrameOutput":
         """Read one line of JSON. Raises ``ValueError`` naming a field that is missing, unknown or of the wrong type."""
-        return parse_record(cls, line)
+        return parse_record(cls, line, may_repeat_keys=True)
 
 
 def unknown_output(index: int, *, fps: float, dst_state: Mapping[str, str]) -> FrameOutput:

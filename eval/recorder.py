@@ -8,15 +8,17 @@ the folder holds the finished videos only; the same program then records the res
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
+from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, SupportsFloat
+from types import NoneType, TracebackType
+from typing import Any, Self, SupportsFloat, TypeVar, cast
 
 from stepscope.engine.decisions.signals import SignalSpec, check_signals
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.io.files import atomic_write, strip_text, to_json
+from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import FrameOutput, Step, frame_at, unknown_output
 from stepscope.eval.data.json_fields import check_text
 from stepscope.eval.data.loading import read_split
@@ -25,6 +27,7 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 
 __all__ = ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
+Value = TypeVar("Value")
 _MAX_GAP = 100_000
 """Frames between two recorded ones; more are a mistake, such as times in milliseconds."""
 
@@ -55,13 +58,21 @@ class RunRecorder:
         split: str | Path | None = None,
         has_states: bool = False,
     ) -> None:
+        _check_type("folder", folder, (str, PathLike), "a path")
+        _check_type("model", model, str, "a text")
+        _check_type("settings", settings, (Mapping, NoneType), "a dict")
+        _check_type("split", split, (str, PathLike, NoneType), "a path")
+        _check_list("signals", signals, SignalSpec, "a list of SignalSpec")
         self.path = Path(folder)
         self.signals = tuple(check_signals(signals))
         self._has_own_split = split is None
         self._split = (self.path / OWN_SPLIT if split is None else Path(split)).resolve()
         if not model.strip():
             raise ValueError("a recorded run must name its model")
-        to_json(settings or {})
+        try:
+            to_json(settings or {})
+        except TypeError as error:
+            raise ValueError(f"settings must be plain values of JSON: {error}") from error
         self._settings = {
             "split": str(self._split),
             "checkpoint": model,
@@ -117,6 +128,14 @@ class RunRecorder:
             ValueError: The split of the run does not have the video, the arguments contradict it, or are invalid.
         """
         folder = self._open_folder()
+        _check_type("video_id", video_id, str, "a text")
+        _check_type("goal", goal, str, "a text")
+        _check_type("video_path", video_path, (str, PathLike, NoneType), "a path")
+        fps = None if fps is None else _read_number("fps", fps)
+        if not isinstance(steps, str):
+            steps = _check_list("steps", steps, Step, "a text with a line for each step, or a list of Step")
+        if turns is not None:
+            turns = _check_list("turns", turns, Turn, "a list of Turn")
         if self._has_own_split:
             sample = self._keep_sample(make_own_sample(video_id, fps, video_path, goal, steps, turns), 1)
         else:
@@ -213,8 +232,9 @@ class VideoRecorder:
         Raises:
             ValueError: A value is out of its range, or a signal is not described.
         """
-        index = self._place(float(time_s))
-        values = {name: float(value) for name, value in (signals or {}).items()}
+        index = self._place(time_s := _read_number("time_s", time_s))
+        _check_type("signals", signals, (Mapping, NoneType), "a dict of values by name")
+        values = {name: _read_number(name, value) for name, value in (signals or {}).items()}
         if unknown := values.keys() - self._names:
             raise ValueError(f"the signal {min(unknown)!r} is not described; name it in signals of RunRecorder")
         changes, state_after = [], self._state
@@ -223,7 +243,7 @@ class VideoRecorder:
             state_after = changes[-1].state
         output = FrameOutput(
             frame_index=index,
-            time_s=float(time_s),
+            time_s=time_s,
             speak_prob=_check_range("speak_prob", speak_prob, most=1),
             update_prob=_check_range("update_prob", update_prob, most=1),
             response=response if strip_text(_check_text("response", response) or "") else None,
@@ -259,15 +279,33 @@ class VideoRecorder:
             self._write(unknown_output(index, fps=self._sample.fps, dst_state=state).to_json() + "\n")
 
     def _check_updates(self, updates: Sequence[str]) -> Sequence[str]:
-        if isinstance(updates, str) or not all(isinstance(text, str) for text in updates):
-            raise ValueError(f"updates must be a list of texts; got {updates!r:.80}")
+        updates = _check_list("updates", updates, str, "a list of texts")
         if updates and not self._has_states:
             raise ValueError("updates are recorded only by RunRecorder(..., has_states=True)")
         return updates
 
 
+def _check_type(name: str, value: object, kinds: type | tuple[type, ...], rule: str) -> None:
+    if not isinstance(value, kinds):
+        raise ValueError(f"{name} must be {rule}; got {short_repr(value)}")
+
+
+def _check_list(name: str, values: Iterable[Value], kind: type, rule: str) -> tuple[Value, ...]:
+    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str | Mapping) else None
+    if found is None or not all(isinstance(value, kind) for value in found):
+        raise ValueError(f"{name} must be {rule}; got {short_repr(values if found is None else list(found))}")
+    return found
+
+
+def _read_number(name: str, value: object) -> float:
+    if not isinstance(value, str | bytes):
+        with suppress(TypeError, ValueError, RuntimeError):  # the last one of a tensor with several values
+            return float(cast("SupportsFloat", value))
+    raise ValueError(f"{name} must be a number; got {short_repr(value)}")
+
+
 def _check_range(name: str, value: float, *, least: float = 0.0, most: float = 1e15) -> float:
-    number = float(value)
+    number = _read_number(name, value)
     if not (least <= number <= most or math.isnan(number)):
         raise ValueError(f"{name} must be from {least:g} to {most:g}; got {number}")
     return number

@@ -12,8 +12,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from stepscope.app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
@@ -23,12 +24,14 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
 from stepscope.eval.data.samples import Role, Sample
+from stepscope.eval.runs.imports.system_output import file_name
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _MAX_BYTES = 8 * 2**20
 _NUM_BLOCK_BYTES = 2**16
 _TIME = re.compile("[0-9]{1,12}")
 _ORIGIN = re.compile("-?[0-9]{1,12}")
+_URLS = ("MEDIA_URL", "RELATIVE_MEDIA_URL")
 _INSTANT_MS = TURN_DURATION_MS + 1
 """Longest annotation of an instant, with rounding."""
 
@@ -172,6 +175,10 @@ def _parse(path: Path) -> ElementTree.Element:
         raise ValueError(f"{path} cannot be read as an ELAN document: {error}") from error
     if root.tag != "ANNOTATION_DOCUMENT":
         raise ValueError(f"{path} is not an ELAN document: its root is {root.tag}, not ANNOTATION_DOCUMENT")
+    header = root.find("HEADER")
+    units = "milliseconds" if header is None else header.get("TIME_UNITS", "milliseconds")
+    if units != "milliseconds":
+        raise ValueError(f"{path} has times in {units[:40]!r}; save it with TIME_UNITS milliseconds, as ELAN does")
     return root
 
 
@@ -216,12 +223,21 @@ def _find_shift(root: ElementTree.Element, path: Path, sample: Sample) -> int:
     """Return the milliseconds from times of the document to times of the sample.
 
     Time 0 of the document is at ``TIME_ORIGIN`` of the video file, which ELAN changes with the offset of the medium.
-    The export writes the start of the sample there.
+    The export writes the start of the sample there. Of several media, that with the name of the sample's video counts.
     """
-    media = root.find("HEADER/MEDIA_DESCRIPTOR")
-    if media is None:
+    media = list(root.iterfind("HEADER/MEDIA_DESCRIPTOR"))
+    if not media:
         return 0
-    origin = media.get("TIME_ORIGIN", "0")
+    video = escape_control_chars((sample.video_path or Path(sample.video_id)).name)
+    names = [(one, file_name(unquote(one.get(url, "")))) for one in media for url in _URLS]
+    for part in ("name", "stem"):  # a copy in another format, such as boat.mov, has the same times
+        fits = [one for one, name in names if getattr(PurePath(name), part) == getattr(PurePath(video), part)]
+        if fits:
+            break
+    origins = {one.get("TIME_ORIGIN", "0") for one in fits or media}
+    if len(origins) > 1:
+        raise ValueError(f"{path} has {len(media)} media with different offsets; link {video} alone, with its offset")
+    (origin,) = origins
     if not _ORIGIN.fullmatch(origin):
         raise ValueError(f"{path} has the media offset {origin[:40]!r}, which is no number of milliseconds")
     return int(origin) - round(1000 * (sample.start_s or 0.0))

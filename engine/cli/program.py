@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from io import TextIOWrapper
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, get_origin, get_type_hints
@@ -62,6 +63,8 @@ def run_program(program: Command | Group, arguments: Sequence[str] | None = None
     """Run the command that the arguments name, by default those of the process; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")  # a terminal of another encoding than UTF-8
         if stream.isatty():  # files and pipes keep the text itself
             setattr(stream, "write", _show_turns_by(stream.write))  # noqa: B010 - mypy refuses the assignment
     try:

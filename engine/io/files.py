@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, FileIO, TextIOWrapper
@@ -166,12 +167,12 @@ def to_json(content: object, *, indent: int | None = None) -> str:
 def load_json(text: str) -> Any:
     """Return the value of a JSON text, such as a line of files that were joined, each with its byte order mark.
 
-    Raises ``ValueError`` with one line, also for nesting that is too deep.
+    Raises ``ValueError`` with one line, also for nesting that is too deep, and a key that an object has twice.
     """
     if not strip_text(text):
         raise ValueError("it is empty")
     try:
-        return json.loads(text.removeprefix(_BYTE_ORDER_MARK))
+        return json.loads(text.removeprefix(_BYTE_ORDER_MARK), object_pairs_hook=_make_object)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     except json.JSONDecodeError as error:
@@ -182,16 +183,46 @@ def load_json(text: str) -> Any:
         raise ValueError(f"{place} has the invisible character U+{ord(found):04X}; remove it") from None
 
 
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"an object has the key {twice[:80]!r} twice; keep one of them, or rename one")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_make_object)
+
+
 def load_json_lines(text: str) -> Iterator[tuple[int, Any, str]]:
-    """Yield the number of each line that is not blank, from 1, its JSON value, and why it is none; empty if it is."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if strip_text(line):
+    """Yield the line, from 1, of each JSON value of a text, the value, and why it is none; empty if it is.
+
+    A value may extend over lines, and several may share one, up to the first line that does not begin a value. From
+    there on each line is a value; but after one that extended over lines, nothing is.
+    """
+    at, number, can_join, has_long = 0, 1, True, False
+    while at < len(text):
+        end = end_of_line if (end_of_line := text.find("\n", at)) >= 0 else len(text)
+        if strip_text(line := text[at:end]):
             value, problem = None, ""
             try:
                 value = load_json(line.lstrip(INVISIBLE))
             except ValueError as error:
                 problem = str(error)
+                if can_join:
+                    try:
+                        value, end = _DECODER.raw_decode(text, at + len(line) - len(line.lstrip(BLANKS)))
+                        problem = ""
+                    except (ValueError, RecursionError) as joined:
+                        can_join = False
+                        problem = problem if isinstance(joined, json.JSONDecodeError | RecursionError) else str(joined)
+            has_long = has_long or "\n" in text[at:end]
+            if problem and has_long:
+                yield number, value, f"{problem}; nothing after it was read"
+                return
             yield number, value, problem
+        number += text.count("\n", at, end + 1)
+        at = end + (text[end : end + 1] == "\n")
 
 
 def append_whole(file: FileIO, content: bytes) -> None:

@@ -6,7 +6,6 @@ The annotations, such as the types below, restrict the values. Nothing is conver
 """
 
 import csv
-import json
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WrapValidator
 
-from stepscope.engine.io.files import read_text
+from stepscope.engine.io.files import load_json, read_text
 
 T = TypeVar("T")
 
@@ -59,15 +58,19 @@ ProbOrNan = Annotated[float, Field(ge=0, le=1), _nullable(Field(ge=0, le=1))]
 """A probability; null in JSON is nan."""
 
 
-def parse_record(kind: type[T], text: str) -> T:
-    """Read a record of type ``kind`` from JSON. Raises ``ValueError`` with one sentence that names the field."""
+def parse_record(kind: type[T], text: str, *, may_repeat_keys: bool = False) -> T:
+    """Read a record of type ``kind`` from JSON. Raises ``ValueError`` with one sentence that names the field.
+
+    ``may_repeat_keys`` saves the search for keys that an object has twice, in lines that only this program writes.
+    """
     try:
         adapter: TypeAdapter[T] = _adapter(kind)
         extra: Literal["forbid"] | None = None if issubclass(kind, BaseModel) else "forbid"
         # pydantic's parser refuses lone surrogates. In "\\ud800" the backslash is escaped, so group 1 keeps it.
         plain = _ESCAPED_SURROGATES.sub(lambda match: match[1] or "?", text)
         record: T = adapter.validate_json(plain, strict=True, extra=extra)
-        return record if plain == text else adapter.validate_python(json.loads(text), extra=extra)
+        content = None if may_repeat_keys and plain == text else load_json(text)
+        return record if plain == text else adapter.validate_python(content, extra=extra)
     except ValidationError as error:
         raise ValueError(_describe(error)) from error
     except RecursionError as error:

@@ -10,11 +10,11 @@ from typing import Final
 from av.container import InputContainer
 from av.video.codeccontext import VideoCodecContext
 
-from stepscope.engine.video.packets import MATROSKA, MP4
+from stepscope.engine.video.packets import MATROSKA, MP4, RAW_WITHOUT_RATE
 
 FORMATS: Final = (
     *(MP4, MATROSKA, "avi", "mpegts", "mpeg", "flv", "ogg", "asf", "mxf", "gif"),
-    *("h264", "hevc", "mpegvideo", "m4v", "ivf", "dv", "nut", "yuv4mpegpipe", "wav", "mp3"),
+    *("h264", "hevc", "mpegvideo", "m4v", *RAW_WITHOUT_RATE, "ivf", "dv", "nut", "yuv4mpegpipe", "wav", "mp3"),
 )
 """FFmpeg's names of containers, and of raw streams. None opens other files; sound alone is refused later."""
 FORMATS_RULE: Final = "give a video file, such as mp4, mov, mkv, webm, avi, ts, mpg, ogv, flv, wmv or gif"

@@ -28,6 +28,8 @@ MATROSKA: Final = "matroska,webm"
 """FFmpeg's name of the container, in which it gives no time to pictures of H.264 before time 0."""
 AVI: Final = "avi"
 """FFmpeg's name of the container that stores one chunk per tick in decoding order, and no times of display."""
+RAW_WITHOUT_RATE: Final = ("mjpeg", "obu", "av1")
+"""FFmpeg's names of raw streams to which it gives the times of 25 pictures per second."""
 DEFAULT_STEP_S: Final = 0.04
 """Time between two pictures of a file that does not state its rate, in seconds."""
 _ROUNDING_S: Final = 2.5e-3
@@ -189,11 +191,14 @@ class PacketReader:
         """Ticks that were added to the times of the latest packet."""
         self.lost_ticks: int | None = None
         """Time of the first picture that lacks data; None if none does."""
+        self._states_rate = states_rate(stream)
 
     def __iter__(self) -> "Iterator[Packet[VideoStream]]":
         newest = resumed = None  # stored times: of the latest picture, before a jump
         decoded = end = former_shift = 0  # the first is the stored time in decoding order
         for packet in self._read_whole():
+            if not self._states_rate and packet.pts is None and packet.dts is None and packet.size:
+                packet.duration = self._step  # FFmpeg's is 1 tick
             if self._is_avi and packet.dts is not None:
                 packet.pts = packet.dts  # FFmpeg's guess is a picture late, and wrong with B-frames
             if packet.size and packet.pts is not None and not self._is_indexed:
@@ -230,7 +235,7 @@ class PacketReader:
         suspect: Packet[VideoStream] | None = None
         entry: int | None = None  # time of the key picture after missing ones, to which its leading pictures refer
         is_marked = is_broken = False
-        for packet in demux(self._container, self._stream, deadline=self._deadline):
+        for packet in self._check_times(demux(self._container, self._stream, deadline=self._deadline)):
             if suspect is not None and not packet.is_keyframe and packet.size:
                 is_broken = True
                 if self.lost_ticks is None and suspect.pts is not None:
@@ -247,6 +252,24 @@ class PacketReader:
                 yield packet
         if suspect is not None:
             yield suspect
+
+    def _check_times(self, packets: "Iterator[Packet[VideoStream]]") -> "Iterator[Packet[VideoStream]]":
+        """Yield packets. Raises ``VideoError`` if they have one time, of which FFmpeg makes one length in an mp4."""
+        times = list[int]()
+        for packet in packets:
+            is_last = packet.size == 0
+            if not is_last and packet.pts is not None:
+                times.append(packet.pts)
+            is_whole = self._is_indexed and 0 < (self._stream.duration or 0) <= (packet.duration or 0)
+            if len(times) == _NUM_COUNTED or (is_last and len(times) > 2) or is_whole:
+                length_s = seconds_of(max(times, default=0) - min(times, default=0), self._stream)
+                if (is_whole and self._stream.frames > 2) or length_s < (len(times) - 1) / _MAX_FPS:
+                    raise VideoError(
+                        f"{self._container.name.removeprefix('file:')}: has more than {_MAX_FPS} pictures per "
+                        "second, as if it stated no times; give them times: ffmpeg -r 30 -i IN OUT.mp4"
+                    )
+                times.clear()
+            yield packet
 
     def _move(self, packet: "Packet[VideoStream]") -> "Packet[VideoStream]":
         """Add ``shift`` to the times of a packet. FFmpeg marks fragments whose times jump back to be discarded."""
@@ -266,8 +289,8 @@ class PacketReader:
 MAX_PICTURES: Final = 2**21
 """Maximum number of pictures of a file, as in a day at 24 per second; a listed one takes 0.2 kB of memory."""
 _MAX_FPS: Final = 1000
-_NUM_COUNTED: Final = 100_000
-"""Pictures after which a file with more than ``_MAX_FPS`` is refused: a picture may have 9 bytes."""
+_NUM_COUNTED: Final = 64
+"""Successive pictures of which at most ``_MAX_FPS`` per second are read."""
 
 
 def list_pictures(container: InputContainer, stream: VideoStream, *, is_first_only: bool = False) -> PacketList:
@@ -290,10 +313,9 @@ def list_pictures(container: InputContainer, stream: VideoStream, *, is_first_on
             time_s = end_s if packet.pts is None else seconds_of(packet.pts, stream)
             end_s = time_s + (seconds_of(packet.duration, stream) or step_s)
             found.append(ListedPicture(stored_s=stored_s, time_s=time_s, end_s=end_s))
-            is_fast = len(found) == _NUM_COUNTED and end_s - found[0].time_s < _NUM_COUNTED / _MAX_FPS
-            if is_fast or len(found) > MAX_PICTURES:
-                limit = f"{_MAX_FPS} pictures per second" if is_fast else f"{MAX_PICTURES} pictures"
-                raise VideoError(f"{container.name.removeprefix('file:')}: has more than {limit}; cut or convert it")
+            if len(found) > MAX_PICTURES:
+                name = container.name.removeprefix("file:")
+                raise VideoError(f"{name}: has more than {MAX_PICTURES} pictures; cut or convert it")
     except FFmpegError:
         if not found:
             raise
@@ -320,10 +342,17 @@ def rate_of(stream: VideoStream) -> Fraction | None:
 
     FFmpeg's guess fits the first times. An average of more than twice the guess cannot be true: Matroska
     files without a default duration are given one of 1,000 or 30,000. Up to twice, few pictures explain it: two that
-    are 10 s apart are 0.1 per second by the guess, and 0.2 on average.
+    are 10 s apart are 0.1 per second by the guess, and 0.2 on average. More than ``_MAX_FPS`` are ticks, not pictures.
     """
     average, guess = stream.average_rate, stream.guessed_rate
-    return guess if average is None or (guess and average > 2 * guess) else average
+    rate = guess if average is None or (guess and average > 2 * guess) else average
+    return None if rate is None or rate > _MAX_FPS else rate
+
+
+def states_rate(stream: VideoStream) -> bool:
+    """Return whether the pictures themselves state a rate, as most streams of H.264, HEVC and MPEG do."""
+    rate = stream.codec_context.framerate
+    return rate is not None and 0 < rate <= _MAX_FPS
 
 
 def seconds_of(ticks: int | None, stream: Stream) -> float:

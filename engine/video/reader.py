@@ -308,6 +308,11 @@ def decode_pictures(
         )
     if track.is_cut_off and math.isinf(stop_s):
         damage = damage or "the file is cut off"
+    if track.is_rate_assumed:
+        still = still or (
+            f"states no times of its pictures, {1 / track.step_s:g} per second are assumed; if it has 30, give them "
+            "times: ffmpeg -r 30 -i IN -c copy OUT.mp4"
+        )
     if still and not damage:
         on_damage(f"{track.path}: {still}")
     if damage:

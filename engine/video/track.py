@@ -31,6 +31,7 @@ from stepscope.engine.video.packets import (
     DEFAULT_STEP_S,
     MATROSKA,
     MP4,
+    RAW_WITHOUT_RATE,
     Deadline,
     LimitError,
     PacketList,
@@ -38,6 +39,7 @@ from stepscope.engine.video.packets import (
     list_pictures,
     rate_of,
     seconds_of,
+    states_rate,
     step_of,
 )
 
@@ -105,6 +107,8 @@ class Track:
     pixel_aspect: float = 1.0
     """Width of an upright pixel divided by its height."""
     is_hdr: bool = False
+    is_rate_assumed: bool = False
+    """Whether the file states neither times of its pictures nor their rate."""
     is_interlaced: bool = False
     """Whether the first picture consists of two fields."""
     is_indexed: bool = True
@@ -183,6 +187,8 @@ def open_container(path: Path) -> InputContainer:
         ) from error
     except (av.error.FFmpegError, OSError) as error:
         cure = "give an mp4, mov, mkv or webm file, or copy it again if it is one"
+        if MP4 in formats and next(read_boxes(path, b"moov"), None) is None:
+            cure = "its index (the moov box, written when a recording ends) is missing; give a whole copy, or repair it"
         raise VideoError(f"{path}: cannot be opened as video ({reason_of(error)}); {cure}") from error
 
 
@@ -262,6 +268,8 @@ def find_track(path: Path) -> Track:
             orientation=orientation,
             pixel_aspect=read_pixel_aspect(stream, orientation),
             is_hdr=first is not None and is_hdr(first),
+            is_rate_assumed=not states_rate(stream)
+            and (name in RAW_WITHOUT_RATE or (first is not None and first.pts is None and name != MATROSKA)),
             is_interlaced=first is not None and bool(first.interlaced_frame),
             is_indexed=is_indexed,
             is_cut_off=is_cut,

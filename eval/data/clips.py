@@ -76,7 +76,9 @@ class Extent:
 def read_extent(fields: Fields) -> Extent:
     """Read the fields that all published clips share. Raises ``ValueError`` naming the field."""
     fps = fields.read_fps()
-    start_frame, end_frame = fields.read_index("start_frame_idx"), fields.read_index("end_frame_idx")
+    start_frame = fields.read_index("start_frame_idx") if fields.has("start_frame_idx") else 0
+    has_end = fields.has("end_frame_idx") or not fields.has("dst")
+    end_frame = fields.read_index("end_frame_idx") if has_end else _find_end(fields, fps)
     if end_frame <= start_frame:
         raise fields.error("end_frame_idx", f"must be larger than start_frame_idx, {start_frame}")
     fields.check_length("end_frame_idx", end_frame - start_frame, fps)
@@ -98,7 +100,16 @@ def read_extent(fields: Fields) -> Extent:
     )
 
 
-_DST_ROLES = ("DST_UPDATE", "user", "assistant", "system")
+_DST_ROLES = ("DST_UPDATE", "user", "assistant", "system", "DST_CONTEXT")
+_NOT_SPOKEN = ("system", "DST_CONTEXT")
+"""Roles of instructions to the model; the latter repeats the state before the clip."""
+
+
+def _find_end(fields: Fields, fps: float) -> int:
+    """Return the frame after the last turn and step of a DST clip that does not state its end."""
+    ends = (("conversation", "time"), ("dst", "end_ts"))
+    times = [one.read_number(name) for part, name in ends for one in fields.read_objects(part) if one.has(name)]
+    return frame_at(max(times, default=0.0), fps) + 1
 
 
 def read_clip(fields: Fields, extent: Extent) -> Sample:
@@ -125,7 +136,7 @@ def read_clip(fields: Fields, extent: Extent) -> Sample:
     places = (fields, fields.read_object("metadata", may_be_missing=True))
     given = next((place for place in places if place.has("initial_dst_state")), None)
     return extent.make_sample(
-        goal=fields.read_text("inferred_goal"),
+        goal=fields.read_text("inferred_goal", may_be_blank=True) if fields.has("inferred_goal") else "",
         steps=steps,
         turns=turns,
         initial_state=earliest_states if given is None else _read_states(given, "initial_dst_state", ids),
@@ -133,7 +144,7 @@ def read_clip(fields: Fields, extent: Extent) -> Sample:
 
 
 def _read_steps(fields: Fields) -> tuple[Step, ...]:
-    entries = fields.read_objects("dst")
+    entries = fields.read_objects("dst") if fields.has("dst") else ()
     for entry in entries:
         if entry.has("type"):
             entry.read_choice("type", ["step"])
@@ -146,14 +157,12 @@ def _read_steps(fields: Fields) -> tuple[Step, ...]:
 
 
 def _in_order(entries: Iterable[Fields]) -> list[Fields]:
-    spoken = [entry for entry in entries if entry.read_choice("role", _DST_ROLES) != "system"]
+    spoken = [entry for entry in entries if entry.read_choice("role", _DST_ROLES) not in _NOT_SPOKEN]
     return sorted(spoken, key=lambda entry: (entry.read_number("time"), _DST_ROLES.index(entry.read_text("role"))))
 
 
 def _read_updates(entry: Fields, ids: Mapping[str, Step]) -> list[tuple[str, str]]:
     changes = entry.read_objects("content")
-    if not changes:
-        raise entry.error("content", "must hold at least one update {id, transition}")
     return [(change.read_choice("id", ids), change.read_choice("transition", list(TRANSITIONS))) for change in changes]
 
 

@@ -168,9 +168,7 @@ def _published_ids(records: Iterable[_Record]) -> frozenset[str]:
 
 def _read_records(source: Path) -> list[_Record]:
     try:
-        text = read_text(source)
-        lines = _parse_lines(text)
-        content = None if lines else load_json(text)
+        lines, content = _parse(read_text(source))
     except FileNotFoundError as error:
         raise ValueError(f"there is no file {source}") from error
     except OSError as error:
@@ -188,14 +186,19 @@ def _read_records(source: Path) -> list[_Record]:
     return [_record(value, number, field="video_uid") for number, value in enumerate(clips)]
 
 
-def _parse_lines(text: str) -> list[_Record]:
-    """Parse JSON lines. Return an empty list for fewer than two lines, or if the first is not a JSON object."""
-    records: list[_Record] = []
-    for number, value, problem in load_json_lines(text):
-        if not records and not isinstance(value, dict):
-            return []
-        records.append(_Record(name=f"line {number}", number=number, value=value, problem=problem))
-    return records if len(records) > 1 else []
+def _parse(text: str) -> tuple[list[_Record], object]:
+    """Return the records of a text of several JSON values, the first of which is an object; else its only value."""
+    try:
+        return [], load_json(text)
+    except ValueError:
+        records: list[_Record] = []
+        for number, value, problem in load_json_lines(text):
+            if not records and not isinstance(value, dict):
+                raise
+            records.append(_Record(name=f"line {number}", number=number, value=value, problem=problem))
+        if len(records) < 2:
+            raise
+        return records, None
 
 
 def _record(value: object, number: int, *, field: str, is_listed: bool = False) -> _Record:

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import read_config
 from stepscope.engine.errors import FeatureError
-from stepscope.engine.io.files import atomic_write
+from stepscope.engine.io.files import atomic_write, load_json, load_json_lines
+from stepscope.engine.io.json_records import read_record
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
 from stepscope.engine.model.preprocessing import Normalization
 from stepscope.engine.records import FrameOutput, read_outputs, write_outputs
+from stepscope.eval.data.vocabulary import Vocabulary
 from tests.support.data.records import make_output
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 
@@ -154,3 +156,38 @@ def test_a_full_disk_is_an_error_with_the_path_and_leaves_the_old_file(tmp_path:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [one.read_text() for one in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{\n "a": 1\n}\n{\n "b": [\n2\n]\n}\n', [(1, {"a": 1}), (4, {"b": [2]})]),
+        ('{"a": 1}{"b": 2} {"c": 3}\n\n[\n4\n]', [(1, {"a": 1}), (1, {"b": 2}), (1, {"c": 3}), (3, [4])]),
+        ('{"a": 1}\n{\n"b": 2\n}\n{"c": 3}', [(1, {"a": 1}), (2, {"b": 2}), (5, {"c": 3})]),
+    ],
+)
+def test_joined_json_values_are_read_one_after_the_other(text: str, found: list[tuple[int, object]]) -> None:
+    assert list(load_json_lines(text)) == [(number, value, "") for number, value in found]
+
+
+def test_a_damaged_line_takes_no_other_with_it_and_a_damaged_long_value_says_that_it_is_the_last() -> None:
+    lines = list(load_json_lines('{"a": 1}\n{"b": [\n{"c": 3}\n{"d": 4}'))
+    assert [(number, value, bool(problem)) for number, value, problem in lines] == [
+        (1, {"a": 1}, False),
+        (2, None, True),
+        (3, {"c": 3}, False),
+        (4, {"d": 4}, False),
+    ]
+    *_, (number, value, problem) = load_json_lines('{\n"a": 1\n}\n{\n"b": \n}\n{"c": 3}')
+    assert (number, value) == (4, None)
+    assert problem.endswith("nothing after it was read")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '[{"b": {"a": 1, "c": 0, "a": 1}}]', '{\n"a": 1,\n"a": 2\n}'])
+def test_a_key_that_an_object_has_twice_is_named(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match="an object has the key 'a' twice"):
+        load_json(text)
+    assert "the key 'a' twice" in next(load_json_lines(text))[2]
+    (tmp_path / "vocabulary.json").write_text('{"causes": {"drop": "it falls", "drop": "it is put down"}}')
+    with pytest.raises(ValueError, match=r"vocabulary\.json cannot be read: an object has the key 'drop' twice"):
+        read_record(Vocabulary, tmp_path / "vocabulary.json")

@@ -127,6 +127,18 @@ def test_a_response_without_words_is_silence(tmp_path: Path, text: str) -> None:
         ({"time_s": 0, "signals": {"q": 1}}, "signal 'q' is not described"),
         ({"time_s": 0, "speak_prob": 1.5}, "speak_prob must be from 0 to 1"),
         ({"time_s": 0, "updates": ["S1->start"]}, "has_states=True"),
+        ({"time_s": "soon"}, "time_s must be a number; got 'soon'"),
+        ({"time_s": None}, "time_s must be a number; got None"),
+        ({"time_s": 0, "updates": None}, "updates must be a list of texts; got None"),
+        ({"time_s": 0, "updates": "S1->start"}, "updates must be a list of texts; got 'S1->start'"),
+        ({"time_s": 0, "updates": [1]}, r"updates must be a list of texts; got \[1\]"),
+        ({"time_s": 0, "signals": [1.0]}, "signals must be a dict of values by name"),
+        ({"time_s": 0, "signals": {"p": "high"}}, "p must be a number; got 'high'"),
+        ({"time_s": 0, "signals": {"p": np.zeros(2)}}, "p must be a number; got array"),
+        ({"time_s": 0, "speak_prob": None}, "speak_prob must be a number; got None"),
+        ({"time_s": 0, "latency_ms": "1"}, "latency_ms must be a number; got '1'"),
+        ({"time_s": 0, "cache_tokens": []}, r"cache_tokens must be a number; got \[\]"),
+        ({"time_s": 0, "response": 1}, "response must be text"),
     ],
 )
 def test_an_impossible_frame_is_refused_with_one_sentence(tmp_path: Path, frame: dict[str, Any], problem: str) -> None:
@@ -136,6 +148,48 @@ def test_an_impossible_frame_is_refused_with_one_sentence(tmp_path: Path, frame:
         found = RunFolder(tmp_path).record("a")
     assert found is not None
     assert problem.split()[0] in found.error, "the video has failed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"settings": "text"}, "settings must be a dict; got 'text'"),
+        ({"settings": [1]}, r"settings must be a dict; got \[1\]"),
+        ({"settings": {"a": object()}}, "settings must be plain values of JSON: Object of type object"),
+        ({"model": None}, "model must be a text; got None"),
+        ({"signals": ["p"]}, r"signals must be a list of SignalSpec; got \['p'\]"),
+        ({"signals": None}, "signals must be a list of SignalSpec; got None"),
+        ({"split": 1}, "split must be a path; got 1"),
+        ({"folder": None}, "folder must be a path; got None"),
+    ],
+)
+def test_a_run_with_an_argument_of_a_wrong_kind_is_refused_with_one_sentence(
+    tmp_path: Path, arguments: dict[str, Any], problem: str
+) -> None:
+    given: dict[str, Any] = {"folder": tmp_path, "model": "m", **arguments}
+    with pytest.raises(ValueError, match=problem):
+        RunRecorder(**given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"video_id": 1}, "video_id must be a text; got 1"),
+        ({"fps": "2"}, "fps must be a number; got '2'"),
+        ({"goal": None}, "goal must be a text; got None"),
+        ({"video_path": 1}, "video_path must be a path; got 1"),
+        ({"steps": None}, "steps must be a text with a line for each step, or a list of Step; got None"),
+        ({"steps": ["a"]}, r"steps must be .* a list of Step; got \['a'\]"),
+        ({"turns": "Hello."}, "turns must be a list of Turn; got 'Hello.'"),
+        ({"turns": [{"role": "user"}]}, "turns must be a list of Turn; got"),
+    ],
+)
+def test_a_video_with_an_argument_of_a_wrong_kind_is_refused_with_one_sentence(
+    tmp_path: Path, arguments: dict[str, Any], problem: str
+) -> None:
+    given: dict[str, Any] = {"video_id": "a", "fps": 2, **arguments}
+    with open_run(tmp_path) as run, pytest.raises(ValueError, match=problem), run.video(**given):
+        pytest.fail("it was opened")
 
 
 def test_a_second_recording_keeps_finished_videos_and_repeats_failed_ones(tmp_path: Path) -> None:

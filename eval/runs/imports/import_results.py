@@ -56,7 +56,7 @@ class ImportedVideo:
     problems: tuple[str, ...] = ()
     """Damaged lines of the file, which are of no use."""
     warning: str = ""
-    """Tells of replies after the end of the video; empty without any."""
+    """That of ``SystemOutput``."""
 
 
 class _Read(NamedTuple):
@@ -310,16 +310,15 @@ def list_missing(settings: Mapping[str, object]) -> list[str]:
 
 def _record(sample: Sample, system_output: SystemOutput | None, *, error: str = "") -> VideoRecord:
     num_frames = 0 if system_output is None else system_output.num_frames
-    warning = "" if system_output is None else system_output.warning
     if system_output is not None and sample.num_frames - num_frames >= sample.fps:  # an entry may last 1 s
-        warning = describe_early_end(sample, num_frames)
+        system_output.warn(describe_early_end(sample, num_frames))
     return VideoRecord(
         video_id=sample.video_id,
         source=digest_sample(sample),
         fps=sample.fps,
         num_frames=num_frames,
         wall_s=sum(system_output.costs_s.values()) if system_output is not None and system_output.costs_s else None,
-        warning=warning,
+        warning="" if system_output is None else system_output.warning,
         error=error,
     )
 

@@ -11,6 +11,7 @@ from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.imports.system_output import (
+    NO_TEXT,
     Result,
     ResultForm,
     SystemOutput,
@@ -41,7 +42,7 @@ def _find_sample(result: Result, split: Split) -> Sample:
 
 
 def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
-    output, texts = SystemOutput(), dict[int, str]()
+    output, texts = SystemOutput(), dict[int, str | None]()
     message: int | None = None
     for chunk in content.read_objects("chunks"):
         frame = place_entry(chunk, "index", float(chunk.read_index("index")), sample)
@@ -58,12 +59,15 @@ def _read_recording(content: Fields, sample: Sample) -> SystemOutput:
             message = None
             continue
         message = frame if message is None else message
-        text = result.read_text("text", may_be_blank=True) if result.has("text") else ""
-        texts[message] = texts.get(message, "") + text
+        text = result.read_text("text", may_be_blank=True) if result.has("text") else None
+        if text is not None or message not in texts:
+            texts[message] = text if texts.get(message) is None else f"{texts[message]}{text}"
         if result.record.get("end_of_turn") is True:
             message = None
     for frame, text in texts.items():
-        output.add_text(frame, text)
+        output.add_text(frame, NO_TEXT if text is None else text)
+    if None in texts.values():
+        output.warn("the recording has sound without the text of its words")
     return output.hold_within_seconds(sample)
 
 
@@ -94,7 +98,7 @@ def _read_stream(content: Fields, sample: Sample) -> SystemOutput:
             _add_audio(audio, second, "user", message.read_object("input", may_be_missing=True))
         elif message.record.get("type") == "response.output.delta" and second >= 0:
             if not chunks or chunks[-1]["index"] != second:
-                chunks.append({"index": second, "result": {"mode": "LISTEN", "text": "", "timing": {}}})
+                chunks.append({"index": second, "result": {"mode": "LISTEN", "timing": {}}})
             _add_answer(chunks[-1]["result"], message)
             _add_audio(audio, second, "assistant", message)
     output = _read_recording(Fields(record={"chunks": chunks}), sample)
@@ -114,7 +118,7 @@ def _add_answer(result: dict[str, Any], message: Fields) -> None:
     if kind != "listen":
         result["mode"] = "SPEAK"
     if kind == "text":
-        result["text"] += message.read_text("text", may_be_blank=True)
+        result["text"] = result.get("text", "") + message.read_text("text", may_be_blank=True)
     metrics: Mapping[str, object] = message.read_object("metrics", may_be_missing=True).record
     result["timing"] |= {ours: metrics[name] for name, ours in _TIMING.items() if metrics.get(name) is not None}
 

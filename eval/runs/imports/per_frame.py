@@ -16,6 +16,7 @@ from stepscope.eval.data.benchmarks import is_egoproactive, list_decisions, read
 from stepscope.eval.data.json_fields import Fields, check_number
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.imports.system_output import (
+    NO_TEXT,
     Result,
     ResultForm,
     SystemOutput,
@@ -142,13 +143,19 @@ def _read_em_garde(content: Fields, sample: Sample) -> SystemOutput:
         cost_s = read_optional(step, "processing_time")
         if cost_s >= 0:
             output.costs_s[frame] = cost_s
-    for reply in content.read_objects("checked_detections"):
+    replies = content.read_objects("checked_detections") if content.has("checked_detections") else ()
+    for reply in replies:
         output.add_reply(reply, "time", reply.read_text("response", may_be_blank=True), sample)
-    times = content.record.get("detections")
-    if not isinstance(times, list):
-        raise content.error("detections", "must be a list of times")
-    for time_s in times:
-        output.states[read_frame(Fields(record={"detections": time_s}), "detections", sample)] = "detected"
+    times = content.record["detections"]
+    assert isinstance(times, list)
+    frames = [read_frame(Fields(record={"detections": time_s}), "detections", sample) for time_s in times]
+    output.states |= dict.fromkeys(frames, "detected")
+    if frames and not replies:
+        output.warn(
+            "its detections count as replies without a text; for their texts run Em-Garde with --should-respond"
+        )
+        for frame in frames:
+            output.add_text(frame, NO_TEXT)
     return output
 
 
@@ -203,7 +210,7 @@ PREDICTIONS: Final = ResultForm(
 EM_GARDE: Final = ResultForm(
     name="Em-Garde",
     missing="thresholds, states of the steps, cache lengths",
-    matches=lambda fields: fields.has_list("similarities") and fields.has_list("checked_detections"),
+    matches=lambda fields: fields.has_list("similarities") and fields.has_list("detections"),
     find_sample=find_by("id", "video_path", is_path=True),
     read=_read_em_garde,
     deciding=(_SIMILARITY,),

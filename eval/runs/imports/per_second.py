@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from stepscope.engine.plurals import format_count
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.imports.system_output import (
@@ -88,16 +89,21 @@ def _has_rounds(fields: Fields) -> bool:
 
 
 def _read_duplex(content: Fields, sample: Sample) -> SystemOutput:
-    output = SystemOutput(at_least=sample.num_frames)
+    output, num_untimed = SystemOutput(at_least=sample.num_frames), 0
     name = next(filter(content.has_list, SEGMENT_LISTS))
     for segment in content.read_objects(name):
         text, time = _find_field(segment, _TEXTS), _find_field(segment, _TIMES)
+        if not any(name in segment.record for name in _TEXTS):
+            raise segment.error(_TEXTS[0], "must be text")
         if text is None or not segment.read_text(text, may_be_blank=True).strip():
             continue
         if time is not None:
             segment = _read_typed_number(segment, time)
         frame = 0 if time is None else read_frame(segment, time, sample)
         output.add_text(frame, segment.read_text(text))
+        num_untimed += time is None
+    if num_untimed:
+        output.warn(f"{format_count(num_untimed, 'segment')} without a time counted at 0 s")
     return output
 
 

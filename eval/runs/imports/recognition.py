@@ -77,7 +77,7 @@ def _parse_values(path: Path, text: str, problems: dict[str, str]) -> Iterator[t
         return
     except ValueError as error:
         lines = list(load_json_lines(text))
-        if len(lines) < 2:
+        if len(lines) < 2 or all(problem for _, _, problem in lines):
             problems[str(path)] = f"{path} cannot be read as JSON: {error}"
             return
     for number, value, problem in lines:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from stepscope.engine.decisions.signals import SignalPolicy, SignalSpec
 from stepscope.engine.io.files import strip_text
@@ -18,6 +18,8 @@ _ROUNDING_S = 0.0005
 """Programs round times to milliseconds."""
 _POLL_S = 1.0
 """Seconds between two entries of most programs: the last one may be up to a poll after the end of the video."""
+NO_TEXT: Final = "[text not recorded]"
+"""The message of a reply whose text the file does not hold."""
 Value = TypeVar("Value")
 
 
@@ -38,7 +40,7 @@ class SystemOutput:
     at_least: int = 0
     """Frames that it has at least: all of the sample in a form that does not name its last frame."""
     warning: str = ""
-    """Tells of replies after the end of the video; empty without any."""
+    """Tells of replies after the end of the video, without a text, or without a time; empty without any."""
 
     @property
     def num_named(self) -> int:
@@ -77,7 +79,7 @@ class SystemOutput:
         self.at_least = min(self.at_least, sample.num_frames)
         if late:
             replies = format_count(len(late), "reply at or after the end counts", "replies at or after the end count")
-            self.warning = f"{replies} at the last frame"
+            self.warn(f"{replies} at the last frame")
         return self
 
     def hold_within_seconds(self, sample: Sample) -> "SystemOutput":
@@ -92,6 +94,10 @@ class SystemOutput:
         time_s = fields.read_number(name, minimum=0)
         if strip_text(text):
             self.add_text(place_entry(fields, name, time_s, sample, poll_s=poll_s), text)
+
+    def warn(self, warning: str) -> None:
+        """Add a warning."""
+        self.warning = "; ".join(filter(None, (self.warning, warning)))
 
     def add_text(self, frame: int, text: str) -> None:
         """Add a message at a frame; several messages at one frame are joined with a space."""

@@ -29,6 +29,9 @@ _QEVD_TIMES: Final = "pred_feedback_timestamps"
 _LAST_UNIX_S: Final = 1e11
 _SILENCE: Final = frozenset({"no", "none", "nothing", "no answer", "no response", "no reply"})
 _MISSING: Final = "probabilities, states of the steps, latencies, cache lengths, the last frame that was run"
+_INFERENCE: Final = re.compile(r"\s*Infer Time:\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*s\b", re.IGNORECASE)
+_SILENT_ENDS: Final = re.compile(r"(?<!\S)(?:\.{3}|…)(?!\S)")
+"""The word with which StreamingVLM ends the text of each second."""
 _CUE: Final = re.compile(
     r"^\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,6})\s*-->\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,6})", re.ASCII
 )
@@ -123,7 +126,11 @@ def _read_segments(content: Fields, sample: Sample) -> SystemOutput:
         frame = read_frame(segment, "start", sample)
         end = end_frame(segment.read_number("end", minimum=0), sample)
         output.at_least = max(output.at_least, frame + 1, end)
-        text = segment.read_text("text", may_be_blank=True).strip()
+        text = segment.read_text("text", may_be_blank=True)
+        if (inference := _INFERENCE.match(text)) is not None:
+            output.costs_s[frame] = output.costs_s.get(frame, 0.0) + float(inference[1])
+            text = text[inference.end() :]
+        text = " ".join(_SILENT_ENDS.sub(" ", text).split())
         if text.strip(". …"):
             output.add_text(frame, text)
     return output
@@ -159,6 +166,7 @@ SPOT: Final = ResultForm(
 )
 STREAMING_VLM: Final = ResultForm(
     name="StreamingVLM",
+    missing="probabilities, states of the steps, cache lengths, and without a line Infer Time latencies",
     matches=lambda fields: fields.has_list(SEGMENTS),
     find_sample=lambda result, split: find_by_file([result.path.name], split),
     read=_read_segments,

@@ -175,6 +175,47 @@ def test_a_media_offset_of_elan_changes_no_turn(tmp_path: Path) -> None:
     assert edited(tmp_path, shift) == ()
 
 
+@pytest.mark.parametrize(
+    "linked",
+    [
+        {"helmet.mp4": "3000", "boat.mp4": "0"},
+        {"helmet.mp4": "3000", "boat.mov": "0"},
+        {"D:\\\\rec\\\\helmet.mp4": "3000", "D:\\\\rec\\\\boat.mp4": "0"},
+        {"boat.wav": "3000", "file:///D:/rec/my/boat.mp4": "0"},
+    ],
+)
+def test_of_several_media_the_offset_is_that_of_the_video(tmp_path: Path, linked: dict[str, str]) -> None:
+    assert read_with_media(tmp_path, linked) == ()
+
+
+def read_with_media(folder: Path, linked: dict[str, str]) -> tuple[Correction, ...]:
+    sample = replace(SAMPLE, video_path=Path("boat.mp4"))
+
+    def link(root: etree._Element) -> None:
+        header = root.find("HEADER")
+        for medium in header.findall("MEDIA_DESCRIPTOR"):
+            header.remove(medium)
+        for number, (url, origin) in enumerate(linked.items()):
+            medium = etree.Element("MEDIA_DESCRIPTOR", MEDIA_URL=url, MIME_TYPE="video/mp4", TIME_ORIGIN=origin)
+            header.insert(number, medium)
+
+    write_eaf(folder / "a.eaf", reviewed_video())
+    edit(folder / "a.eaf", link)
+    return read_eaf_corrections(folder / "a.eaf", sample=sample, reviewer="bob")
+
+
+def test_media_with_different_offsets_of_which_none_is_the_video_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"2 media with different offsets; link boat\.mp4 alone"):
+        read_with_media(tmp_path, {"helmet.mp4": "3000", "desk.mp4": "0"})
+    assert read_with_media(tmp_path, {"helmet.mp4": "0", "desk.mp4": "0"}) == ()
+
+
+@pytest.mark.parametrize("units", ["PAL-frames", "NTSC-frames", "seconds"])
+def test_a_document_in_other_units_than_milliseconds_is_refused(tmp_path: Path, units: str) -> None:
+    with pytest.raises(ValueError, match=f"times in '{units}'; save it with TIME_UNITS milliseconds"):
+        edited(tmp_path, lambda root: root.find("HEADER").set("TIME_UNITS", units))
+
+
 @pytest.mark.parametrize("time", ["9" * 5000, "\u0661"])
 def test_a_time_that_is_no_number_of_milliseconds_is_refused_in_one_sentence(tmp_path: Path, time: str) -> None:
     def change(root: etree._Element) -> None:

@@ -58,6 +58,22 @@ def test_a_terminal_shows_marks_that_turn_text_and_commands_and_a_pipe_keeps_the
     assert shown in terminal.getvalue()
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_characters_that_a_terminal_does_not_have_are_replaced(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.yaml").write_text("# \u65e5\u672c \u25cf\n", encoding="utf-8")
+    monkeypatch.setitem(PRESETS, "aura", tmp_path / "own.yaml")  # the same mapping as that of the command
+    printed, errors = io.BytesIO(), io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding=encoding))
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(errors, encoding=encoding))
+    assert main(["presets", "aura"]) == 0
+    assert main(["presets", "\u65e5\u672c"]) == 2
+    sys.stderr.flush()
+    assert printed.getvalue() == b"# ?? ?\n"
+    assert b"??" in errors.getvalue()
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_each_preset_is_settings_that_a_file_of_ones_own_and_options_change(
     name: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -218,3 +218,31 @@ def test_the_relative_time_of_a_turn_names_exactly_its_frame(
     extent = Extent(video_id="v", fps=fps, start_frame=start_frame, num_frames=1)
     time_s = (start_frame + frame + part) / fps
     assert frame_at(extent.clip_time_s(time_s, frame=start_frame + frame), fps) == frame
+
+
+def test_turns_that_repeat_the_state_for_the_model_are_skipped(tmp_path: Path) -> None:
+    context = {"role": "DST_CONTEXT", "content": "Previous state: {'S1': 'completed'}", "time": 96.5}
+    conversation = [context, {"role": "DST_CONTEXT", "content": "Without a time"}, *CLIP["conversation"]]
+    assert read_samples(write(tmp_path, {**CLIP, "conversation": conversation})) == read_samples(write(tmp_path, CLIP))
+
+
+def test_a_clip_with_the_necessary_fields_alone_is_read(tmp_path: Path) -> None:
+    sparse: dict[str, Any] = {
+        "video_uid": "v",
+        "fps": 2,
+        "dst": [{"id": "S1", "name": "set down the hull", "end_ts": 9.0}],
+        "conversation": [
+            {"role": "DST_UPDATE", "content": [], "time": 1.0},
+            {"role": "DST_UPDATE", "content": [{"id": "S1", "transition": "start"}], "time": 2.0},
+            {"role": "assistant", "content": "Now the sail.", "time": 4.0},
+        ],
+    }
+    (sample,) = read_samples(write(tmp_path, sparse))
+    assert (sample.goal, sample.start_s, sample.num_frames) == ("", 0.0, 19)  # the last step ends in frame 18
+    assert [turn.text for turn in sample.turns] == ["S1->start", "Now the sail."]
+    without_steps = {key: value for key, value in sparse.items() if key != "dst"} | {
+        "inferred_goal": "build the boat",
+        "end_frame_idx": 20,
+        "conversation": sparse["conversation"][2:],
+    }
+    assert read_samples(write(tmp_path, without_steps))[0].steps == ()

@@ -166,3 +166,18 @@ def test_an_invalid_file_is_refused_in_one_sentence(tmp_path: Path, content: str
         read_vocabulary(tmp_path / "test.json")
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_key_that_a_split_has_twice_is_named_in_one_value_and_in_lines(tmp_path: Path) -> None:
+    twice = json.dumps(CLIP).replace('"fps": 2', '"fps": 1, "fps": 2')
+    for text in (twice, f"{twice}\n{json.dumps(CLIP)}\n", f"{json.dumps(CLIP)}\n{twice}\n"):
+        (tmp_path / "data.txt").write_text(text)
+        with pytest.raises(ValueError, match="an object has the key 'fps' twice"):
+            read_samples(tmp_path / "data.txt")
+
+
+@pytest.mark.parametrize("separator", ["\n", "", " "])
+def test_records_that_extend_over_lines_are_read_as_json_lines(tmp_path: Path, separator: str) -> None:
+    records = [CLIP, {**CLIP, "video_uid": "w"}]
+    (tmp_path / "long.json").write_text(separator.join(json.dumps(record, indent=2) for record in records))
+    assert read_samples(tmp_path / "long.json") == read_samples(write(tmp_path, records))

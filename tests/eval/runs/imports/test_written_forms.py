@@ -230,6 +230,56 @@ def test_the_signal_of_em_garde_is_the_largest_similarity(tmp_path: Path) -> Non
     assert outputs[9].signals == {"similarity": 0.9}, "the last step is at the end of the video, and silent"
 
 
+def test_detections_of_em_garde_without_replies_are_replies_without_a_text_and_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for content in ({**EM_GARDE, "checked_detections": []}, {k: EM_GARDE[k] for k in EM_GARDE if k[0] != "c"}):
+        path.write_text(json.dumps(content))
+        found = read_result(path, KETTLE)
+        assert messages(found.outputs) == {4: "[text not recorded]", 6: "[text not recorded]"}
+        assert "--should-respond" in found.warning
+    assert read(tmp_path, {**EM_GARDE, "detections": [], "checked_detections": []})
+
+
+def test_sound_of_minicpm_without_the_text_of_its_words_is_a_reply_with_a_warning(tmp_path: Path) -> None:
+    chunks = [
+        {"index": 0, "result": {"mode": "LISTEN"}},
+        {"index": 1, "result": {"mode": "SPEAK", "end_of_turn": True}},
+        {"index": 2, "result": {"mode": "SPEAK", "text": ""}},
+    ]
+    path = tmp_path / "recording.json"
+    path.write_text(json.dumps({"chunks": chunks}))
+    found = read_result(path, KETTLE)
+    assert messages(found.outputs) == {1: "[text not recorded]"}
+    assert "without the text" in found.warning
+
+
+def test_segments_without_a_text_are_refused_and_without_a_time_named(tmp_path: Path) -> None:
+    path = tmp_path / "kettle.json"
+    path.write_text(json.dumps({"id": "kettle", "sentences": [{"text": "It boils."}]}))
+    found = read_result(path, KETTLE)
+    assert messages(found.outputs) == {0: "It boils."}
+    assert found.warning == "1 segment without a time counted at 0 s"
+    path.write_text(json.dumps({"id": "kettle", "sentences": [{"start": 1.0, "speech": "It boils."}]}))
+    with pytest.raises(ValueError, match=r"sentences\[0\]\.sentence is missing; it must be text"):
+        read_result(path, KETTLE)
+
+
+def test_captions_of_streaming_vlm_have_the_latency_and_no_marks(tmp_path: Path) -> None:
+    captions = (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n Infer Time: 0.213s\n  ...\n\n"
+        "00:00:01.000 --> 00:00:02.000\n Infer Time: 0.187s\n Water is poured. ...\n\n"
+        "00:00:02.000 --> 00:00:03.000\n infer time: 1s\n ... It boils ... \n\n"
+        "00:00:03.000 --> 00:00:04.000\nWait... the lid.\n"
+    )
+    for text in (captions, captions.replace("...", "…")):
+        outputs = read(tmp_path, text, name="kettle.vtt")
+        wait = "Wait… the lid." if "…" in text else "Wait... the lid."
+        assert messages(outputs) == {1: "Water is poured.", 2: "It boils", 3: wait}
+        assert [output.latency_ms for output in outputs[:3]] == [213.0, 187.0, 1000.0]
+    segment = {"type": "segment", "start": 1.0, "end": 2.0, "text": "Water is poured. ..."}
+    assert messages(read(tmp_path, to_lines([segment]), name="kettle.jsonl")) == {1: "Water is poured."}
+
+
 def test_a_file_of_spot_has_the_events_of_many_videos(tmp_path: Path) -> None:
     events = [
         {"time": 0.0, "type": "question", "value": "When does it boil?", "turn_id": "T1"},
@@ -274,3 +324,11 @@ def test_a_file_of_captions_is_read_as_segments(tmp_path: Path) -> None:
 def test_a_wrong_value_of_a_form_is_named(tmp_path: Path, content: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read(tmp_path, content)
+
+
+def test_results_that_extend_over_lines_are_read_one_after_the_other(tmp_path: Path) -> None:
+    records = [{"question_id": name, "model_response_list": [{"time": 2, "content": name}]} for name in ("a", "kettle")]
+    joined = "\n".join(json.dumps(record, indent=2) for record in records)
+    assert messages(read(tmp_path, joined, name="pred.jsonl")) == {2: "kettle"}
+    with pytest.raises(ValueError, match="an object has the key 'content' twice"):
+        read(tmp_path, joined.replace('"content"', '"content": "x", "content"'), name="pred.jsonl")

@@ -17,7 +17,7 @@ from typing import Any, Self, SupportsFloat
 from stepscope.engine.decisions.signals import SignalSpec, check_signals
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.io.files import atomic_write, strip_text, to_json
-from stepscope.engine.records import FrameOutput, Step, frame_at, unknown_output
+from stepscope.engine.records import FrameOutput, Reasoning, Step, frame_at, unknown_output
 from stepscope.eval.data.json_fields import check_text
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Turn, make_own_sample
@@ -194,6 +194,7 @@ class VideoRecorder:
         first_token_ms: float | None = None,
         cache_tokens: float = 0,
         refreshed: bool = False,
+        reasoning: Reasoning | None = None,
     ) -> None:
         """Record one frame. Frames that are left out before it are silent, with unknown values and the state before it.
 
@@ -209,6 +210,7 @@ class VideoRecorder:
             first_token_ms: Milliseconds to the first token of the response; None or nan if unknown.
             cache_tokens: Tokens in the context after the frame; 0 or nan if unknown.
             refreshed: Whether the context was rebuilt before this frame.
+            reasoning: What the model wrote before its response; None without reasoning.
 
         Raises:
             ValueError: A value is out of its range, or a signal is not described.
@@ -236,6 +238,7 @@ class VideoRecorder:
             legality=tuple(change.legality for change in changes),
             signals={name: _check_range(name, value, least=-1e15) for name, value in values.items()},
             state=_check_text("state", state),
+            reasoning=reasoning,
         )
         self._fill(index)  # still with the state before the updates, which begins at this frame
         self._state = state_after

@@ -48,7 +48,7 @@ def serve_chat(server: ModelServer) -> Iterator[ModelServer]:
             content: dict[str, Any] = {"error": "x"}
             if status == 200:
                 answer = server.next_answer()
-                choice: dict[str, Any] = {"message": {"content": answer}}
+                choice: dict[str, Any] = {"message": {"content": answer}, "finish_reason": "stop"}
                 if server.logprobs and asked.get("logprobs"):
                     choice["logprobs"] = {"content": server.logprobs(answer)[: asked["max_tokens"]]}
                 content = {"choices": [choice]}

@@ -21,13 +21,13 @@ MAX_REASONING: Final = 4000
 _TAGS: Final = r"(?i:think|thinking|thought|thoughts|reasoning|reflection|analysis|seed:think)"
 _OPENING: Final = re.compile(
     rf"\s*(?:<{_TAGS}>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|begin_of_thought\|>|<\|channel>thought"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*<\|message\|>|analysis(?=[A-Z])"
-    r"|Here(?:'s| is) my thought process:|Here are my reasoning steps:)"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*(?:<\|constrain\|>[^<]*)?(?:<\|message\|>)?"
+    r"|analysis(?=[A-Z])|Here(?:'s| is) my thought process:|Here are my reasoning steps:)"
 )
 """What begins a reasoning. gpt-oss writes ``analysis`` alone where its special tokens are left out."""
 _CLOSING: Final = re.compile(
     rf"</{_TAGS}>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<\|end_of_thought\|>|<channel\|>"
-    r"|<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>|assistantfinal"
+    r"|(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>|assistantfinal"
     r"|Here(?:'s| is) my response:|\[BEGIN FINAL RESPONSE\]"
 )
 _HEAD: Final = re.compile(
@@ -144,9 +144,10 @@ def read_text(
     if is_opened_by_prompt and not inside and not thought and finish in _CUT:
         inside, message = text or "", None
     thought = thought.strip() or _OPENING.sub("", inside, count=1).strip()
-    if not strip_text(message or ""):
-        if problem := _explain_empty(text, finish, has_thought=bool(thought or num_thought), is_open=message is None):
-            return Failure(problem=problem, is_cut=finish in _CUT or message is None)
+    has_reasoning, is_cut = bool(thought or num_thought or message is None), finish in _CUT or message is None
+    problem = "" if strip_text(message or "") else _explain_empty(text, finish, has_reasoning, is_cut)
+    if problem:
+        return Failure(problem=problem, is_cut=is_cut)
     answer = (message or "").strip()
     chosen = select_answer(
         tokens,
@@ -155,7 +156,6 @@ def read_text(
         may_follow=lambda after: not _strip_tail(after),
     )
     count = len(tokens) - len(chosen) if num_thought is None and chosen else num_thought
-    has_reasoning = bool(thought or num_thought)
     return Completion(
         text=answer,
         tokens=chosen,
@@ -207,13 +207,13 @@ def _show(value: object) -> str:
     return value[:_MAX_SHOWN] if isinstance(value, str) else short_repr(value)
 
 
-def _explain_empty(text: str | None, finish: str, *, has_thought: bool, is_open: bool) -> str:
+def _explain_empty(text: str | None, finish: str, has_reasoning: bool, is_cut: bool) -> str:
     """Return why an empty answer is not silence; empty if it is."""
     if finish in _TOOLS:
         return "the model calls a tool in place of an answer; serve it without tools"
-    if finish in _CUT or is_open:
-        return f"the limit of tokens ended it {'in its reasoning' if has_thought else 'before its first word'}"
-    if has_thought:
+    if is_cut:
+        return f"the limit of tokens ended it {'in its reasoning' if has_reasoning else 'before its first word'}"
+    if has_reasoning:
         return "the model gave reasoning alone; switch its reasoning off, or correct the reasoning parser of the server"
     if text is None:
         return "its content is null; the log of the server may have the reason"
@@ -240,7 +240,7 @@ def _count_reasoning(usage: object) -> int | None:
 
 def _is_reasoning(before: str, thought: str) -> bool:
     """Return whether the text before an answer is its reasoning and no other words."""
-    inside, rest = split_reasoning(before)
+    _, rest = split_reasoning(before)
     return (rest is not None and not rest.strip()) or before.strip() == thought
 
 

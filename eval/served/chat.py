@@ -143,6 +143,7 @@ TOP_LOGPROBS: Final = 20
 _NUMBER: Final = re.compile(r"(?<![\w.-])[0-9]{1,6}(?![\w-]|\.[0-9])")
 _NEW_NAME: Final = re.compile(r"\bmax_(?:completion|output|new)_tokens\b")
 _TOO_MANY: Final = re.compile(r"(?i)(most|max\w*|limit|only|up to|too many|more than)\b.{0,80}(image|picture)|limit.mm")
+LOADING_CURE: Final = "; if the server is still loading, raise --retries"
 _LOADING: Final = re.compile(r"(?i)loading|warming|not ready|ConnectError")
 
 
@@ -175,14 +176,14 @@ def find_change(body: Mapping[str, Any], refusal: str) -> Change | None:
 
     A server that names no parameter may refuse the logprobs.
     """
-    names = [name for name in reversed(body) if name not in ("model", "messages")]
-    named = [name for name in names if re.search(rf"\b{name}\b", refusal)]
-    if "logprobs" in body and (not named or re.search("logprobs|top_n_tokens", refusal)):
-        limit = read_limit(refusal, below=body.get("top_logprobs", 0)) if named else 0
+    named = [name for name in body if name not in ("model", "messages") and re.search(rf"\b{name}\b", refusal)]
+    is_about_logprobs = re.search("logprobs|top_n_tokens", refusal)
+    if "logprobs" in body and (is_about_logprobs or not named):
+        limit = read_limit(refusal, below=body.get("top_logprobs", 0)) if is_about_logprobs else 0
         return Change(name="top_logprobs", value=limit) if limit else Change(name="logprobs", value=None)
     if not named or re.search(r"(?i)context.{0,20}(length|window|size)", refusal):
         return None  # a request that is too long names its limit of tokens
-    name = named[0]
+    name = min(named, key=refusal.index)
     if name == "temperature":
         is_positive = re.search(r"(?i)positive|greater than 0|> ?0", refusal) and not body[name]
         return Change(name=name, value=0.01 if is_positive else None)
@@ -303,11 +304,13 @@ class ChatClient:
         """Return the sentence of an error, with its cure if there is one."""
         cure, num_pictures = "", to_json(body["messages"]).count('"image_url":')
         if is_cut:
-            cure = "; choose a --judge-model that thinks less" if self.is_judge else "; raise --max-new-tokens"
+            limit = next((value for name, value in body.items() if name.startswith("max_")), "unknown")
+            option = "choose a --judge-model that thinks less" if self.is_judge else "raise --max-new-tokens"
+            cure = f" (it is {limit}); {option}"
         elif num_pictures > 1 and _TOO_MANY.search(problem):
             cure = f"; give --pictures {read_limit(problem, below=num_pictures) or 1}"
         elif _LOADING.search(problem) and not self.is_judge:
-            cure = "; if the server is still loading, raise --retries"
+            cure = LOADING_CURE
         return f"{self.endpoint.url} gives no answer: {problem}{cure}"
 
     async def _post(self, body: Mapping[str, Any]) -> httpx.Response:

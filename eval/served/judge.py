@@ -9,7 +9,7 @@ from typing import Final
 
 from stepscope.engine.io.files import load_json, read_text, write_json
 from stepscope.eval.matching.grading import MAX_GRADE, NamedJudge, Reply
-from stepscope.eval.served.chat import ChatClient, ServedModelError
+from stepscope.eval.served.chat import ChatClient, NoAnswerError, ServedModelError
 
 CACHE_NAME: Final = "judgements.json"
 """File of the run folder with the kept answers."""
@@ -47,7 +47,10 @@ class EndpointJudge:
         key = _key(self._client.endpoint.url, self._client.endpoint.model, reply)
         if key not in self._grades:
             messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": _write(reply)}]
-            answer = self._client.complete(messages, max_tokens=_MAX_TOKENS)
+            try:
+                answer = self._client.complete(messages, max_tokens=_MAX_TOKENS)
+            except NoAnswerError as error:
+                raise ServedModelError(f"the judge {self.name} gives no grade: {error}") from error
             grades = set(_NUMBER.findall(_SCALE.sub(" ", answer.text)))
             if len(grades) != 1 or not answer.has_stopped:
                 raise ServedModelError(

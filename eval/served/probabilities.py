@@ -58,7 +58,7 @@ def select_answer(
 
     ``may_precede`` and ``may_follow`` return whether a text is no part of an answer, such as its thinking.
 
-    Worked example: of ``The``, ``</think>``, ``\\n\\n``, ``SIL``, ``ENT`` the last two are ``SILENT``.
+    Worked example: of ``The``, ``</think>``, ``SIL``, ``ENT`` the last two are ``SILENT``.
     """
     whole, part = b"".join(token.content for token in tokens), answer.encode(errors="surrogatepass")
     start = whole.rfind(part)

@@ -18,6 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from stepscope.eval.served.answers import MAX_CHARS, Completion, Failure, describe_error, read_text
 from stepscope.eval.served.chat import (
+    LOADING_CURE,
     MAX_BYTES,
     RETRIED_STATUSES,
     Endpoint,
@@ -119,7 +120,9 @@ def _translated() -> Iterator[None]:
     except (WebSocketException, OSError) as error:
         if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
             raise ServedModelError("the endpoint gives no answer in time; raise --timeout-s") from error
-        raise ServedModelError(f"the connection to the endpoint fails: {hide_key(str(error))}") from error
+        is_loading = isinstance(error, ConnectionRefusedError) or "HTTP 503" in str(error)
+        cure = LOADING_CURE if is_loading else ""
+        raise ServedModelError(f"the connection to the endpoint fails: {hide_key(str(error))}{cure}") from error
 
 
 @contextmanager

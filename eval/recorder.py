@@ -24,7 +24,7 @@ from stepscope.eval.data.samples import Sample, Turn, make_own_sample
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 
-__all__ = ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
+__all__ = ["Reasoning", "RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
 _MAX_GAP = 100_000
 """Frames between two recorded ones; more are a mistake, such as times in milliseconds."""
 

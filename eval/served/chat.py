@@ -247,11 +247,11 @@ class ChatClient:
             try:
                 return self._complete(body)
             except _RefusedError as error:
-                change = find_change(body, error.refusal)
-                if change is None or len(self._changes) == _MAX_CHANGES:
+                wanted = find_change(body, error.refusal)
+                if wanted is None or len(self._changes) == _MAX_CHANGES:
                     raise
-                body = change.apply(body)
-                self._changes.append(change)
+                body = wanted.apply(body)
+                self._changes.append(wanted)
 
     def _complete(self, body: Mapping[str, Any]) -> Completion:
         problem = ""

@@ -56,18 +56,20 @@ class VideoChat:
 
         A query is repeated if the error that it gets names a reason that may pass.
         """
+        failure = Failure(problem="no query was sent")
         for attempt in range(self._num_retries + 1):
             self._pace.wait_for_turn()
             self._send({"type": "video.query", "text": f"{self._system}{text}"})
             answer = self._read_answer()
             if isinstance(answer, Completion):
                 return clean_answer(answer)
-            if answer.status not in RETRIED_STATUSES:
+            failure = answer
+            if failure.status not in RETRIED_STATUSES:
                 break
             if attempt < self._num_retries:
                 self._sleep(backoff_s(attempt))
-        kind = NoAnswerError if answer.status is None else ServedModelError
-        raise kind(f"the endpoint gives no answer: {hide_key(answer.problem)}")
+        kind = NoAnswerError if failure.status is None else ServedModelError
+        raise kind(f"the endpoint gives no answer: {hide_key(failure.problem)}")
 
     def _read_answer(self) -> Completion | Failure:
         answer, thought = "", ""

@@ -23,7 +23,7 @@ from tests.support.servers.served import ModelServer, serve_chat, serve_video_ch
 
 VIDEO = ASSETS / "demo" / "boat.mp4"
 THOUGHT = "The keel is visible. Nothing to tell now."
-LENGTH = {"finish_reason": "length"}
+LENGTH: dict[str, Any] = {"finish_reason": "length"}
 
 
 def reply(

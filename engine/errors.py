@@ -4,11 +4,14 @@ Each message names the failure, the value and the remedy.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 
 class EngineError(Exception):
     """Base of all errors that the engine raises about its surroundings."""
+
+    exit_code: ClassVar[int] = 2
+    """That of a command which it ends."""
 
 
 class VideoError(EngineError):

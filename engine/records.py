@@ -83,6 +83,18 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reasoning:
+    """What a served model wrote before its answer at a frame; it is never read as an answer."""
+
+    text: str
+    """Its beginning; empty if the server keeps it back."""
+    num_tokens: Count | None = None
+    """Its tokens with their marks; None if unknown."""
+    latency_ms: Amount | None = None
+    """Milliseconds of its request, with the answer; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameOutput:
     """The assistant's decisions, texts and predicted state at one frame."""
 
@@ -118,6 +130,8 @@ class FrameOutput:
     instant of a live session without a decision the reason: dropped, no picture or not reached."""
     forgotten: Forgotten | None = None
     """The part of the context that was dropped before this frame; None if none was, or if it is unknown."""
+    reasoning: Reasoning | None = None
+    """What a served model wrote before its answer; None without reasoning."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if the legality of some updates is missing."""
@@ -125,7 +139,7 @@ class FrameOutput:
             raise ValueError(f"legality must have {len(self.updates)} entries, one for each update")
 
     def to_json(self) -> str:
-        """Return the record as a line of JSON: nan is null; empty ``signals``, ``state``, ``forgotten`` are absent."""
+        """Return the record as a line of JSON: nan is null; optional fields without a value are absent."""
         record: dict[str, Any] = {name: getattr(self, name) for name in _NAMES}  # asdict would copy every value
         record["dst_state"] = dict(self.dst_state)
         for name in _MAY_BE_UNKNOWN:
@@ -137,10 +151,11 @@ class FrameOutput:
             del record["signals"]
         if self.state is None:
             del record["state"]
-        if self.forgotten is None:
-            del record["forgotten"]
-        else:
-            record["forgotten"] = asdict(self.forgotten)
+        for name, part in (("forgotten", self.forgotten), ("reasoning", self.reasoning)):
+            if part is None:
+                del record[name]
+            else:
+                record[name] = asdict(part)
         return to_json(record)
 
     @classmethod

@@ -19,14 +19,14 @@ from stepscope.engine.decisions.signals import SignalSpec, check_signals
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.io.files import atomic_write, strip_text, to_json
 from stepscope.engine.io.json_records import short_repr
-from stepscope.engine.records import FrameOutput, Step, frame_at, unknown_output
+from stepscope.engine.records import FrameOutput, Reasoning, Step, frame_at, unknown_output
 from stepscope.eval.data.json_fields import check_text
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Turn, make_own_sample
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 
-__all__ = ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
+__all__ = ["Reasoning", "RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
 Value = TypeVar("Value")
 _MAX_GAP = 100_000
 """Frames between two recorded ones; more are a mistake, such as times in milliseconds."""
@@ -213,6 +213,7 @@ class VideoRecorder:
         first_token_ms: float | None = None,
         cache_tokens: float = 0,
         refreshed: bool = False,
+        reasoning: Reasoning | None = None,
     ) -> None:
         """Record one frame. Frames that are left out before it are silent, with unknown values and the state before it.
 
@@ -228,6 +229,7 @@ class VideoRecorder:
             first_token_ms: Milliseconds to the first token of the response; None or nan if unknown.
             cache_tokens: Tokens in the context after the frame; 0 or nan if unknown.
             refreshed: Whether the context was rebuilt before this frame.
+            reasoning: What the model wrote before its response; None without reasoning.
 
         Raises:
             ValueError: A value is out of its range, or a signal is not described.
@@ -256,6 +258,7 @@ class VideoRecorder:
             legality=tuple(change.legality for change in changes),
             signals={name: _check_range(name, value, least=-1e15) for name, value in values.items()},
             state=_check_text("state", state),
+            reasoning=reasoning,
         )
         self._fill(index)  # still with the state before the updates, which begins at this frame
         self._state = state_after

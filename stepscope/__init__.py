@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stepscope.eval.metrics import score_text as score_text
     from stepscope.eval.protocols import PROTOCOLS as PROTOCOLS
     from stepscope.eval.protocols import score_protocol as score_protocol
+    from stepscope.eval.recorder import Reasoning as Reasoning
     from stepscope.eval.recorder import RunRecorder as RunRecorder
     from stepscope.eval.recorder import SignalSpec as SignalSpec
     from stepscope.eval.recorder import Turn as Turn
@@ -49,7 +50,7 @@ else:
         "stepscope.eval.data": "read_samples",
         "stepscope.eval.metrics": "LiveTurn corpus_metrics find_match live_metrics score_text",
         "stepscope.eval.protocols": "PROTOCOLS score_protocol",
-        "stepscope.eval.recorder": "RunRecorder SignalSpec Turn VideoRecorder",
+        "stepscope.eval.recorder": "Reasoning RunRecorder SignalSpec Turn VideoRecorder",
     }
     _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
     __all__ = list(_MODULES)

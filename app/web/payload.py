@@ -24,7 +24,7 @@ from stepscope.app.reviews.events import VideoEvents
 from stepscope.app.web.failures import find_lost_pairs, find_low_texts, pack_failure
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.dialogue import STATES, initial_state
-from stepscope.engine.io.files import to_json
+from stepscope.engine.io.files import replace_surrogates, to_json
 from stepscope.engine.records import FrameOutput, Step, UpdateLegality, UserTurn, frame_at
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.metrics.dialogue_state import reference_states
@@ -34,6 +34,8 @@ from stepscope.eval.runs.folder import read_signal_specs
 from stepscope.eval.runs.imports.recorded_sound import list_answers
 
 Band = list[tuple[int, int]]
+_MAX_REASONING = 2_000_000
+"""Characters of reasoning of a whole run."""
 
 
 def model_bands(
@@ -167,6 +169,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "state_words": list(STATE_WORDS.values()),
         **({"sounds": sounds} if (sounds := list_answers(run.settings, run.clip.video_id)) else {}),
         **pack_outputs(outputs),
+        **({"reasoning": reasoning} if (reasoning := _pack_reasoning(outputs)) else {}),
         "named": _named_signals(run),
         "has_states": run.has_states,
         "assistant_states": pack_states(outputs),
@@ -242,6 +245,13 @@ def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
             "update": [output.frame_index for output in outputs if output.updates],
         },
     }
+
+
+def _pack_reasoning(outputs: Sequence[FrameOutput]) -> list[Packed]:
+    """Return the reasoning at each frame that has one, shortened so that all have a bounded size."""
+    found = [(output.frame_index, output.reasoning) for output in outputs if output.reasoning]
+    limit = _MAX_REASONING // max(len(found), 1)
+    return [{**asdict(part), "frame": frame, "text": replace_surrogates(part.text[:limit])} for frame, part in found]
 
 
 def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]) -> str:

@@ -123,7 +123,7 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
         raise
     except (EngineError, ValueError, OSError) as error:
         tqdm.write(f"error: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)  # below a progress bar
-        return 2
+        return error.exit_code if isinstance(error, EngineError) else 2
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise

@@ -111,7 +111,7 @@ def open_judge(options: JudgeOptions, folder: Path) -> Iterator[NamedJudge | Non
     endpoint = Endpoint(url=options.judge, model=options.judge_model)
     if endpoint.is_stream:
         raise ValueError(f"a judge must be an http:// or https:// endpoint; got {options.judge}")
-    with ChatClient(endpoint) as client:
+    with ChatClient(endpoint, is_judge=True) as client:
         judge = EndpointJudge(client, folder / CACHE_NAME)
         yield NamedJudge(name=judge.name, grade=judge)
 

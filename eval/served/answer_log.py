@@ -13,6 +13,7 @@ from typing import Any, Final
 from stepscope.engine.io.files import append_whole, load_json, open_file, to_json
 from stepscope.engine.io.json_records import Amount, Count, FiniteOrNan, parse_record, reading
 from stepscope.engine.plurals import format_count
+from stepscope.engine.records import Reasoning
 from stepscope.eval.runs.folder import output_path
 
 ENDING: Final = ".answers"
@@ -30,6 +31,8 @@ class KeptAnswer:
     """Probabilities that the server gave; one that is missing is unknown."""
     updates: tuple[str, ...] = ()
     """Updates of the steps that follow from its answers to questions."""
+    reasoning: Reasoning | None = None
+    """What the model wrote before it."""
 
 
 class AnswerLog:

@@ -4,11 +4,11 @@ The key is read from the environment and sent to that endpoint only; no file, me
 """
 
 import asyncio
-import math
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ import httpx
 
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import load_json, replace_surrogates, to_json
+from stepscope.eval.served.answers import Completion, Failure, read_response
 
 KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
 """Environment variables of the key, in order of preference."""
@@ -24,22 +25,32 @@ RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _REFUSED_STATUSES: Final = frozenset({400, 422, 501})
 """Statuses of a server that does not take a part of the request."""
 _JSON: Final = {"Content-Type": "application/json"}
+_MAX_CHANGES: Final = 6
+"""Changes of a run's requests: each parameter is left out at most once, and limited before."""
 _STREAMS: Final = ("ws", "wss")
 _MAX_WAIT_S: Final = 60.0
 _MASK: Final = "***"
 _MAX_SHOWN: Final = 200
 MAX_BYTES: Final = 2**22
 """Maximum size of a response in bytes, after it is decompressed."""
-MAX_CHARS: Final = 100_000
-"""Maximum length of an answer."""
 
 
 class ServedModelError(EngineError):
     """A served model cannot be reached, or gives no valid answer."""
 
 
+class NoAnswerError(ServedModelError):
+    """A served model responds without an answer, so that its video fails."""
+
+    exit_code = 1
+
+
 class _RefusedError(ServedModelError):
     """A request is refused for its content."""
+
+    def __init__(self, message: str, *, refusal: str) -> None:
+        super().__init__(message)
+        self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,82 +140,62 @@ def backoff_s(attempt: int) -> float:
 
 TOP_LOGPROBS: Final = 20
 """Alternatives of each token that are asked for, the most that OpenAI-compatible servers give."""
+_NUMBER: Final = re.compile(r"(?<![\w.-])[0-9]{1,6}(?![\w-]|\.[0-9])")
+_NEW_NAME: Final = re.compile(r"\bmax_(?:completion|output|new)_tokens\b")
+_TOO_MANY: Final = re.compile(r"(?i)(most|max\w*|limit|only|up to|too many|more than)\b.{0,80}(image|picture)|limit.mm")
+LOADING_CURE: Final = "; if the server is still loading, raise --retries"
+_LOADING: Final = re.compile(r"(?i)loading|warming|not ready|ConnectError")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenProbs:
-    """A token of an answer, with the probabilities of its most likely alternatives by their texts."""
+class Change:
+    """What a server wants changed in a request."""
 
-    text: str
-    prob: float
-    top: Mapping[str, float]
+    name: str
+    value: str | float | None
+    """A new name, the highest value, or None to leave the parameter out."""
 
-
-def read_token_probs(choice: Mapping[str, Any]) -> tuple[TokenProbs, ...]:
-    """Return the tokens of an answer's ``choices[0]``; none if the server gives no logprobs, or invalid ones."""
-    try:
-        content = choice["logprobs"]["content"]
-        return tuple(
-            TokenProbs(
-                text=str(token["token"]),
-                prob=_prob(token["logprob"]),
-                top={str(other["token"]): _prob(other["logprob"]) for other in token["top_logprobs"]},
-            )
-            for token in content
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return ()
-
-
-def _prob(logprob: object) -> float:
-    if not isinstance(logprob, int | float) or not logprob <= 1e-6:  # not for nan either
-        raise ValueError("a logprob is a number up to 0")
-    return min(1.0, math.exp(logprob))
+    def apply(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the request with the change."""
+        changed = dict(body)
+        if self.name not in body:
+            return changed
+        if isinstance(self.value, str):
+            changed[self.value] = changed.pop(self.name)
+        elif self.value is not None:
+            changed[self.name] = min(body[self.name], self.value) or self.value
+        else:
+            del changed[self.name]
+            if self.name == "logprobs":
+                changed.pop("top_logprobs", None)
+        return changed
 
 
-def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:
-    """Return the probability that an answer is the words of silence; nan if it is unknown.
+def find_change(body: Mapping[str, Any], refusal: str) -> Change | None:
+    """Return what a server wants changed that refuses a request; None if it names nothing that may change.
 
-    It is the product over the tokens up to the one that leaves these words; there, it is the sum over the alternatives
-    that go on with them. Later tokens of the alternatives are unknown, so that it is at most that.
-
-    Worked example, for ``SILENT`` and the answer ``SIn``: .4 for ``SI`` and, at ``n``, .1 for ``LENT`` and .05 for
-    ``L`` give .4 * (.1 + .05) = .06.
+    A server that names no parameter may refuse the logprobs.
     """
-    if not tokens:
-        return math.nan
-    rest, prob = silence.strip().casefold(), 1.0
-    for number, token in enumerate(tokens):
-
-        def clean(text: str, is_first: bool = number == 0) -> str:
-            return text.casefold().lstrip() if is_first else text.casefold()
-
-        def goes_on(text: str, rest: str = rest) -> bool:
-            return bool(text) and (rest.startswith(text) or text.startswith(rest))
-
-        if not goes_on(clean(token.text)):
-            return prob * min(1.0, sum(one for text, one in token.top.items() if goes_on(clean(text))))
-        prob *= token.prob
-        rest = rest[len(clean(token.text)) :]
-        if not rest:
-            break
-    return prob
+    named = [name for name in body if name not in ("model", "messages") and re.search(rf"\b{name}\b", refusal)]
+    is_about_logprobs = re.search("logprobs|top_n_tokens", refusal)
+    if "logprobs" in body and (is_about_logprobs or not named):
+        limit = read_limit(refusal, below=body.get("top_logprobs", 0)) if is_about_logprobs else 0
+        return Change(name="top_logprobs", value=limit) if limit else Change(name="logprobs", value=None)
+    if not named or re.search(r"(?i)context.{0,20}(length|window|size)", refusal):
+        return None  # a request that is too long names its limit of tokens
+    name = min(named, key=refusal.index)
+    if name == "temperature":
+        is_positive = re.search(r"(?i)positive|greater than 0|> ?0", refusal) and not body[name]
+        return Change(name=name, value=0.01 if is_positive else None)
+    new_name = _NEW_NAME.search(refusal)
+    if new_name and new_name[0] not in body:
+        return Change(name=name, value=new_name[0])
+    return Change(name=name, value=read_limit(refusal, below=body[name]) or None)
 
 
-def read_yes_prob(tokens: Sequence[TokenProbs]) -> float:
-    """Return P(yes) / (P(yes) + P(no)) at the first token, over all spellings; nan if neither is known."""
-    words = [(text.strip().casefold(), prob) for text, prob in (tokens[0].top.items() if tokens else ())]
-    yes, no = (sum(prob for text, prob in words if text == word) for word in ("yes", "no"))
-    return yes / (yes + no) if yes + no > 0 else math.nan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """An answer of a served model."""
-
-    text: str
-    tokens: tuple[TokenProbs, ...] = ()
-    """Its tokens with their probabilities; none if they are not asked for, or the server gives none."""
+def read_limit(text: str, *, below: int) -> int:
+    """Return the largest number of a text that is below a refused one; 0 without any."""
+    return max((number for number in map(int, _NUMBER.findall(text)) if number < below), default=0)
 
 
 @dataclass(slots=True)
@@ -214,7 +205,11 @@ class ChatClient:
     endpoint: Endpoint
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
-    _has_logprobs: bool = field(default=True, init=False)
+    is_judge: bool = False
+    """Whether it grades, so that the options of a recording do not apply."""
+    _changes: list[Change] = field(default_factory=list, init=False)
+    """What the server wants changed in every request."""
+    _is_opened_by_prompt: bool = field(default=False, init=False)
     _pace: RequestPace = field(init=False)
     _http: httpx.AsyncClient = field(init=False)
     _runner: asyncio.Runner = field(init=False)
@@ -239,19 +234,24 @@ class ChatClient:
     ) -> Completion:
         """Return the answer to a chat, with the probabilities of its tokens if they are needed and the server has any.
 
-        A server that refuses ``logprobs`` is asked again without them. Raises ``ServedModelError`` if there is no
-        answer after all retries.
+        A server that refuses a parameter is asked as it wants, then and later. Raises ``ServedModelError`` if there is
+        no response after all retries, and ``NoAnswerError`` for one without an answer.
         """
         body: dict[str, Any] = {"model": self.endpoint.model, "messages": messages, "max_tokens": max_tokens}
         body["temperature"] = 0
-        if needs_logprobs and self._has_logprobs:
+        if needs_logprobs:
+            body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        for change in self._changes:
+            body = change.apply(body)
+        while True:
             try:
-                return self._complete({**body, "logprobs": True, "top_logprobs": TOP_LOGPROBS})
-            except _RefusedError:
-                answer = self._complete(body)
-                self._has_logprobs = False  # only now: another reason would have refused this one too
-                return answer
-        return self._complete(body)
+                return self._complete(body)
+            except _RefusedError as error:
+                wanted = find_change(body, error.refusal)
+                if wanted is None or len(self._changes) == _MAX_CHANGES:
+                    raise
+                body = wanted.apply(body)
+                self._changes.append(wanted)
 
     def _complete(self, body: Mapping[str, Any]) -> Completion:
         problem = ""
@@ -265,17 +265,53 @@ class ChatClient:
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 problem = hide_key(f"{type(error).__name__}: {error}")
             else:
+                status = response.status_code
+                problem = hide_key(f"status {status}: {response.text}")
                 if response.is_success:
-                    return _read_answer(response)
-                problem = hide_key(f"status {response.status_code}: {response.text}")
-                if response.status_code in _REFUSED_STATUSES:
-                    raise _RefusedError(f"{self.endpoint.url} gives no answer: {problem}")
-                if response.status_code not in RETRIED_STATUSES:
+                    answer = self._read(response)
+                    if isinstance(answer, Completion):
+                        return answer
+                    status = answer.status or status
+                    problem = hide_key(answer.problem)
+                    if answer.status is None:
+                        raise NoAnswerError(self._explain(problem, body, is_cut=answer.is_cut))
+                if "content_filter" in response.text and not response.is_success:
+                    raise NoAnswerError(self._explain(problem, body))
+                if status in _REFUSED_STATUSES:
+                    raise _RefusedError(self._explain(problem, body), refusal=response.text)
+                if status not in RETRIED_STATUSES:
                     break
                 wait_s = _read_retry_after(response, default_s=wait_s)
             if attempt < self.endpoint.num_retries:
                 self.sleep(wait_s)
-        raise ServedModelError(f"{self.endpoint.url} gives no answer: {problem}")
+        raise ServedModelError(self._explain(problem, body))
+
+    def _read(self, response: httpx.Response) -> Completion | Failure:
+        """Return the answer of a response without the key. Raises ``NoAnswerError`` for one that is no JSON."""
+        try:
+            payload = load_json(response.content.decode())
+        except ValueError as error:
+            raise NoAnswerError(
+                f"the endpoint answers with no JSON; check that its address ends in /v1: {hide_key(response.text)}"
+            ) from error
+        answer = read_response(payload, is_opened_by_prompt=self._is_opened_by_prompt)
+        if isinstance(answer, Failure):
+            return answer
+        self._is_opened_by_prompt |= answer.is_opened_by_prompt
+        return clean_answer(answer)
+
+    def _explain(self, problem: str, body: Mapping[str, Any], *, is_cut: bool = False) -> str:
+        """Return the sentence of an error, with its cure if there is one."""
+        cure, num_pictures = "", to_json(body["messages"]).count('"image_url":')
+        if is_cut:
+            limit = next((value for name, value in body.items() if name.startswith("max_")), "unknown")
+            option = "choose a --judge-model that thinks less" if self.is_judge else "raise --max-new-tokens"
+            cure = f" (it is {limit}); {option}"
+        elif num_pictures > 1 and _TOO_MANY.search(problem):
+            cure = f"; give --pictures {read_limit(problem, below=num_pictures) or 1}"
+        elif _LOADING.search(problem) and not self.is_judge:
+            cure = LOADING_CURE
+        return f"{self.endpoint.url} gives no answer: {problem}{cure}"
 
     async def _post(self, body: Mapping[str, Any]) -> httpx.Response:
         """Return a response. Raises ``TimeoutError`` after the time limit of the whole, and as ``_read_body``.
@@ -320,21 +356,7 @@ def _read_retry_after(response: httpx.Response, *, default_s: float) -> float:
     return min(max(wait_s, 0.0), _MAX_WAIT_S)
 
 
-def _read_answer(response: httpx.Response) -> Completion:
-    try:
-        choice = load_json(response.content.decode())["choices"][0]
-        content = choice["message"]["content"]
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise ServedModelError(
-            f"the endpoint answers in a form without choices[0].message.content: {hide_key(response.text)}"
-        ) from error
-    if not isinstance(content, str | None):
-        raise ServedModelError("the endpoint answers with a content that is no text")
-    return Completion(text=read_text_answer(content or ""), tokens=read_token_probs(choice))
-
-
-def read_text_answer(text: str) -> str:
-    """Return an answer without the key and lone surrogates. Raises ``ServedModelError`` for one that is too long."""
-    if len(text) > MAX_CHARS:
-        raise ServedModelError(f"the endpoint answers with more than {MAX_CHARS} characters")
-    return replace_surrogates(mask_key(text))
+def clean_answer(answer: Completion) -> Completion:
+    """Return an answer without the key and lone surrogates."""
+    thought = answer.reasoning and replace(answer.reasoning, text=replace_surrogates(mask_key(answer.reasoning.text)))
+    return replace(answer, text=replace_surrogates(mask_key(answer.text)), reasoning=thought)

@@ -9,7 +9,7 @@ from typing import Final
 
 from stepscope.engine.io.files import load_json, read_text, write_json
 from stepscope.eval.matching.grading import MAX_GRADE, NamedJudge, Reply
-from stepscope.eval.served.chat import ChatClient, ServedModelError
+from stepscope.eval.served.chat import ChatClient, NoAnswerError, ServedModelError
 
 CACHE_NAME: Final = "judgements.json"
 """File of the run folder with the kept answers."""
@@ -23,7 +23,8 @@ INSTRUCTION: Final = (
 _NUMBER: Final = re.compile(r"(?<![0-9])[123](?![0-9])")
 _SCALE: Final = re.compile(r"(?:/|\bof|\b1\s*(?:to|-))\s*3(?![0-9])", re.IGNORECASE)
 """The end of a grade such as "2/3" or "2 out of 3", or a scale such as "1 to 3"."""
-_MAX_TOKENS: Final = 32
+_MAX_TOKENS: Final = 2048
+"""Of an answer with its reasoning; a judge that does not think stops after the grade."""
 
 
 class EndpointJudge:
@@ -46,10 +47,15 @@ class EndpointJudge:
         key = _key(self._client.endpoint.url, self._client.endpoint.model, reply)
         if key not in self._grades:
             messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": _write(reply)}]
-            answer = self._client.complete(messages, max_tokens=_MAX_TOKENS).text
-            grades = set(_NUMBER.findall(_SCALE.sub(" ", answer)))
-            if len(grades) != 1:
-                raise ServedModelError(f"the judge {self.name} answers without one grade from 1 to 3: {answer[:80]!r}")
+            try:
+                answer = self._client.complete(messages, max_tokens=_MAX_TOKENS)
+            except NoAnswerError as error:
+                raise ServedModelError(f"the judge {self.name} gives no grade: {error}") from error
+            grades = set(_NUMBER.findall(_SCALE.sub(" ", answer.text)))
+            if len(grades) != 1 or not answer.has_stopped:
+                raise ServedModelError(
+                    f"the judge {self.name} answers without one grade from 1 to 3: {answer.text[:80]!r}"
+                )
             self._grades[key] = int(grades.pop()) - 1
             write_json(self._path, self._grades)
         return self._grades[key]

@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,9 @@ from stepscope.engine.video.reader import Frame
 from stepscope.engine.video.stills import encode_jpeg
 from stepscope.eval.recorder import VideoRecorder
 from stepscope.eval.served.answer_log import AnswerLog, KeptAnswer
-from stepscope.eval.served.chat import ChatClient, Completion, Endpoint, read_silence_prob, read_yes_prob
+from stepscope.eval.served.answers import Completion
+from stepscope.eval.served.chat import ChatClient, Endpoint, NoAnswerError
+from stepscope.eval.served.probabilities import read_silence_prob, read_yes_prob
 from stepscope.eval.served.prompts import CONTEXT, Prompt, make_messages
 from stepscope.eval.served.video_chat import open_video_chat
 
@@ -79,20 +82,43 @@ class _PolledModel:
     """An endpoint that gets the latest pictures with each text."""
 
     def __init__(self, client: ChatClient, served: Served) -> None:
-        self._client, self._max_tokens, self._system = client, served.max_tokens, served.prompt.system
+        self._client, self._max_tokens, self._prompt = client, served.max_tokens, served.prompt
+        self._question_tokens = 1
         self._pictures: deque[bytes] = deque(maxlen=served.prompt.num_pictures)
 
     def see(self, picture: bytes, *, time_s: float) -> None:
         self._pictures.append(picture)
 
     def ask(self, text: str) -> Completion:
-        return self._complete(text, self._max_tokens)
+        answer = self._complete(text, self._max_tokens)
+        if not answer.has_stopped:
+            if self._prompt.read(answer.text) == ("silent", None):
+                raise NoAnswerError(
+                    f"the answer {answer.text!r} is cut, so it may not be silence; raise --max-new-tokens"
+                )
+            warnings.warn(
+                f"an answer is cut at --max-new-tokens {self._max_tokens}; it may lack its end, or be reasoning",
+                stacklevel=2,
+            )
+        return answer
 
     def ask_yes(self, question: str) -> float:
-        return read_yes_prob(self._complete(question, 1).tokens)
+        """Return P(yes). A model that does not answer with its first token is given those of an answer."""
+        try:
+            answer = self._complete(question, self._question_tokens)
+        except NoAnswerError:
+            if self._question_tokens == self._max_tokens:
+                raise
+            answer = Completion(text="", has_stopped=False)
+        if answer.has_stopped or answer.text.strip(".").casefold() in ("yes", "no"):
+            return read_yes_prob(answer.tokens)
+        if self._question_tokens == self._max_tokens:
+            return math.nan
+        self._question_tokens = self._max_tokens
+        return self.ask_yes(question)
 
     def _complete(self, text: str, max_tokens: int) -> Completion:
-        messages = make_messages(text, tuple(self._pictures), system=self._system)
+        messages = make_messages(text, tuple(self._pictures), system=self._prompt.system)
         return self._client.complete(messages, max_tokens=max_tokens, needs_logprobs=True)
 
 
@@ -103,9 +129,8 @@ def can_ask(served: Served) -> bool:
     """
     if not served.has_questions or served.endpoint.is_stream:
         return False
-    with ChatClient(served.endpoint) as client:
-        probe = make_messages("Is this a question? Answer yes or no.", ())
-        return bool(client.complete(probe, max_tokens=1, needs_logprobs=True).tokens)
+    with open_model(served) as model:
+        return not math.isnan(model.ask_yes("Is this a question? Answer yes or no."))
 
 
 @contextmanager
@@ -160,6 +185,7 @@ def stream_video(
             if kept is None:
                 fill = partial(Prompt.fill, task=task, time_s=time_s, user=due, history=history)
                 answer = model.ask(fill(served.prompt))
+                thought = answer.reasoning and replace(answer.reasoning, latency_ms=1000 * (clock() - before_s))
                 signals = {NOT_SILENT: 1 - read_silence_prob(answer.tokens, served.prompt.silence)}
                 updates: tuple[str, ...] = ()
                 if served.asks:
@@ -169,7 +195,12 @@ def stream_video(
                 known = {name: value for name, value in signals.items() if not math.isnan(value)}
                 latency_ms = 1000 * (clock() - before_s)
                 kept = KeptAnswer(
-                    frame_index=frame.index, text=answer.text, latency_ms=latency_ms, signals=known, updates=updates
+                    frame_index=frame.index,
+                    text=answer.text,
+                    latency_ms=latency_ms,
+                    signals=known,
+                    updates=updates,
+                    reasoning=thought,
                 )
                 answers.add(kept)
             of_model, response = served.prompt.read(kept.text)
@@ -184,6 +215,7 @@ def stream_video(
                 latency_ms=kept.latency_ms,
                 signals=kept.signals,
                 updates=kept.updates,
+                reasoning=kept.reasoning,
             )
     return num_late
 

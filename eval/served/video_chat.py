@@ -16,18 +16,19 @@ from urllib.parse import urlsplit
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from stepscope.eval.served.answers import MAX_CHARS, Completion, Failure, describe_error, read_text
 from stepscope.eval.served.chat import (
+    LOADING_CURE,
     MAX_BYTES,
-    MAX_CHARS,
     RETRIED_STATUSES,
-    Completion,
     Endpoint,
+    NoAnswerError,
     RequestPace,
     ServedModelError,
     backoff_s,
+    clean_answer,
     hide_key,
     read_authorization,
-    read_text_answer,
 )
 from stepscope.eval.served.prompts import to_base64
 
@@ -42,6 +43,7 @@ class VideoChat:
 
     def __init__(self, connection: ClientConnection, endpoint: Endpoint, *, pace: RequestPace, system: str) -> None:
         self._connection, self._timeout_s, self._pace = connection, endpoint.timeout_s, pace
+        self._num_retries, self._sleep = endpoint.num_retries, pace.sleep
         self._system = f"{system}\n" if system else ""
         self._send({"type": "session.config", "model": endpoint.model, "modalities": ["text"]})
 
@@ -50,21 +52,44 @@ class VideoChat:
         self._send({"type": "video.frame", "data": to_base64(picture), "format": "jpeg", "timestamp": time_s})
 
     def ask(self, text: str) -> Completion:
-        """Return the answer to a text about the frames so far, after the system prompt."""
-        self._pace.wait_for_turn()
-        self._send({"type": "video.query", "text": f"{self._system}{text}"})
-        answer = ""
+        """Return the answer to a text about the frames so far, after the system prompt.
+
+        A query is repeated if the error that it gets names a reason that may pass.
+        """
+        failure = Failure(problem="no query was sent")
+        for attempt in range(self._num_retries + 1):
+            self._pace.wait_for_turn()
+            self._send({"type": "video.query", "text": f"{self._system}{text}"})
+            answer = self._read_answer()
+            if isinstance(answer, Completion):
+                return clean_answer(answer)
+            failure = answer
+            if failure.status not in RETRIED_STATUSES:
+                break
+            if attempt < self._num_retries:
+                self._sleep(backoff_s(attempt))
+        kind = NoAnswerError if failure.status is None else ServedModelError
+        raise kind(f"the endpoint gives no answer: {hide_key(failure.problem)}")
+
+    def _read_answer(self) -> Completion | Failure:
+        answer, thought = "", ""
         until_s = time.monotonic() + self._timeout_s
         while True:
             event = self._receive(until_s)
-            kind = event.get("type")
-            if kind == "response.text.delta" and isinstance(event.get("delta"), str):
-                answer = (answer + event["delta"])[: MAX_CHARS + 1]  # one more, so that ``done`` refuses it
+            kind, delta = event.get("type"), event.get("delta")
+            if kind == "response.text.delta" and isinstance(delta, str):
+                answer = (answer + delta)[: MAX_CHARS + 1]  # one more, so that ``read_text`` refuses it
+            elif kind == "response.reasoning.delta" and isinstance(delta, str):
+                thought = (thought + delta)[:MAX_CHARS]
             elif kind == "response.text.done":
-                whole = event.get("text")
-                return Completion(text=read_text_answer(whole if isinstance(whole, str) else answer))
+                whole, finish = event.get("text"), event.get("finish_reason")
+                return read_text(
+                    whole if isinstance(whole, str) else answer,
+                    finish=finish if isinstance(finish, str) else "stop",
+                    thought=thought,
+                )
             elif kind == "error":
-                raise ServedModelError(f"the endpoint refuses a query: {hide_key(json.dumps(event))}")
+                return describe_error(event.get("error") or event)
 
     def ask_yes(self, question: str) -> float:
         """Return nan: the stream gives no probabilities."""
@@ -97,7 +122,9 @@ def _translated() -> Iterator[None]:
     except (WebSocketException, OSError) as error:
         if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
             raise ServedModelError("the endpoint gives no answer in time; raise --timeout-s") from error
-        raise ServedModelError(f"the connection to the endpoint fails: {hide_key(str(error))}") from error
+        is_loading = isinstance(error, ConnectionRefusedError) or "HTTP 503" in str(error)
+        cure = LOADING_CURE if is_loading else ""
+        raise ServedModelError(f"the connection to the endpoint fails: {hide_key(str(error))}{cure}") from error
 
 
 @contextmanager

@@ -77,6 +77,8 @@ def test_steps_are_proposed_by_the_model(context: AppContext) -> None:
     [
         ("- Wash it\n\n* Wash it\nStep 3: Dry it", ["S1: Wash it", "S2: Dry it"]),
         ("\x07 1. Wash\x00\x1b[31m it \ud800\r\n\x7f\x9f\n", ["S1: Wash [31m it ?"]),
+        ("<think>\n1. Look\n</think>\n1. Wash it", ["S1: Wash it"]),
+        ("<think>\n1. Look", []),
         (" \n", []),
     ],
 )

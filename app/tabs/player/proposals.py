@@ -21,6 +21,7 @@ from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.plurals import format_count
 from stepscope.engine.video.reader import read_frames
+from stepscope.eval.served.answers import split_reasoning
 
 MAX_STEPS: Final = 12
 _NUM_FRAMES: Final = 4
@@ -57,7 +58,8 @@ def read_proposal(text: str) -> list[str]:
 
     Example: ``1. Wash it`` and ``- Dry it`` are ``S1: Wash it`` and ``S2: Dry it``.
     """
-    lines = (strip_text(_BULLET.sub("", clean_text(line))) for line in text.splitlines())
+    answer = split_reasoning(text)[1] or ""
+    lines = (strip_text(_BULLET.sub("", clean_text(line))) for line in answer.splitlines())
     names = list(dict.fromkeys(line[:_MAX_LETTERS] for line in lines if line))[:MAX_STEPS]
     return [f"S{number}: {name}" for number, name in enumerate(names, start=1)]
 

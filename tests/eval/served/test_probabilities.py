@@ -10,7 +10,7 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.served.chat import read_silence_prob, read_token_probs, read_yes_prob
+from stepscope.eval.served.probabilities import read_silence_prob, read_token_probs, read_yes_prob
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
 
@@ -65,7 +65,7 @@ def speak(answer: str) -> list[dict[str, Any]]:
     """Return the tokens of an answer: P(yes) is .75 for yes and .3 for no, P(silence) .9 for silence and .2 else."""
     if answer in ("yes", "no"):
         return [token(answer, 0.6 if answer == "yes" else 0.7, **({"no": 0.2} if answer == "yes" else {"Yes": 0.3}))]
-    return [token(answer, 0.9)] if answer == "SILENT" else [token("Hang", 0.6, SILENT=0.2), token(" it", 0.9)]
+    return [token(answer, 0.9)] if answer == "SILENT" else [token("Hang", 0.6, SILENT=0.2), token(" it.", 0.9)]
 
 
 def record(folder: Path, server: ModelServer, *options: str) -> RunFolder:

@@ -30,6 +30,11 @@ class ModelServer:
     logprobs: Callable[[str], list[dict[str, Any]]] | None = None
     """The tokens of an answer with their logprobs, for requests that ask for them."""
 
+    events: list[list[dict[str, Any]]] = field(default_factory=list)
+    """Events that the first queries of a WebSocket get, instead of those of an answer."""
+    respond: Callable[[dict[str, Any]], tuple[int, Any]] | None = None
+    """The status and the JSON that a request gets, instead of an answer."""
+
     def next_answer(self) -> str:
         return self.answers.pop(0) if self.answers else "SILENT"
 
@@ -46,9 +51,11 @@ def serve_chat(server: ModelServer) -> Iterator[ModelServer]:
             status, headers = server.failures.pop(0) if server.failures else (200, {})
             asked = server.requests[-1]
             content: dict[str, Any] = {"error": "x"}
-            if status == 200:
+            if server.respond is not None and status == 200:
+                status, content = server.respond(asked)
+            elif status == 200:
                 answer = server.next_answer()
-                choice: dict[str, Any] = {"message": {"content": answer}}
+                choice: dict[str, Any] = {"message": {"content": answer}, "finish_reason": "stop"}
                 if server.logprobs and asked.get("logprobs"):
                     choice["logprobs"] = {"content": server.logprobs(answer)[: asked["max_tokens"]]}
                 content = {"choices": [choice]}
@@ -88,10 +95,11 @@ def serve_video_chat(server: ModelServer, *, is_silent: bool = False) -> Iterato
                 event = json.loads(message)
                 server.requests.append({"path": connection.request.path, **event})
                 if event["type"] == "video.query" and not is_silent:
-                    text = server.next_answer()
+                    text = "" if server.events else server.next_answer()
                     parts = [text[:4], text[4:]]
                     events = [{"type": "response.text.delta", "delta": part} for part in parts]
-                    for one in [{"type": "response.start"}, *events, {"type": "response.text.done"}]:
+                    sent = server.events.pop(0) if server.events else [*events, {"type": "response.text.done"}]
+                    for one in [{"type": "response.start"}, *sent]:
                         connection.send(json.dumps(one))
         except ConnectionClosed:
             return

@@ -56,6 +56,7 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
       gap && createNode("p", "ss-line", `no decision: ${gap}`),
       heads.includes("speak") && decisionLine(player, data, "speak", frame),
       ...responseLines(data, frame, time, failure),
+      reasoningPart(player, data, frame),
       heads.includes("update") && decisionLine(player, data, "update", frame),
       ...updateLines(data, frame),
       ...signalLines(player, data, frame),
@@ -164,6 +165,20 @@ function responseLines(data, frame, time, failure) {
   }
   if (wanted) lines.push(createQuote("reference, missed", wanted.text));
   return lines;
+}
+
+// The reasoning of a served model before its answer, folded until it is opened once.
+function reasoningPart(player, data, frame) {
+  const found = data.reasoning?.find((part) => part.frame === frame);
+  if (!found) return null;
+  const size = found.num_tokens === null ? "" : `, ${countText(found.num_tokens, "token")}`,
+    took = found.latency_ms === null ? "" : `, ${(found.latency_ms / 1000).toFixed(1)} s with the answer`;
+  const parts = [
+    createNode("summary", "", `reasoning${size}${took}`),
+    createNode("p", "ss-text ss-dim", found.text || "kept back by the server"),
+  ];
+  const ontoggle = ({ target }) => (player.isReasoningOpen = target.open);
+  return createNode("details", "ss-reasoning", parts, { open: player.isReasoningOpen, ontoggle });
 }
 
 function matchLines(data, turn) {

@@ -44,6 +44,7 @@ export class Player {
     this.sleeping = 0; // the timer of the paused loop
     this.pendingPaint = 0; // the request of an animation frame
     this.shownFrame = -1; // the frame that the panel shows
+    this.isReasoningOpen = false; // in the panel
     this.isPointerDown = this.isMouseActive = false; // a button is down; the last input was the pointer's, not a key's
     this.isStatusOfJudgement = false; // whether the status line is about failures or events
     this.exporting = ""; // the status line while a file is written

@@ -1,0 +1,110 @@
+"""Probabilities of silence and of yes, from the logprobs of a served model."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenProbs:
+    """A token of an answer, with the probabilities of its most likely alternatives by their texts."""
+
+    text: str
+    content: bytes
+    """Its part of the answer in UTF-8; a token may hold a part of a character."""
+    prob: float
+    top: Mapping[str, float]
+
+
+def read_token_probs(choice: Mapping[str, Any]) -> tuple[TokenProbs, ...]:
+    """Return the tokens of ``choices[0]``, with those of its reasoning; none without logprobs, or with invalid ones."""
+    try:
+        content = choice["logprobs"]["content"]
+        return tuple(
+            TokenProbs(
+                text=str(token["token"]),
+                content=_read_bytes(token),
+                prob=_prob(token["logprob"]),
+                top={str(other["token"]): _prob(other["logprob"]) for other in token["top_logprobs"]},
+            )
+            for token in content
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return ()
+
+
+def _read_bytes(token: Mapping[str, Any]) -> bytes:
+    given = token.get("bytes")
+    return bytes(given) if isinstance(given, list) and given else str(token["token"]).encode(errors="surrogatepass")
+
+
+def _prob(logprob: object) -> float:
+    if not isinstance(logprob, int | float) or not logprob <= 1e-6:  # not for nan either
+        raise ValueError("a logprob is a number up to 0")
+    return min(1.0, math.exp(logprob))
+
+
+def select_answer(
+    tokens: Sequence[TokenProbs],
+    answer: str,
+    *,
+    may_precede: Callable[[str], bool],
+    may_follow: Callable[[str], bool],
+) -> tuple[TokenProbs, ...]:
+    """Return the tokens that join to an answer; none if they do not, so that their probabilities are of other words.
+
+    ``may_precede`` and ``may_follow`` return whether a text is no part of an answer, such as its thinking.
+
+    Worked example: of ``The``, ``</think>``, ``SIL``, ``ENT`` the last two are ``SILENT``.
+    """
+    whole, part = b"".join(token.content for token in tokens), answer.encode(errors="surrogatepass")
+    start = whole.rfind(part)
+    if not part or start < 0:
+        return ()
+    begins = [0, *accumulate(len(token.content) for token in tokens)]
+    first = bisect_right(begins, start) - 1  # the token with the first byte, which may have spaces before it
+    last = bisect_right(begins, start + len(part) - 1)
+    before, space = whole[: begins[first]], whole[begins[first] : start]
+    after = whole[start + len(part) :].decode(errors="replace")
+    is_whole = not space.strip() and may_precede(before.decode(errors="replace")) and may_follow(after)
+    return tuple(tokens[first:last]) if is_whole else ()
+
+
+def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:
+    """Return the probability that an answer is the words of silence; nan if it is unknown.
+
+    It is the product over the tokens up to the one that leaves these words; there, it is the sum over the alternatives
+    that go on with them. Later tokens of the alternatives are unknown, so that it is at most that.
+
+    Worked example, for ``SILENT`` and the answer ``SIn``: .4 for ``SI`` and, at ``n``, .1 for ``LENT`` and .05 for
+    ``L`` give .4 * (.1 + .05) = .06.
+    """
+    if not tokens:
+        return math.nan
+    rest, prob = silence.strip().casefold(), 1.0
+    for number, token in enumerate(tokens):
+
+        def clean(text: str, is_first: bool = number == 0) -> str:
+            return text.casefold().lstrip() if is_first else text.casefold()
+
+        def goes_on(text: str, rest: str = rest) -> bool:
+            return bool(text) and (rest.startswith(text) or text.startswith(rest))
+
+        if not goes_on(clean(token.text)):
+            others = [one for text, one in token.top.items() if goes_on(clean(text))]
+            return prob * min(1.0, sum(others)) if token.top else math.nan
+        prob *= token.prob
+        rest = rest[len(clean(token.text)) :]
+        if not rest:
+            break
+    return prob
+
+
+def read_yes_prob(tokens: Sequence[TokenProbs]) -> float:
+    """Return P(yes) / (P(yes) + P(no)) at the first token, over all spellings; nan if neither is known."""
+    words = [(text.strip().casefold(), prob) for text, prob in (tokens[0].top.items() if tokens else ())]
+    yes, no = (sum(prob for text, prob in words if text == word) for word in ("yes", "no"))
+    return yes / (yes + no) if yes + no > 0 else math.nan

@@ -113,7 +113,7 @@ def test_a_turn_is_question_pictures_answer() -> None:
     talk = Conversation().ask("hm?", pictures=["aa"]).answered("yes").ask("so?")
     assert render_conversation(CODEC, talk, base=(7,)) == (
         *(7, *CODEC.words("<hm?>"), "aa", RESPONSE, *CODEC.words("yes"), EOS),
-        *(*CODEC.words("<so?>"), RESPONSE),
+        *CODEC.question("so?"),
     )
 
 

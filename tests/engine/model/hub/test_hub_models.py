@@ -92,7 +92,9 @@ def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> 
             eos_token_id=prompt.eos_id,
             suppress_tokens=list(prompt.suppress_tokens),
         )
-        written.append(prompt.text(found[0, len(ids) :].tolist()))
+        reply = [token for token in found[0, len(ids) :].tolist() if token != prompt.eos_id]
+        assert context[start : start + len(reply)] == reply, "the context has each reply as it was generated"
+        written.append(prompt.text(reply))
     assert len(written) > 1
     assert written == [output.response for output in outputs if output.response is not None]
 

@@ -76,9 +76,9 @@ def render_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str,
 def encode_text(
     tokenizer: PreTrainedTokenizerBase, text: str, *, begins: bool = False, **options: bool
 ) -> tuple[int, ...]:
-    """Return the ids that a text has behind another text; with ``begins``, those of a text alone.
+    r"""Return the ids that a text has behind another text; with ``begins``, those of a text alone.
 
-    SentencePiece puts a space before a text: "Is" alone is ``▁Is``, behind ``USER:\\n`` it is ``Is``. A token boundary
+    SentencePiece puts a space before a text: "Is" alone is ``▁Is``, behind ``USER:\n`` it is ``Is``. A token boundary
     splits a text into parts with the tokens that each has without the other, so the ids behind an anchor are exact.
 
     Raises ``ContextError`` for more than ``MAX_TEXT_CHARS``.

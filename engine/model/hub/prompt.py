@@ -78,7 +78,7 @@ class HubPrompt(StreamPrompt):
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
         self.eos_id, self.stream_opening = end[0], end[1:]
         if end[0] not in tokenizer.added_tokens_decoder and isinstance(tokenizer.eos_token_id, int):
-            # that of LLaVA 1.5 writes none: "ASSISTANT: Good. USER: "; so the context has none, as that of its processor
+            # the template of LLaVA 1.5 writes none, "ASSISTANT: Good. USER: ", so the context has none
             self.eos_id, self.stream_opening, self.feeds_eos = tokenizer.eos_token_id, end, False
         find_answer_ids(tokenizer)  # before the first frame
 

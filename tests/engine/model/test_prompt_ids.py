@@ -1,4 +1,4 @@
-"""Prompts of tokenizers that put a space before a text or BOS before a conversation: ids are those of the whole text."""
+"""Prompts of tokenizers that put a space before a text, or BOS first: the ids are those of the whole text."""
 
 from collections.abc import Sequence
 from typing import Any, get_args

@@ -23,7 +23,7 @@ def make_spaced_tokenizer(
     tokenizer = _train_bytes() if kind == "byte-level" else _train_pieces(kind)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in (*_SPECIAL, *special)])
     if adds_bos:
-        pair = ("<s>", int(tokenizer.token_to_id("<s>")))
+        pair = ("<s>", tokenizer.get_vocab()["<s>"])
         tokenizer.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s> $B", [pair])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -102,9 +102,7 @@ def render_run(
     states = StateReader(config, codec) if config.policy.reads_states else None
     codec = states.codec if states else codec
     end = _end_of_turn(codec)
-    max_fed = (
-        None if codec.feeds_eos else config.max_new_tokens - 1
-    )  # the last token of a reply at its limit is not fed
+    max_fed = None if codec.feeds_last_token else config.max_new_tokens - 1
     # one entry per token: a picture is its name and Nones, so that a cut through it leaves Nones only
     system = partial(codec.schema, goal=task.goal, steps=task.steps, instructions=config.system_prompt)
     context: list[ContextPiece | None] = [*system(state=state)]
@@ -124,15 +122,13 @@ def render_run(
                 summary = None if forgotten is None else forgotten.summary
                 context = [*system(state=state, summary=summary)]
         texts = user_texts.get(output.frame_index, [])
-        question = codec.user_turns(texts, after=context) if texts else ()
-        if not codec.answers_user_turns:
-            context += question
-        context += codec.frame_text(config.text_before(output.frame_index), after=context)
+        turns = () if codec.answers_user_turns else texts
+        context += codec.before_image(turns, config.text_before(output.frame_index), after=context)
         context += [name, *[None] * (size - 1)]
         for update in () if config.policy.source == "answer" else output.updates:  # answers are not in the context
             context += [*codec.update_opening, *codec.words(update), *end]
         if output.response is not None:
-            opening = (codec.answers_user_turns and question) or codec.response_opening
+            opening = codec.user_turns(texts) if texts and codec.answers_user_turns else codec.response_opening
             context += [*opening, *codec.words(output.response)[:max_fed], *end, *codec.stream_opening]
         else:
             context += states.separators[output.state or SILENCE] if states else codec.frame_separator
@@ -160,11 +156,13 @@ def render_conversation(
     """Return the prompt of a conversation after ``base``; its open question ends with the token of a response."""
     pieces = list(base)
     for turn in conversation.turns:
-        question = codec.user_turns([turn.question], after=pieces)
         if codec.answers_user_turns:
-            pieces += [*turn.pictures, *question]
-        else:
+            pieces += [*turn.pictures, *codec.user_turns([turn.question])]
+        elif turn.pictures:
+            question = codec.user_turns([turn.question], after=pieces)
             pieces += [*question, *turn.pictures, *codec.response_opening]
+        else:
+            pieces += codec.question(turn.question, after=pieces)
         if turn.answer is not None:
             pieces += [*codec.words(turn.answer), *_end_of_turn(codec), *codec.stream_opening]
     return tuple(pieces)

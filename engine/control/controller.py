@@ -328,8 +328,8 @@ class StreamController:
                 yield TextProgress(frame_index=turn.frame, text=self.codec.text(ids))
         if self.codec.feeds_eos:
             self.context.pending_ids.append(self.codec.eos_id)
-        else:
-            self.context.pending_ids = []  # nor does the last token of a text at its limit enter the context
+        elif not self.codec.feeds_last_token:
+            self.context.pending_ids = []
         return self.codec.text(ids)
 
     def summarize(self, frame: int) -> TextLoop:

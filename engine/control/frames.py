@@ -85,29 +85,24 @@ class Frames:
         return self._lookahead > 1 or self._has_prior_run
 
     def ids_before_image(self, frame: int, *, after: Sequence[int]) -> tuple[int, ...]:
-        """Return the ids of the texts that precede the image of a frame: user turns, and its time.
+        """Return the ids that precede the image of a frame: its user turns, and its time.
 
         ``after`` are the ids between the image or reply before and these texts.
         """
-        codec, texts = self._codec, self.user_texts.get(frame)
-        if not self._has_text(frame):
-            return ()
-        turns = codec.user_turns(texts, after=after) if texts and not codec.answers_user_turns else ()
-        instant = round(self.time_s(frame) * self._config.fps)  # of a live frame, which is numbered without the gaps
-        return (*turns, *codec.frame_text(self._config.text_before(instant), after=(*after, *turns)))
+        codec, text = self._codec, ""
+        if self._config.frame_text:
+            # the instant of a live frame, which is numbered without the gaps
+            text = self._config.text_before(round(self.time_s(frame) * self._config.fps))
+        turns = () if codec.answers_user_turns else self.user_texts.get(frame, ())
+        return codec.before_image(turns, text, after=after)
 
     def answered_ids(self, frame: int) -> tuple[int, ...]:
         """Return the ids of the user turns that follow the image of a frame, up to the reply."""
         texts = self.user_texts.get(frame)
         return self._codec.user_turns(texts) if texts and self._codec.answers_user_turns else ()
 
-    def _has_text(self, frame: int) -> bool:
-        return frame in self.user_texts or bool(self._config.frame_text)
-
     def count_text_tokens(self, frame: int) -> int:
         """Return the most tokens of the user turns at a frame, and of its time."""
-        if not self._has_text(frame):
-            return 0
         before = (self.ids_before_image(frame, after=after) for after in ((), self._codec.stream_opening))
         return len(self.answered_ids(frame)) + max(map(len, before))
 

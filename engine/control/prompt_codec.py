@@ -35,6 +35,8 @@ class PromptCodec(Protocol):
     other_ends: tuple[int, ...] = ()
     """Further tokens that end a turn when they are generated; none enters the context."""
     feeds_eos: bool
+    feeds_last_token: bool
+    """Whether the last token of a reply at its limit enters the context."""
     answers_user_turns: bool
     """Whether user turns follow the image of their frame and are always answered; else they precede it."""
 
@@ -58,14 +60,22 @@ class PromptCodec(Protocol):
         ``after`` is the end of the context before them: a template may write a space where a text opens a message.
         """
 
-    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of a text right before an image, behind a context that ends with ``after``."""
+    def before_image(
+        self, turns: Sequence[str] = (), text: str = "", *, after: Sequence[object] = ()
+    ) -> tuple[int, ...]:
+        """Return the ids between a context that ends with ``after`` and an image.
+
+        They are user turns, unless they follow the image, and a text; without both a space of the template, if any.
+        """
 
     def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids that ask for a summary of the context, placed as user turns are."""
 
-    def question(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a question after an image, up to its answer. Raises ``ValueError`` if none can be asked."""
+    def question(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of a question up to its answer, after an image, or behind a context that ends with ``after``.
+
+        Raises ``ValueError`` if none can be asked.
+        """
 
     def state(self, text: str) -> tuple[int, ...]:
         """Return the ids of a state's text, in which special tokens count. Raises ``ValueError`` if it takes none."""

@@ -174,8 +174,8 @@ class Speculator:
                 is_ended = True
                 yield from self._close_turn(kind)
                 break
-            if len(ids) + num_drafted == max_tokens - 1 and not self._codec.feeds_eos:
-                return  # the last token of a text at its limit is not fed
+            if len(ids) + num_drafted == max_tokens - 1 and not self._codec.feeds_last_token:
+                return
             num_drafted += 1
             yield _draft_item(token, kind, len(ids) + num_drafted)
             if len(ids) + num_drafted == max_tokens:  # closed by an <eos> that is not sampled

@@ -100,6 +100,9 @@ def identify_folder(
     tokenizer_config = read_object(folder / "tokenizer_config.json")
     templates = [tokenizer_config.pop("chat_template", None)]
     templates += [read_text(folder / name) for name in ("chat_template.jinja", "chat_template.json")]
+    others = [read_object(folder / "processor_config.json").get("chat_template")]
+    others += [read_text(folder / "additional_chat_templates" / "default.jinja")]
+    templates += [template for template in others if template]
     tokenizer = [read_text(folder / name) for name in _TOKENIZER_FILES]
     tensors, settings = read_heads(heads)
     generation = read_object((base or folder) / GENERATION_FILE)

@@ -6,6 +6,7 @@ assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never 
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from transformers import PreTrainedTokenizerBase
@@ -22,6 +23,8 @@ MAX_TEXT_CHARS: Final = 2**17
 YES: Final = ("yes", "Yes", "YES", " yes", " Yes", " YES")
 NO: Final = ("no", "No", "NO", " no", " No", " NO")
 """Spellings of answers; those that are one token of a tokenizer count."""
+_ANCHORS: Final = ("\n", ":", "a", "1", "\ue000")
+"""Texts behind which another is tokenised, where a tokenizer changes the beginning of a text."""
 _SYSTEM, _USER = ("\ue000", "\ue001")  # private-use characters as placeholders while the template is rendered
 
 
@@ -59,19 +62,48 @@ def find_token(tokenizer: PreTrainedTokenizerBase, token: str) -> int | None:
     return token_id if isinstance(token_id, int) and token_id != tokenizer.unk_token_id else None
 
 
-def render_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]) -> str:
+def render_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], **options: bool) -> str:
     """Return messages as the chat template of a tokenizer writes them. Raises ``CheckpointError``."""
     try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False))
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
     except Exception as error:  # a template is a program, which can fail with any error
-        raise CheckpointError(f"the chat template cannot be rendered: {first_line(error)}; correct it") from error
+        raise CheckpointError(
+            f"the chat template cannot write messages of texts and images: {first_line(error)}; add that of the "
+            "processor to the folder, as chat_template.json or chat_template.jinja"
+        ) from error
 
 
-def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, **options: bool) -> tuple[int, ...]:
-    """Return the ids of a text. Raises ``ContextError`` for more than ``MAX_TEXT_CHARS``."""
+def encode_text(
+    tokenizer: PreTrainedTokenizerBase, text: str, *, begins: bool = False, **options: bool
+) -> tuple[int, ...]:
+    r"""Return the ids that a text has behind another text; with ``begins``, those of a text alone.
+
+    SentencePiece puts a space before a text: "Is" alone is ``▁Is``, behind ``USER:\n`` it is ``Is``. A token boundary
+    splits a text into parts with the tokens that each has without the other, so the ids behind an anchor are exact.
+
+    Raises ``ContextError`` for more than ``MAX_TEXT_CHARS``.
+    """
     if len(text) > MAX_TEXT_CHARS:
         raise ContextError(f"a text has at most {MAX_TEXT_CHARS} characters; got {len(text)}; shorten it")
-    return tuple(tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"]) if text else ()
+    text = replace_surrogates(text)
+    if begins or not text or not _changes_beginning(tokenizer):
+        return _encode(tokenizer, text, **options)
+    for anchor in _ANCHORS:
+        before, ids = (_encode(tokenizer, part, **options) for part in (anchor, anchor + text))
+        if ids[: len(before)] == before:
+            return ids[len(before) :]
+    raise ContextError(f"the text {text[:40]!r} cannot be tokenised behind another; change its first character")
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, text: str, **options: bool) -> tuple[int, ...]:
+    return tuple(tokenizer(text, add_special_tokens=False, **options)["input_ids"]) if text else ()
+
+
+@lru_cache(maxsize=8)
+def _changes_beginning(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether a text alone has other ids than behind a line break."""
+    line_break = _encode(tokenizer, "\n")
+    return any(_encode(tokenizer, f"\n{text}") != line_break + _encode(tokenizer, text) for text in ("a", " a"))
 
 
 def find_answer_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -110,6 +142,7 @@ class StreamPrompt(PromptCodec):
     """Ids that are never generated within a turn."""
     other_ends: tuple[int, ...] = ()
     feeds_eos = True
+    feeds_last_token = True
     answers_user_turns = False
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -131,9 +164,11 @@ class StreamPrompt(PromptCodec):
     def system(self, text: str) -> tuple[int, ...]:
         """Return the ids of a system prompt with this text, up to the first image."""
 
-    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of a text before an image."""
-        return self.plain(text)
+    def before_image(
+        self, turns: Sequence[str] = (), text: str = "", *, after: Sequence[object] = ()
+    ) -> tuple[int, ...]:
+        """Return the ids between a context that ends with ``after`` and an image: user turns, and a text."""
+        return (*(self.user_turns(turns, after=after) if turns else ()), *self.plain(text))
 
     def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of the user turn that asks for a summary."""
@@ -143,13 +178,27 @@ class StreamPrompt(PromptCodec):
         """Return the text of generated ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
 
-    def ids(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text, in which special tokens count."""
-        return encode_text(self.tokenizer, text)
+    def ids(self, text: str, *, begins: bool = False) -> tuple[int, ...]:
+        """Return the ids of a text behind another or, with ``begins``, alone; special tokens in it count."""
+        return encode_text(self.tokenizer, text, begins=begins)
 
-    def plain(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text; special tokens in it are split into ordinary ones."""
-        return encode_text(self.tokenizer, text, split_special_tokens=True)
+    def plain(self, text: str, *, begins: bool = False) -> tuple[int, ...]:
+        """Return the ids as ``ids`` does; special tokens in the text are split into ordinary ones."""
+        return encode_text(self.tokenizer, text, begins=begins, split_special_tokens=True)
+
+    def begins_after(self, before: str) -> bool:
+        """Return whether a text right behind ``before``, such as a special token, has the ids of a text alone."""
+        return self.ids(f"{before}a", begins=True) == self.ids(before, begins=True) + self.ids("a", begins=True)
+
+    def start(self, text: str) -> tuple[int, ...]:
+        """Return the ids of the beginning of a rendered template, behind those that the tokenizer puts first.
+
+        As in the processors of transformers, it puts nothing before the ``bos_token`` of a template.
+        """
+        bos, whole = self.tokenizer.bos_token, self.tokenizer("a")["input_ids"]
+        num_added = whole.index(self.ids("a", begins=True)[0])
+        is_written = bos is not None and text.startswith(bos)
+        return (*whole[: 0 if is_written else num_added], *self.ids(text, begins=True))
 
 
 class Prompt(StreamPrompt):
@@ -180,17 +229,18 @@ class Prompt(StreamPrompt):
 
     def system(self, text: str) -> tuple[int, ...]:
         """Return the ids of a system prompt with this text."""
-        return self._wrap(self._before_system, text, self._after_system)
+        words = self.plain(text, begins=self.begins_after(self._before_system))
+        return self.start(self._before_system) + words + self.ids(self._after_system)
 
     def user_turn(self, text: str) -> tuple[int, ...]:
         """Return the ids of a user turn, which precedes the image of its frame."""
-        return self._wrap(self._before_user, text, self._after_user)
+        return self.ids(self._before_user) + self.plain(text) + self.ids(self._after_user)
 
     def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of several user turns, in order."""
         return tuple(token for text in texts for token in self.user_turn(text))
 
-    def question(self, text: str) -> tuple[int, ...]:
+    def question(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of a question after an image, up to its answer."""
         return (*self.user_turn(text), *self.response_opening)
 
@@ -214,6 +264,3 @@ class Prompt(StreamPrompt):
             {"role": role, "content": [{"type": "text", "text": texts[role]}]} for role in roles
         ]
         return render_template(self.tokenizer, messages)
-
-    def _wrap(self, before: str, text: str, after: str) -> tuple[int, ...]:
-        return self.ids(before) + self.plain(text) + self.ids(after)

@@ -117,12 +117,15 @@ class TrainingSequence:
         for token in tokens:
             self.append(token)
 
-    def append_turn(self, opening: Sequence[int], words: Sequence[int], eos: int) -> None:
+    def append_turn(self, prompt: TrainedPrompt, opening: Sequence[int], words: Sequence[int]) -> None:
         """Append an assistant turn, with its words and ``<eos>`` as targets."""
         self.extend(opening)
-        for token in (*words, eos):
+        for token in words:
             self.targets[-1] = token
             self.append(token)
+        self.targets[-1] = prompt.eos_id
+        if prompt.feeds_eos:
+            self.append(prompt.eos_id)
 
     def append_state(self, prompt: TrainedPrompt, text: str, *, words: Sequence[int]) -> None:
         """Append a turn with the text of a state and the words of a response, if any.
@@ -130,8 +133,9 @@ class TrainingSequence:
         The tokens before those of the state have the label of ``speak``, as their targets decide.
         """
         state = prompt.state(text)
-        self.append_turn(prompt.response_opening, (*state, *words), prompt.eos_id)
-        first = len(self.ids) - len(state) - len(words) - 2  # predicts the first token of the state
+        self.extend(prompt.response_opening)
+        first = len(self.ids) - 1  # predicts the first token of the state
+        self.append_turn(prompt, (), (*state, *words))
         self.speak[first : first + len(state)] = [int(bool(words))] * len(state)
         self.extend(prompt.stream_opening)
 
@@ -163,7 +167,7 @@ def build_sequence(
     texts, questioner = clip.list_texts(), _Questioner(prompt) if rules.decisions == "answer" else None
     for frame in range(first_frame, clip.num_frames):
         said, updates = texts[frame, "assistant"], texts[frame, "update"]
-        sequence.extend(prompt.user_turns(texts[frame, "user"], after=sequence.ids))
+        sequence.extend(prompt.before_image(texts[frame, "user"], after=sequence.ids))
         for index in range(tokens_per_frame):
             sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
         if states is None:
@@ -176,13 +180,13 @@ def build_sequence(
             updates = []
         for text in updates:
             sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
-            sequence.append_turn(prompt.update_opening, prompt.words(text), prompt.eos_id)
+            sequence.append_turn(prompt, prompt.update_opening, prompt.words(text))
         sequence.update[-1] = 0  # no further update follows
         if states is not None:
             sequence.append_state(prompt, states[RESPONSE if said else SILENCE], words=prompt.words(" ".join(said)))
         else:
             for text in said:
-                sequence.append_turn(prompt.response_opening, prompt.words(text), prompt.eos_id)
+                sequence.append_turn(prompt, prompt.response_opening, prompt.words(text))
                 sequence.extend(prompt.stream_opening)
         sequence.ends.append(len(sequence.ids))
         if rules.refresh_at is not None and sequence.ends[-1] >= rules.refresh_at:

@@ -21,6 +21,8 @@ from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.prompt import find_token
 
 MAX_LAYERS: Final = 1000
+TEMPLATE_FILES: Final = ("processor_config.json", "chat_template.json")
+"""Files of a processor that may hold its chat template, the first one first."""
 _COUNTS: Final = re.compile("(num|n)_(.+_)?(layers?|experts)|depth")
 
 
@@ -75,15 +77,26 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a SmolVLM folder, with its chat template."""
+    """Load the tokenizer of a folder, with the chat template of its processor.
+
+    That of the tokenizer itself may be for texts alone. Of several templates with names, ``default`` is taken.
+
+    **Source**: ``ProcessorMixin.get_processor_dict`` of transformers; AutoTokenizer reads ``chat_template.jinja`` and
+    ``additional_chat_templates``, and prefers them to ``tokenizer_config.json``.
+    """
     read_object(folder / "tokenizer_config.json")  # for an error that names this file
     tokenizer = read_tokenizer(folder)
-    if not tokenizer.chat_template:  # older checkpoints store it with their processor
-        tokenizer.chat_template = read_object(folder / "chat_template.json").get("chat_template")
-        if not tokenizer.chat_template or not isinstance(tokenizer.chat_template, str):
-            raise CheckpointError(
-                f"{folder}: the tokenizer has no chat template, nor has chat_template.json; add chat_template.jinja"
-            )
+    stored = (read_object(folder / name).get("chat_template") for name in TEMPLATE_FILES)
+    template: Any = next(filter(None, stored), tokenizer.chat_template)
+    if isinstance(template, list):
+        template = {part.get("name"): part.get("template") for part in template if isinstance(part, dict)}
+    if isinstance(template, dict):
+        template = template.get("default")
+    if not template or not isinstance(template, str):
+        raise CheckpointError(
+            f"{folder} has no chat template, or several without one named default; add chat_template.jinja"
+        )
+    tokenizer.chat_template = template
     return tokenizer
 
 

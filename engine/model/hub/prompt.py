@@ -19,6 +19,10 @@ _SYSTEM, _ASKED, _REPLY = "\ue000", "\ue001", "\ue002"  # placeholders while the
 class HubPrompt(StreamPrompt):
     """Builds the parts of a context for a tokenizer with a chat template.
 
+    The ids are those of the processor for the rendered conversation, with two exceptions that ``generate`` has, too:
+    a reply keeps the ids of its generation, behind the generation prompt, also where a template writes past replies
+    otherwise; and an id that was fed is final, so no text merges with it.
+
     Attributes:
         opening: Ids before the tokens of an image.
         closing: Ids after them.
@@ -40,8 +44,9 @@ class HubPrompt(StreamPrompt):
         self._text_opening = before_text.removeprefix(text_after)  # "\n" in LLaVA-OneVision's "<image>\nWhat?"
         text_before = between.removeprefix(text_after)
         user_opening = head.removesuffix(text_before)
+        opening = user_opening.rstrip(" ")  # " USER:" of LLaVA 1.5, whose space a text takes as "▁What"
         first_text, _ = self._cut(self._cut(self._render(0, _ASKED), _SYSTEM)[1], _ASKED)
-        self._first_opening = first_text.removeprefix(user_opening)  # " " in SmolVLM's "User: What?"
+        self._first_opening = first_text.removeprefix(opening)  # " " in SmolVLM's "User: What?"
         text_reply, _ = self._cut(after_text, _REPLY)
         image_reply, after = self._cut(
             self._cut(self._render(1, reply=True), image)[1].removeprefix(text_after), _REPLY
@@ -51,58 +56,81 @@ class HubPrompt(StreamPrompt):
         spaces = self._text_opening + self._first_opening + self._text_closing
         if text_after + text_before != between or user_opening + text_before != head or spaces.strip():
             raise CheckpointError("the chat template writes an image in different ways; it cannot be streamed")
+        image_prompt = self._cut(self._render(1, opens=True), image)[1].removeprefix(text_after)
+        text_prompt = self._cut(self._render(1, _ASKED, opens=True), _ASKED)[1]
+        if image_prompt == tail.removeprefix(text_after):  # without a generation prompt: as in past turns
+            image_prompt, text_prompt = image_reply.rstrip(" "), text_reply.rstrip(" ")
+        behind_prompt = image_reply.removeprefix(image_prompt)
+        self._space = "" if behind_prompt.strip(" ") else behind_prompt  # LLaVA-OneVision writes past replies otherwise
         self._before_system = system.rstrip(" ")
         self._system_space = system.removeprefix(self._before_system)
-        self._after_system = self.ids(user_opening)
+        self._after_system = self.ids(opening)
+        self._image_space = self.ids(user_opening.removeprefix(opening))
         self.opening = self.ids(text_before + frame_format.opening)
-        self.closing = self.ids(frame_format.closing + text_after)
-        self.response_opening = self.ids(image_reply.rstrip(" "))
-        self._text_reply = self.ids(text_reply.rstrip(" "))
-        self._space = image_reply[len(image_reply.rstrip(" ")) :]
-        end = self.ids(reply_end.removesuffix(text_before))
+        before = image + frame_format.closing + text_after
+        self.closing = self.ids(before, begins=True)[1:]
+        self._text_begins = self.begins_after(before)
+        self._first_begins = self.begins_after(opening)
+        self.response_opening = self.ids(image_prompt, begins=self._text_begins)
+        self._text_reply = self.ids(text_prompt)
+        end = self.ids(reply_end.removesuffix(text_before).rstrip(" "))
         if not end or not self.response_opening:
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
-        if end[0] not in tokenizer.added_tokens_decoder and isinstance(tokenizer.eos_token_id, int):
-            end = (tokenizer.eos_token_id, *end)  # that of LLaVA 1.5 writes none: "ASSISTANT: Good. USER: "
         self.eos_id, self.stream_opening = end[0], end[1:]
+        if end[0] not in tokenizer.added_tokens_decoder and isinstance(tokenizer.eos_token_id, int):
+            # the template of LLaVA 1.5 writes none, "ASSISTANT: Good. USER: ", so the context has none
+            self.eos_id, self.stream_opening, self.feeds_eos = tokenizer.eos_token_id, end, False
         find_answer_ids(tokenizer)  # before the first frame
 
     def system(self, text: str) -> tuple[int, ...]:
         """Return the ids of a system prompt with this text, and of the opening of the first message."""
-        return (*self.ids(self._before_system), *self.plain(self._system_space + text), *self._after_system)
+        words = self.plain(self._system_space + text, begins=self.begins_after(self._before_system))
+        return (*self.start(self._before_system), *words, *self._after_system)
 
     def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Return the ids of texts of the user, which precede an image within a message."""
-        return self._texts([f"{text}\n" for text in texts], after)
+        return self.before_image(texts, after=after)
 
-    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        """Return the ids of a text of the user before an image."""
-        return self._texts([text] if text else [], after)
+    def before_image(
+        self, turns: Sequence[str] = (), text: str = "", *, after: Sequence[object] = ()
+    ) -> tuple[int, ...]:
+        """Return the ids of texts before an image, with the space and line breaks of the template around each.
 
-    def _texts(self, texts: Sequence[str], after: Sequence[object]) -> tuple[int, ...]:
-        """Return the ids of texts, with the space and line breaks of the template around each.
-
-        The space before a text that opens a message is its own: ``after`` ends with the opening of one.
+        The space before a text or image that opens a message is its own: ``after`` ends with the opening of one.
         """
-        between, openings = self._text_closing + self._text_opening, (self._after_system, self.stream_opening)
-        is_first = any(ids and tuple(after[-len(ids) :]) == ids for ids in openings)
-        space = self._first_opening if is_first else self._text_opening
-        return self.plain(space + between.join(texts) + self._text_closing) if texts else ()
+        texts = [*(f"{turn}\n" for turn in turns), *([text] if text else [])]
+        if not texts:
+            return self._image_space if self._opens_message(after) else ()
+        between = self._text_closing + self._text_opening
+        return self._text(between.join(texts) + self._text_closing, after)
 
-    def question(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a question after an image, up to its answer."""
-        return (*self.plain(self._text_opening + text), *self._text_reply)
+    def question(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
+        """Return the ids of a question after an image or behind ``after``, up to its answer."""
+        return (*self._text(text, after), *self._text_reply)
 
     def state(self, text: str) -> tuple[int, ...]:
         """Return the ids of a state's text, in which special tokens count, with the space before a reply."""
         return self.ids(self._space + text)
 
+    def _text(self, text: str, after: Sequence[object]) -> tuple[int, ...]:
+        """Return the ids of a text in a message, with the space or line break of the template before it."""
+        if self._opens_message(after):
+            return self.plain(self._first_opening + text, begins=self._first_begins)
+        return self.plain(self._text_opening + text, begins=self._text_begins)
+
+    def _opens_message(self, after: Sequence[object]) -> bool:
+        openings = (self._after_system, self.stream_opening)
+        return any(ids and tuple(after[-len(ids) :]) == ids for ids in openings)
+
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a reply, with the space that a template such as ``Assistant: Good.`` writes before it."""
         return self.plain(self._space + text)
 
-    def _render(self, num_images: int, text: str = "", *, reply: bool = False) -> str:
-        """Render a message of images and a text; if ``reply``, with a reply and a message of an image after it."""
+    def _render(self, num_images: int, text: str = "", *, reply: bool = False, opens: bool = False) -> str:
+        """Render a message of images and a text; if ``reply``, with a reply and a message of an image after it.
+
+        If it ``opens`` a reply, the generation prompt follows.
+        """
 
         def say(role: str, text: str, images: int = 0) -> dict[str, Any]:
             texts = [{"type": "text", "text": text}] if text else []
@@ -111,7 +139,7 @@ class HubPrompt(StreamPrompt):
         messages = [say("system", _SYSTEM), say("user", text, num_images)]
         if reply:
             messages += [say("assistant", _REPLY), say("user", "", 1)]
-        return render_template(self.tokenizer, messages)
+        return render_template(self.tokenizer, messages, add_generation_prompt=opens)
 
     def _cut(self, rendered: str, text: str) -> tuple[str, str]:
         """Return the parts before and after the first occurrence of a text."""

@@ -42,7 +42,7 @@ class _LlamaPrompt(StreamPrompt):
             raise CheckpointError("the base model's tokenizer has no bos_token; it is not that of a Llama 3")
         self.bos_id = tokenizer.bos_token_id
 
-    def question(self, text: str) -> tuple[int, ...]:
+    def question(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
         """Raise ``ValueError``: the published assistants answer no questions behind a frame."""
         raise ValueError("the policy answer is for image-text models of the hub, not for a published assistant")
 
@@ -97,6 +97,7 @@ class ProAssistPrompt(_LlamaPrompt):
     """ProAssist: the chat format of Llama 3. The model writes the header of its reply itself; its end is not fed."""
 
     feeds_eos = False
+    feeds_last_token = False
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__(tokenizer)

@@ -75,7 +75,7 @@ def build_context(
     for frame in range(first_frame, clip.num_frames):
         questions += texts[frame, "user"]
         if not codec.answers_user_turns:
-            context.append(codec.user_turns(questions, after=context.ids))
+            context.append(codec.before_image(questions, after=context.ids))
             questions = []
         context.append([0] * tokens_per_frame, is_image=True)
         context.decisions.append(len(context.ids) - 1)

@@ -37,6 +37,7 @@ FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
     "smolvlm": lambda folder: tiny_checkpoint(folder, pooling="none", is_terse=True),
     "proassist": lambda folder: load_model(write_proassist(folder, grid=2, terse=True), device="cpu"),
     "qwen2_5_vl": lambda folder: load_model(write_hub(folder, "qwen2_5_vl"), device="cpu"),
+    "llava": lambda folder: load_model(write_hub(folder, "llava"), device="cpu"),
 }
 
 
@@ -55,6 +56,7 @@ CASES = [
     *(("smolvlm", strategy) for strategy in ("refresh", "drop-middle", "sink-window", "summarize-and-drop")),
     ("proassist", "refresh"),
     ("qwen2_5_vl", "refresh"),
+    ("llava", "refresh"),
 ]
 
 
@@ -113,7 +115,7 @@ def test_a_turn_is_question_pictures_answer() -> None:
     talk = Conversation().ask("hm?", pictures=["aa"]).answered("yes").ask("so?")
     assert render_conversation(CODEC, talk, base=(7,)) == (
         *(7, *CODEC.words("<hm?>"), "aa", RESPONSE, *CODEC.words("yes"), EOS),
-        *(*CODEC.words("<so?>"), RESPONSE),
+        *CODEC.question("so?"),
     )
 
 

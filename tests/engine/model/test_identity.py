@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -62,6 +63,16 @@ def test_each_part_of_a_checkpoint_changes_its_own_digest_and_that_of_the_whole(
         done.append(name)
         assert changed_parts(folder, before) == done, name
     assert load_model(folder, device="cpu").encoder_digest == encoder, "none of this is the encoder's"
+
+
+@pytest.mark.parametrize("name", ["processor_config.json", "additional_chat_templates/default.jinja"])
+def test_a_template_of_the_processor_changes_the_digest_of_the_template(folder: Path, name: str) -> None:
+    before = load_model(folder, device="cpu")
+    before.identity  # noqa: B018 - read before the files change
+    path, template = folder / name, (folder / "chat_template.jinja").read_text() + "{# another #}"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"chat_template": template}) if path.suffix == ".json" else template)
+    assert changed_parts(folder, before) == ["chat_template"]
 
 
 def test_what_changes_no_output_changes_no_digest(folder: Path) -> None:

@@ -53,6 +53,7 @@ class CharacterCodec:
     stream_opening: tuple[int, ...] = ()
     other_ends: tuple[int, ...] = ()
     feeds_eos = True
+    feeds_last_token = True
     answers_user_turns = False
 
     def schema(
@@ -73,13 +74,15 @@ class CharacterCodec:
     def user_turns(self, texts: Sequence[str], *, after: Sequence[object] = ()) -> tuple[int, ...]:
         return tuple(token for text in texts for token in self.user_turn(text))
 
-    def frame_text(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
-        return self.words(text)
+    def before_image(
+        self, turns: Sequence[str] = (), text: str = "", *, after: Sequence[object] = ()
+    ) -> tuple[int, ...]:
+        return (*self.user_turns(turns), *self.words(text))
 
     def summary_request(self, *, after: Sequence[object] = ()) -> tuple[int, ...]:
         return self.words("<sum>")
 
-    def question(self, text: str) -> tuple[int, ...]:
+    def question(self, text: str, *, after: Sequence[object] = ()) -> tuple[int, ...]:
         return self.words(f"?{text}")
 
     def state(self, text: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedTokenizerFast
 
 from tests.support.streams.fakes import TEXTS
+from tests.support.streams.sentencepiece import make_spaced_tokenizer
 
 _TEXT: Final[dict[str, Any]] = {
     "hidden_size": 32,
@@ -40,7 +41,7 @@ _SMOL_TEMPLATE: Final = (
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}{{ '<image>' }}{% else %}{{ part['text'] }}"
     "{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
 )
-_LLAVA_TEMPLATE: Final = (
+LLAVA_TEMPLATE: Final = (
     "{% for message in messages %}{% if message['role'] != 'system' %}{{ message['role'].upper() + ': '}}{% endif %}"
     "{# Render all images first #}"
     "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>\n' }}{% endfor %}"
@@ -51,7 +52,7 @@ _LLAVA_TEMPLATE: Final = (
     "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
 )
 """**Source**: chat_template.json of llava-hf/llava-1.5-7b-hf."""
-_ONEVISION_TEMPLATE: Final = (
+ONEVISION_TEMPLATE: Final = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + ' '}}{# Render all images first #}"
     "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>' }}{% endfor %}"
     "{# Render all video then #}"
@@ -64,8 +65,8 @@ _ONEVISION_TEMPLATE: Final = (
 )
 """**Source**: chat_template.json of llava-hf/llava-onevision-qwen2-0.5b-ov-hf."""
 _TEMPLATES: Final = {
-    "llava": _LLAVA_TEMPLATE,
-    "llava_onevision": _ONEVISION_TEMPLATE,
+    "llava": LLAVA_TEMPLATE,
+    "llava_onevision": ONEVISION_TEMPLATE,
     "internvl": "{% set IMAGE = '<IMG_CONTEXT>\n' %}" + _IM,
     "idefics3": _SMOL_TEMPLATE,
     "smolvlm": _SMOL_TEMPLATE,
@@ -124,6 +125,8 @@ def write_hub(folder: Path, model_type: str, *, seed: int = 0) -> Path:
 
 
 def _make_tokenizer(model_type: str) -> PreTrainedTokenizerFast:
+    if model_type == "llava":
+        return make_spaced_tokenizer("prepend", special=_SPECIAL[1:-2], template=LLAVA_TEMPLATE)
     tokenizer = Tokenizer(models.BPE())
     is_smol = model_type in ("idefics3", "smolvlm")
     digits, qwen = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.Split(Regex(_QWEN_WORDS), "isolated")

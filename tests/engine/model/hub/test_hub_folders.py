@@ -16,7 +16,7 @@ from tests.support.streams.hub import write_hub
 def test_a_template_that_fails_with_any_error_is_refused_in_a_sentence(tmp_path: Path, template: str) -> None:
     folder = write_hub(tmp_path, "llava")
     (folder / "chat_template.jinja").write_text(template)
-    with pytest.raises(CheckpointError, match=r"the chat template cannot be rendered: [^\n]+; correct it"):
+    with pytest.raises(CheckpointError, match=r"the chat template cannot write [^\n]+; add that of the processor"):
         load_model(folder, device="cpu")
 
 

@@ -1,6 +1,5 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -90,7 +89,10 @@ def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> 
             eos_token_id=prompt.eos_id,
             suppress_tokens=list(prompt.suppress_tokens),
         )
-        written.append(prompt.text(found[0, len(ids) :].tolist()))
+        reply = [token for token in found[0, len(ids) :].tolist() if token != prompt.eos_id]
+        kept = context[start : start + len(reply)]  # the last token of the stream is not fed
+        assert kept == reply[: len(context) - start], "the context has each reply as it was generated"
+        written.append(prompt.text(reply))
     assert len(written) > 1
     assert written == [output.response for output in outputs if output.response is not None]
 
@@ -150,24 +152,23 @@ def test_the_ids_of_a_run_are_those_of_the_render(checkpoint: Checkpoint, frame_
     outputs = [make_output(frame, response=REPLIES.get(frame)) for frame in range(NUM_FRAMES)]
     pieces = render_run(prompt, task, outputs, config=config, pictures=["1-a"] * NUM_FRAMES)
     context = [piece if isinstance(piece, int) else Image(frame_index=0) for piece in pieces]
-    own = read(checkpoint, spell(checkpoint, context))
-    assert own == read(checkpoint, tokenize(checkpoint, write_messages(checkpoint, config)))[: len(own)]
+    own = spell(checkpoint, context)
+    assert own == tokenize(checkpoint, write_messages(checkpoint, config), in_order=True)[: len(own)]
 
 
 _IN_ORDER = {
     "llava": (
         "{% for message in messages %}{{ '' if message['role'] == 'system' else message['role'].upper() + ': ' }}"
         "{% for part in message['content'] %}{% if part['type'] == 'image' %}{{ '<image>\n' }}{% else %}"
-        "{{ part['text'] + ('<|im_end|> ' if message['role'] == 'assistant' else ' ') }}{% endif %}{% endfor %}"
-        "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+        "{{ part['text'] + ' ' }}{% endif %}{% endfor %}{% endfor %}"
     ),
     "llava_onevision": (
-        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + ' ' }}{% for part in message['content'] %}"
+        "{% for message in messages %}{{ '<|im_start|>' + message['role'] }}"
+        "{{ '' if message['role'] == 'assistant' else ' ' }}{% for part in message['content'] %}"
         "{{ '<video>' if part['type'] == 'video' else '\n' + part['text'] }}{% endfor %}{{ '<|im_end|>' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|im_start|>assistant \n' }}{% endif %}"
     ),
 }
-"""Templates that would move images before texts, with the parts in order; that of LLaVA 1.5 with the eos of replies."""
+"""Templates that would move images before texts, with the parts in order, and replies behind the generation prompt."""
 
 
 def write_messages(checkpoint: Checkpoint, config: StreamConfig) -> list[dict[str, Any]]:
@@ -190,40 +191,45 @@ def write_messages(checkpoint: Checkpoint, config: StreamConfig) -> list[dict[st
     return messages
 
 
-def read(checkpoint: Checkpoint, ids: list[int]) -> Sequence[Any]:
-    """Return the ids; for LLaVA 1.5 their text, as its spaces merge with the texts behind them in the render only."""
-    model, prompt = hub_parts(checkpoint)
-    return str(prompt.tokenizer.decode(ids)) if model.frame_format.model_type == "llava" else ids
-
-
 def say(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def tokenize(checkpoint: Checkpoint, messages: list[dict[str, Any]], **options: Any) -> list[int]:
-    """Return the ids of the template's render of a whole conversation, with the text of the processor around images."""
+def tokenize(
+    checkpoint: Checkpoint, messages: list[dict[str, Any]], *, in_order: bool = False, opens: bool = False
+) -> list[int]:
+    """Return the ids of the template's render of a whole conversation, as the processor tokenises it.
+
+    If it ``opens`` a reply, the generation prompt follows.
+    """
     model, prompt = hub_parts(checkpoint)
-    options = {"chat_template": _IN_ORDER.get(model.frame_format.model_type), **options}
-    rendered = str(prompt.tokenizer.apply_chat_template(messages, tokenize=False, **options))
+    template = _IN_ORDER.get(model.frame_format.model_type) if in_order else None
+    rendered = str(
+        prompt.tokenizer.apply_chat_template(
+            messages, tokenize=False, chat_template=template, add_generation_prompt=opens
+        )
+    )
     image = str(prompt.tokenizer.convert_ids_to_tokens(prompt.suppress_tokens[0]))
     frame = model.frame_format
     whole = frame.opening + image * count_image_tokens(checkpoint) + frame.closing
-    return list(prompt.tokenizer(rendered.replace(image, whole), add_special_tokens=False)["input_ids"])
+    return list(prompt.tokenizer(rendered.replace(image, whole))["input_ids"])
 
 
 def test_the_ids_of_a_question_are_those_of_the_published_template(checkpoint: Checkpoint) -> None:
     model, prompt = hub_parts(checkpoint)
     frames = [Image(frame_index=0), Image(frame_index=1)]
-    asked = (*prompt.question("What is this?"), *prompt.words("A wheel."))
-    own = spell(checkpoint, (*prompt.system("Be brief."), *frames, *asked))
+    begun = prompt.system("Be brief.")
+    begun += prompt.before_image(after=begun)
+    own = spell(checkpoint, (*begun, *frames, *prompt.question("What is this?")))
     images = [{"type": "video" if model.frame_format.is_video else "image"}] * 2
     messages = [
         {"role": "system", "content": [say("Be brief.")]},
         {"role": "user", "content": [*images, say("What is this?")]},
-        {"role": "assistant", "content": [say("A wheel.")]},
     ]
-    published = tokenize(checkpoint, messages, chat_template=prompt.tokenizer.chat_template)
-    assert own == published[: len(own)]
+    assert own == tokenize(checkpoint, messages, opens=True)
+    messages[1]["content"] = images
+    own = spell(checkpoint, (*begun, *frames, *prompt.response_opening))
+    assert own == tokenize(checkpoint, messages, opens=True), "a reply without a question opens as in generate"
 
 
 @pytest.mark.parametrize("policy", ["state-token", "reserved-text"])

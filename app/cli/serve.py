@@ -40,7 +40,7 @@ from stepscope.app.reviews.store import check_store_location, open_store
 from stepscope.app.security import gradio_patches
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
-from stepscope.app.security.identity import read_users
+from stepscope.app.security.identity import current_user, read_users
 from stepscope.app.security.limits import limit_connections, windows
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
@@ -109,7 +109,7 @@ def serve(options: PageOptions) -> None:
     with (
         serving_folder() as folder,
         closing(DisplayCopies(folder, served=Path(get_upload_folder()))) as copies,
-        open_store(store_location) as store,
+        open_store(store_location, name_user=current_user.get) as store,
         ExitStack() as stack,
     ):
         private = (*store.files, *filter(None, [options.auth]))

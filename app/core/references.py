@@ -50,7 +50,8 @@ def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
 
 def check_outputs(outputs: Iterable[FrameOutput]) -> None:
     """Raise ``ValueError`` if the outputs of a video have too many texts to score, or too long ones."""
-    _check_texts("the outputs have", [text for output in outputs for text in (output.response, *output.updates) if text])
+    texts = [text for output in outputs for text in (output.response, *output.updates) if text is not None]
+    _check_texts("the outputs have", texts)
 
 
 def check_reference(sample: Sample) -> None:

@@ -179,14 +179,15 @@ def write_zip(
 
 
 def import_document(
-    path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool
+    path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, is_blind: bool, allow_deletions: bool
 ) -> str:
     """Store the changes of an edited ELAN document as corrections; return the outcome as a sentence.
 
     Raises ``ValueError`` with a sentence if the document is refused; then nothing was stored.
     """
     try:
-        kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, allow_deletions=allow_deletions)
+        rules = {"is_blind": is_blind, "allow_deletions": allow_deletions}
+        kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, **rules)
     except (EngineError, ValueError, OSError) as error:
         is_missing = isinstance(error, MissingTierError)
         remedy = f", or tick “{ALLOW_DELETIONS}” and choose the file again" if is_missing else ""

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from stepscope.app.context import ReviewContext
+from stepscope.app.reviews import store
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.store import open_store
 from stepscope.app.security.identity import current_user
-from stepscope.app.tabs.reviews import api
 from stepscope.app.tabs.reviews.api import MAX_ACTIONS, Answer, answer
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.data.samples import Split
@@ -24,8 +24,8 @@ EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, t
 
 @pytest.fixture
 def reviews(tmp_path: Path) -> Iterator[ReviewContext]:
-    with open_store(tmp_path / "reviews.sqlite") as store:
-        yield ReviewContext(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
+    with open_store(tmp_path / "reviews.sqlite", name_user=current_user.get) as opened:
+        yield ReviewContext(store=opened, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
 
 
 def ask(
@@ -159,18 +159,18 @@ def test_a_reviewer_stores_so_many_actions_and_sends_some_at_a_time(
 ) -> None:
     notes = [on_event("note", note=str(number)) for number in range(MAX_ACTIONS + 1)]
     assert ask(reviews, *notes)["error"] == "a request has at most 100 actions"
-    monkeypatch.setattr(api, "MAX_STORED", 2)
+    monkeypatch.setitem(store.MAX_LIMITS, "actions", 2)
     reply = ask(reviews, correcting("delete", 0), correcting("delete", 0), on_event("note", note="late"))
     assert (list(reply["refused"]), len(reply["kept"])) == (["2"], 2)
     assert reply["refused"]["2"] == "you have stored 2 actions on this video, the most that are kept"
     long = {**on_event("note", note="n" * 60), "action_id": "b"}
-    monkeypatch.setattr(api, "MAX_USER_CHARS", 150)
+    monkeypatch.setattr(store, "MAX_USER_CHARS", 1000)
     token = current_user.set("192.0.2.1")
     first, second = (ask(reviews, {**long, "action_id": name}, video_id=name, reviewer=name) for name in ("d", "e"))
     third = ask(reviews, {**long, "action_id": "f"}, video_id="f", reviewer="f")["refused"]["f"]
     current_user.reset(token)
     assert (first["refused"], second["refused"]) == ({}, {})
-    assert third == "you have stored 150 characters since the page began, the most it keeps"
+    assert third == "you have stored 1000 characters since the page began, the most it keeps"
 
 
 def test_a_correction_of_a_turn_that_is_not_there_is_refused(reviews: ReviewContext) -> None:

@@ -122,7 +122,7 @@ def agreement(options: AgreementOptions) -> int:
 
 
 def prune(options: PruneOptions) -> int:
-    """Print how many actions fit the options, by reviewer and video, and with ``apply`` set them aside or restore them."""
+    """Print how many actions fit the options; with ``apply`` set them aside, or apply them again."""
     filters = {"reviewer": options.reviewer, "video_id": options.video, "since": _read_time(options.since)}
     if not any(filters.values()):
         raise ValueError("give --reviewer, --video or --since, which select the actions")

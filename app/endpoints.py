@@ -26,7 +26,7 @@ from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import run_url_params
 from stepscope.app.core.plan import StreamPlan
-from stepscope.app.core.references import check_outputs, check_reference, check_size
+from stepscope.app.core.references import check_outputs, check_size, check_turns
 from stepscope.app.core.run import Run, TaskText, analyze_run, write_task
 from stepscope.app.core.videos import Clip, read_upload
 from stepscope.app.exports.folder import gather_videos
@@ -157,7 +157,7 @@ def _find_reference(context: AppContext, reference: FileData | None, video: str)
     samples = [sample for sample in read_samples(path) if video in ("", sample.video_id)]
     if len(samples) != 1:
         raise ValueError(f"the reference has {len(samples)} videos that fit; name one of its videos")
-    check_reference(samples[0])
+    check_turns(samples[0])
     return samples[0]
 
 

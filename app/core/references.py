@@ -54,7 +54,7 @@ def check_outputs(outputs: Iterable[FrameOutput]) -> None:
     _check_texts("the outputs have", texts)
 
 
-def check_reference(sample: Sample) -> None:
+def check_turns(sample: Sample) -> None:
     """Raise ``ValueError`` if the reference of a video has too many turns to score, too long ones, or too many states.
 
     Scoring takes about 0.1 ms for a text.
@@ -85,7 +85,7 @@ def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
     """
     check_size(path)
     sample = _find(read_samples(path), clip, path)
-    check_reference(sample)
+    check_turns(sample)
     if reason := explain_no_reference(sample):
         raise ValueError(f"{path}: the video {sample.video_id} {reason}")
     num_frames = max(1, math.ceil((clip.duration_s - EPSILON_S) * sample.fps))

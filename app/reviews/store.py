@@ -246,7 +246,7 @@ class ReviewStore:
         if any(_identify(self.engine.url, ending) != file for ending, file in zip(("", "-wal"), opened, strict=False)):
             raise StoreError(
                 f"the store {self._name} cannot be used: its file, or the -wal file beside it, was replaced or deleted "
-                "while it was open; stop the page, put the right file there without -wal and -shm files, and start again"
+                "while it was open; stop the page, put the right file there without its -wal and -shm, and start again"
             )
 
     def _insert(self, connection: Connection, actions: Iterable[Action]) -> tuple[Action, ...]:

@@ -220,3 +220,37 @@ def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(reviews: Review
     reply = ask(reviews, on_event("verdict", verdict="correct"))
     assert re.match(r"the store [^/@]* cannot be used: ", reply["error"]), "without its folder or host"
     assert (reply["kept"], reply["refused"]) == ([], {})
+
+
+def test_a_blind_reviewer_learns_from_no_refusal_what_another_added_or_deleted(reviews: ReviewContext) -> None:
+    added = {"role": "update", "time_s": 1.5, "text": "S2->start", "number": 0}
+    mine = {"kind": "correction", "correction": {"kind": "delete", "turn": added}}
+    alone = ask(reviews, mine, is_blind=True)
+    theirs = {"kind": "correction", "action_id": "a", "correction": {"kind": "add", "turn": added}}
+    assert ask(reviews, theirs, correcting("delete", 1) | {"action_id": "b"}, reviewer="ann")["refused"] == {}
+    assert ask(reviews, mine, is_blind=True) == alone, "as if ann had done nothing"
+    later = ask(reviews, correcting("time", 1, time_s=2.0), is_blind=True)
+    assert (later["refused"], later["state"]["layer"]["conflicts"]) == ({}, [])
+    assert [found["aspect"] for found in ask(reviews)["state"]["layer"]["conflicts"]] == ["presence"], (
+        "listed to settle"
+    )
+    assert "the reference has no update turn" in alone["refused"]["0"]
+
+
+def test_names_make_no_new_limit_where_nobody_signs_in(reviews: ReviewContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(store.MAX_LIMITS, "actions", 3)
+    monkeypatch.setitem(store.MAX_VIDEO_LIMITS, "actions", 5)
+
+    def refusals(address: str) -> list[str]:
+        token = current_user.set(address)
+        found = [
+            ask(reviews, on_event("note", note="n") | {"action_id": f"{address} {number}"}, reviewer=f"name {number}")
+            for number in range(4)
+        ]
+        current_user.reset(token)
+        return [reason for reply in found for reason in reply["refused"].values()]
+
+    assert refusals("192.0.2.1") == ["you have stored 3 actions on this video, the most that are kept"]
+    assert refusals("192.0.2.2") == ["all reviewers have stored 5 actions on this video, the most that are kept"] * 2
+    reviews.store.set_aside(reviewer="name 0")
+    assert len(refusals("192.0.2.3")) == 2, "what is set aside makes room"

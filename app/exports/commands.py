@@ -136,8 +136,8 @@ def prune(options: PruneOptions) -> int:
     for reviewer, video_id, number in found:
         print(f"{reviewer:20} {number:7}  {video_id}")
     done = "applied again" if options.restore else "set aside"
-    number = format_count(sum(number for *_, number in found), "action")
-    print(f"{number} {done}" if options.apply else f"{number} would be {done}; add --apply to do it")
+    total = format_count(sum(number for *_, number in found), "action")
+    print(f"{total} {done}" if options.apply else f"{total} would be {done}; add --apply to do it")
     return 0
 
 

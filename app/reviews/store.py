@@ -318,12 +318,13 @@ def _matches(
 
 def _identify(url: URL, ending: str = "") -> tuple[int, int] | None:
     """Return device and number of an SQLite file, or of one of ``SQLITE_ENDINGS``; None without one."""
-    path = _sqlite_file(url)
+    if (path := _sqlite_file(url)) is None:
+        return None
     try:
-        found = path and path.with_name(path.name + ending).stat()
+        found = path.with_name(path.name + ending).stat()
     except OSError:
         return None
-    return found and (found.st_dev, found.st_ino)
+    return found.st_dev, found.st_ino
 
 
 def open_store(where: str | Path, *, name_user: Callable[[], str] = str) -> ReviewStore:

@@ -182,7 +182,8 @@ def test_a_reference_without_an_upload_says_where_it_belongs(context: AppContext
 def test_a_reference_that_is_too_long_to_score_is_refused(
     take: Take, clip: Clip, sample: Sample, tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
-    own = replace(sample, initial_state={}, **{name: tuple(value) for name, value in changes.items()})
+    listed: Any = {name: tuple(value) for name, value in changes.items()}
+    own = replace(sample, initial_state={}, **listed)
     write_samples(tmp_path / "own.json", [own], file_format="manifest")
     with pytest.raises(ValueError, match=words):
         add_reference(clip, tmp_path / "own.json")

@@ -186,7 +186,14 @@ class ReviewContext:
         name = self.split_of(video_id)
         return self.splits[name].find(video_id) if name else self.recent.find_reference(video_id, reference)
 
-    def list_unsplit(self, review: Review) -> tuple[str, ...]:
-        """Return the videos with reviews that are in no split, such as uploads, by name."""
+    def list_unsplit(self, review: Review, *, user: str | None = None) -> tuple[str, ...]:
+        """Return the videos with reviews that are in no split, such as uploads, by name.
+
+        The name of an upload opens it, so a visitor gets only those that are theirs, and a signed-in ``user`` those
+        that they have reviewed.
+        """
         spoken_of = {found.event.video_id for found in review.events} | review.corrections.keys()
-        return tuple(sorted(video_id for video_id in spoken_of if self.split_of(video_id) is None))
+        own = {found.event.video_id for found in review.events for said in found.opinions if said.reviewer == user}
+        own |= {name for name, given in review.corrections.items() if any(each.reviewer == user for each in given)}
+        listed = (name for name in spoken_of if self.split_of(name) is None)
+        return tuple(sorted(name for name in listed if name in own or self.recent.is_listed(name)))

@@ -26,7 +26,7 @@ from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import run_url_params
 from stepscope.app.core.plan import StreamPlan
-from stepscope.app.core.references import check_size
+from stepscope.app.core.references import check_outputs, check_size, check_turns
 from stepscope.app.core.run import Run, TaskText, analyze_run, write_task
 from stepscope.app.core.videos import Clip, read_upload
 from stepscope.app.exports.folder import gather_videos
@@ -116,8 +116,6 @@ def _describe_run(context: AppContext, run: Run, warnings: list[str]) -> dict[st
     }
 
 
-MAX_TEXTS = 20_000
-"""Messages and updates of a request to score, which takes about 0.1 ms for each."""
 METRICS = ("num_videos", "scores", "intervals", "errors", "warnings")
 """The parts of ``metrics.json`` that the endpoint returns."""
 
@@ -140,8 +138,7 @@ def score_outputs(
     read = tuple(_read_output(number, output) for number, output in enumerate(outputs))
     if not read:
         raise ValueError("there are no outputs to score; give one for each frame")
-    if (number := sum(len(output.updates) + (output.response is not None) for output in read)) > MAX_TEXTS:
-        raise ValueError(f"the outputs have {number} messages and updates; at most {MAX_TEXTS} are scored in a request")
+    check_outputs(read)
     check_frames("outputs", read, sample)
     whole = fill_legality(read, initial_state(sample.steps, sample.initial_state))
     return {
@@ -160,6 +157,7 @@ def _find_reference(context: AppContext, reference: FileData | None, video: str)
     samples = [sample for sample in read_samples(path) if video in ("", sample.video_id)]
     if len(samples) != 1:
         raise ValueError(f"the reference has {len(samples)} videos that fit; name one of its videos")
+    check_turns(samples[0])
     return samples[0]
 
 

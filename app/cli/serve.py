@@ -30,6 +30,7 @@ from stepscope.app.core.display_copies import GRACE_S, DisplayCopies, remove_unu
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.live_run import RecordingCache
 from stepscope.app.core.model_use import ModelUse
+from stepscope.app.core.places import RecentSessions
 from stepscope.app.core.saved import BundledRun
 from stepscope.app.core.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from stepscope.app.exports.folder import correct_sample
@@ -40,7 +41,7 @@ from stepscope.app.reviews.store import check_store_location, open_store
 from stepscope.app.security import gradio_patches
 from stepscope.app.security.guard import RequestGuard
 from stepscope.app.security.hosts import HostRules
-from stepscope.app.security.identity import read_users
+from stepscope.app.security.identity import current_user, current_visitor, read_users
 from stepscope.app.security.limits import limit_connections, windows
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
@@ -109,7 +110,7 @@ def serve(options: PageOptions) -> None:
     with (
         serving_folder() as folder,
         closing(DisplayCopies(folder, served=Path(get_upload_folder()))) as copies,
-        open_store(store_location) as store,
+        open_store(store_location, name_user=current_user.get) as store,
         ExitStack() as stack,
     ):
         private = (*store.files, *filter(None, [options.auth]))
@@ -120,7 +121,9 @@ def serve(options: PageOptions) -> None:
             *read_kept_splits(splits, options.runs / SPLITS_FOLDER),
             *read_recorded(splits, options.runs.resolve()),
         ]
-        context = _load_context(options, config, splits, copies, stack)
+        is_of_one_person = rules.is_local and users is None
+        recent = RecentSessions(str if is_of_one_person else current_visitor.get)
+        context = replace(_load_context(options, config, splits, copies, stack), recent=recent)
         bundled_split = RunFolder(BUNDLED_RUN).split_path().resolve()
         batches = BatchContext(
             jobs=JobQueue(

@@ -31,6 +31,9 @@ REVIEWS = Group(
         "agreement": Command(
             "print the agreement of reviewers", "app.exports.options:AgreementOptions", "app.exports.commands:agreement"
         ),
+        "prune": Command(
+            "set actions aside, or apply them again", "app.exports.options:PruneOptions", "app.exports.commands:prune"
+        ),
     },
 )
 STEPSCOPE = Group(

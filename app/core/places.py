@@ -6,7 +6,7 @@ this server: ``RecentSessions`` keeps them up to a limit.
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -18,6 +18,7 @@ from stepscope.engine.config import format_threshold
 from stepscope.eval.data.samples import Sample
 
 MAX_CLIPS: Final = 100
+MAX_OPENED: Final = 10_000
 MAX_FRAMES: Final = 200_000
 """Maximum number of frames over all kept runs, about 100 MB of outputs."""
 NO_RUN: Final = "none"
@@ -105,9 +106,12 @@ class RecentSessions:
     """Least-recently-used caches of uploads and runs that cannot be reproduced from URL parameters.
 
     References are kept separately from their uploads: two windows may show one upload with different references.
+    ``name_visitor`` returns the user or window whose event is handled; empty on a page of one person.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name_visitor: Callable[[], str] = str) -> None:
+        self._name_visitor = name_visitor
+        self._opened = OrderedDict[tuple[str, str], None]()
         self._clips = OrderedDict[str, Clip]()
         self._runs = OrderedDict[str, Run]()
         self._references = OrderedDict[tuple[str, str], Sample]()
@@ -119,6 +123,7 @@ class RecentSessions:
         if clip.content_digest:
             with self._lock:
                 _keep(self._clips, clip.video_id, clip)
+                self._keep_opened(clip.video_id)
                 if clip.sample is not None:
                     _keep(self._references, (clip.video_id, digest_reference(clip)), clip.sample)
 
@@ -143,7 +148,16 @@ class RecentSessions:
             if clip is None or not clip.path.is_file():
                 raise ValueError(f"the upload {video_id} is no longer on this server; upload it again")
             self._clips.move_to_end(video_id)
+            self._keep_opened(video_id)
             return clip
+
+    def _keep_opened(self, video_id: str) -> None:
+        _keep(self._opened, (self._name_visitor(), video_id), None, limit=MAX_OPENED)
+
+    def is_listed(self, video_id: str) -> bool:
+        """Return whether a list may show an upload to the visitor, who has uploaded it or opened a link to it."""
+        visitor = self._name_visitor()
+        return not visitor or (visitor, video_id) in self._opened
 
     def find_reference(self, video_id: str, digest: str | None = None) -> Sample | None:
         """Return the reference of an upload by digest, or its latest one; None if there is none."""

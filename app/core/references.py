@@ -6,7 +6,7 @@ A reference applies only to the upload. Video paths in it are not opened.
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.plurals import format_count
-from stepscope.engine.records import frame_at
+from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.engine.video.track import EPSILON_S
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample
@@ -25,6 +25,11 @@ MAX_RESULT_BYTES = 200 * 2**20
 MAX_PARTS = 2**21
 """Maximum number of lists, objects, lines and commas of a file: each takes up to 0.25 kB of memory, and up to 1 us in
 which JSON holds Python's lock."""
+MAX_TEXTS = 20_000
+"""Maximum number of turns of a video's reference, and of messages and updates of a system: scoring compares them."""
+MAX_TEXT_CHARS = 2**22
+MAX_STATES = 2**21
+"""Maximum product of the steps and the updates of a reference: each update makes a new state of all steps."""
 MAX_MISSING_S = 1.0
 """If a video is shorter than its reference by more than this many seconds, the page warns of a mismatch."""
 
@@ -43,6 +48,33 @@ def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
         )
 
 
+def check_outputs(outputs: Iterable[FrameOutput]) -> None:
+    """Raise ``ValueError`` if the outputs of a video have too many texts to score, or too long ones."""
+    texts = [text for output in outputs for text in (output.response, *output.updates) if text is not None]
+    _check_texts("the outputs have", texts)
+
+
+def check_turns(sample: Sample) -> None:
+    """Raise ``ValueError`` if the reference of a video has too many turns to score, too long ones, or too many states.
+
+    Scoring takes about 0.1 ms for a text.
+    """
+    name = f"the reference of {sample.video_id} has"
+    _check_texts(name, [turn.text for turn in sample.turns])
+    num_updates = sum(turn.role == "update" for turn in sample.turns)
+    if (number := num_updates * len(sample.steps)) > MAX_STATES:
+        raise ValueError(f"{name} {number} states of steps, one for each step at each update; at most {MAX_STATES}")
+
+
+def _check_texts(what: str, texts: Sequence[str]) -> None:
+    for number, name, limit in (
+        (len(texts), "messages and updates", MAX_TEXTS),
+        (sum(map(len, texts)), "characters", MAX_TEXT_CHARS),
+    ):
+        if number > limit:
+            raise ValueError(f"{what} {number} {name}; at most {limit} are scored for a video")
+
+
 def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
     """Return an upload with its reference from a file, and the reference with the length that the file states.
 
@@ -53,6 +85,7 @@ def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
     """
     check_size(path)
     sample = _find(read_samples(path), clip, path)
+    check_turns(sample)
     if reason := explain_no_reference(sample):
         raise ValueError(f"{path}: the video {sample.video_id} {reason}")
     num_frames = max(1, math.ceil((clip.duration_s - EPSILON_S) * sample.fps))

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from stepscope.app.core.slices import read_slices, slices_path
@@ -17,6 +18,7 @@ from stepscope.app.exports.options import (
     AgreementOptions,
     AssignOptions,
     ImportOptions,
+    PruneOptions,
     SplitOptions,
     TracesOptions,
     WriteOptions,
@@ -117,6 +119,33 @@ def agreement(options: AgreementOptions) -> int:
         verdicts = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
         print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {verdicts}")
     return 0
+
+
+def prune(options: PruneOptions) -> int:
+    """Print how many actions fit the options; with ``apply`` set them aside, or apply them again."""
+    filters = {"reviewer": options.reviewer, "video_id": options.video, "since": _read_time(options.since)}
+    if not any(filters.values()):
+        raise ValueError("give --reviewer, --video or --since, which select the actions")
+    if "://" not in (where := options.reviews or str(STORE)) and not Path(where).exists():
+        raise ValueError(f"the review store {where} does not exist; check --reviews")
+    with open_store(where) as store:
+        found = store.count_matching(is_aside=options.restore, **filters)
+        if options.apply:
+            (store.restore if options.restore else store.set_aside)(**filters)
+    print(f"{'reviewer':20} {'actions':>7}  video")
+    for reviewer, video_id, number in found:
+        print(f"{reviewer:20} {number:7}  {video_id}")
+    done = "applied again" if options.restore else "set aside"
+    total = format_count(sum(number for *_, number in found), "action")
+    print(f"{total} {done}" if options.apply else f"{total} would be {done}; add --apply to do it")
+    return 0
+
+
+def _read_time(text: str | None) -> str | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except ValueError as error:
+        raise ValueError(f"--since must be a time such as 2026-05-01T14:00; got {text!r}") from error
 
 
 def assign(options: AssignOptions) -> int:

@@ -85,12 +85,19 @@ def correct_sample(store: ReviewStore, sample: Sample, *, is_blind: bool) -> Cor
 
 
 def import_eaf(
-    path: Path, *, samples: Iterable[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool = False
+    path: Path,
+    *,
+    samples: Iterable[Sample],
+    store: ReviewStore,
+    reviewer: str,
+    is_blind: bool = False,
+    allow_deletions: bool = False,
 ) -> tuple[Action, ...]:
     """Store the changes of an edited ELAN document as corrections, and return them.
 
     Only differences from the exported document count, so later corrections by other reviewers are not reverted.
-    Corrections that are in effect already are not stored again. A refused document changes nothing.
+    Corrections that are in effect already are not stored again. A refused document changes nothing. With ``is_blind``,
+    only the reviewer's own actions exist, whatever the document says about its export: it may have been edited.
 
     Raises ``ValueError`` for a document that was not exported from this store and split, or with an invalid
     annotation. Raises ``MissingTierError`` if the turns of a missing tier would be deleted without
@@ -99,15 +106,16 @@ def import_eaf(
     name = check_reviewer(reviewer)
     origin = read_eaf_origin(path, samples=samples)
     sample = origin.sample
-    actions = store.read()
+    only = name if is_blind else None
+    actions = store.read(only=only)
     before = list(takewhile(lambda action: action.action_id != origin.last_action, actions))
     if origin.last_action and len(before) == len(actions):
-        raise ValueError(f"{path} was exported from another store of reviews; import it there")
+        raise ValueError(f"{path} was exported from another store of reviews, or with some that you do not see")
     then = actions[: len(before) + 1] if origin.last_action else ()
     corrections = read_eaf_corrections(
         path,
         sample=sample,
-        corrections=fold_actions(then, only=origin.only).corrections.get(sample.video_id, ()),
+        corrections=fold_actions(then, only=only or origin.only).corrections.get(sample.video_id, ()),
         reviewer=name,
         prefer=origin.prefer,
         allow_deletions=allow_deletions,

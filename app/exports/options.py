@@ -99,6 +99,22 @@ class AgreementOptions(StoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PruneOptions(StoreOptions):
+    """List the actions of a reviewer, of a video or since a time; set them aside, or apply them again."""
+
+    reviewer: str | None = None
+    """Only the actions under this name."""
+    video: str | None = None
+    """Only the actions on this video."""
+    since: str | None = None
+    """Only the actions from this time on, such as 2026-05-01T14:00, in local time without an offset."""
+    restore: bool = False
+    """Apply actions again that were set aside."""
+    apply: bool = False
+    """Change the store; by default the actions are only counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AssignOptions(StoreOptions):
     """Assign videos to reviewers, and print what each of them has done; without --to only print it."""
 

@@ -139,13 +139,6 @@ class Action:
         if self.correction is not None and self.correction.reviewer != self.reviewer:
             raise ValueError(f"{self.reviewer} cannot correct on behalf of {self.correction.reviewer}")
 
-    @property
-    def num_chars(self) -> int:
-        """Number of characters of its texts."""
-        turn = None if self.correction is None else self.correction.turn
-        texts = [named.text for named in (self.event, self.paired, self.correction, turn) if named is not None]
-        return sum(len(text or "") for text in (self.note, *self.tags, *texts))
-
     def _check_texts(self) -> None:
         """Check the lengths of all texts, and replace characters that UTF-8 cannot encode."""
         check_text("video_id", self.video_id, max_chars=MAX_VIDEO_ID_CHARS)

@@ -2,17 +2,20 @@
 
 When ``append`` returns, the action is on disk. Its number is larger than all earlier numbers, so polling for numbers
 above the last one misses nothing. Any number of threads and processes may write concurrently; writes are serialised.
-Undo and redo return after the store has committed them.
+Undo and redo return after the store has committed them. If the file of a store is replaced or deleted while it is open,
+the store refuses to read and write. All writers pass one gate, ``_check_room``, with limits per video, reviewer and
+user; the owner sets a flooded review aside, which deletes nothing.
 
 The version of the schema is in a table of its own. A store with an unknown version comes from a newer StepScope and is
 refused. Opening a store takes the write lock only if there is something to create.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -31,6 +34,15 @@ SQLITE_ENDINGS: Final = ("-wal", "-shm", "-journal")
 """Endings of the names of SQLite's files beside a store."""
 LOCK_TIMEOUT_S = 10.0
 """Longest wait for another writer of an SQLite file, in seconds; a write takes milliseconds."""
+MAX_ACTION_CHARS: Final = 50_000
+"""Maximum number of characters of an action, as it is stored."""
+MAX_LIMITS: Final = {"actions": 5000, "characters": 2**22}
+"""Maximum numbers of a reviewer, and of a user or an address while the page runs, on a video."""
+MAX_VIDEO_LIMITS: Final = {"actions": 10_000, "characters": 2**23}
+"""Maximum numbers of all reviewers on a video: each request needs the state after all of its actions."""
+MAX_USER_CHARS: Final = 2**26
+"""Maximum number of characters that a user, or an address, stores on all videos while the page runs."""
+_NUM_KEPT_VIDEOS: Final = 8
 _VERSION: Final = "0001"
 _ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server
 _METADATA: Final = sa.MetaData()
@@ -52,11 +64,22 @@ ACTIONS: Final = sa.Table(
     sa.Column("body", sa.JSON, nullable=False),
     sa.Index("review_actions_by_video", "video_id", "number"),
 )
+_SET_ASIDE: Final = sa.Table(
+    "review_set_aside",
+    _METADATA,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.String(32), nullable=False),
+)
+_IS_ASIDE: Final = ACTIONS.c.number.in_(select(_SET_ASIDE.c.number))
 _VERSIONS: Final = sa.Table("review_schema", _METADATA, sa.Column("version_num", sa.String(32), primary_key=True))
 _COLUMNS: Final = (
     *(column for column in ACTIONS.c if column.name != "body"),
     sa.cast(ACTIONS.c.body, sa.Text).label("body"),  # decoded row by row: a damaged row must not fail the query
 )
+
+
+_Share = tuple[str, str, str]
+"""A user, or empty for all; a video, or empty for all; ``actions`` or ``characters``."""
 
 
 class StoreError(EngineError):
@@ -77,6 +100,16 @@ class ReviewStore:
     """An open store; ``with open_store(...) as store`` closes it."""
 
     engine: Engine
+    name_user: Callable[[], str] = str
+    """Returns the signed-in user, or the address, whose request is handled; empty for the owner's commands."""
+    opened: tuple[int, int] | None = None
+    """The device and number of the file that was opened; None for a server."""
+    _used: Counter[_Share] = field(default_factory=Counter, compare=False)
+    """Numbers of actions and characters that users have stored since the store was opened, see ``_check_room``."""
+    _read: OrderedDict[tuple[str, str | None], tuple[Any, StoredActions]] = field(
+        default_factory=OrderedDict, compare=False
+    )
+    """The last results of ``read_video``."""
 
     @property
     def _name(self) -> str:
@@ -94,7 +127,7 @@ class ReviewStore:
     @property
     def notice(self) -> str:
         """A notice to show before reviewing starts; empty if there is none."""
-        with _translate(self._name), self.engine.connect() as connection:
+        with self._connect() as connection:
             is_empty = connection.execute(select(ACTIONS.c.number).limit(1)).first() is None
         place = _sqlite_file(self.engine.url) or self.engine.url.render_as_string()
         return f"The store of reviews {place} is empty." if is_empty else ""
@@ -102,11 +135,12 @@ class ReviewStore:
     def append(self, action: Action) -> Action:
         """Store an action and return it with its number; an action that is sent twice is stored once.
 
-        Raises ``StoreError`` if the write fails, and ``ValueError`` if a different action has the same ``action_id``.
+        Raises ``StoreError`` if the write fails, and ``ValueError`` if a different action has the same ``action_id``,
+        or if a limit is reached.
         """
-        with _translate(self._name), self.engine.connect() as connection:
+        with self._connect() as connection:
             try:
-                return _insert(connection, [action])[0]
+                return self._insert(connection, [action])[0]
             except IntegrityError:
                 query = select(*_COLUMNS).where(ACTIONS.c.action_id == action.action_id)
                 if (row := connection.execute(query).mappings().first()) is None:
@@ -119,26 +153,50 @@ class ReviewStore:
     def append_all(self, actions: Iterable[Action]) -> tuple[Action, ...]:
         """Store new actions in one transaction, and return them with their numbers.
 
-        Raises ``StoreError`` if the write fails; then none is stored.
+        Raises ``StoreError`` if the write fails, and ``ValueError`` if a limit is reached; then none is stored.
         """
-        with _translate(self._name), self.engine.connect() as connection:
-            return _insert(connection, actions)
+        with self._connect() as connection:
+            return self._insert(connection, actions)
 
-    def read(self, *, video_id: str | None = None, after: int = 0) -> tuple[Action, ...]:
+    def read(self, *, video_id: str | None = None, after: int = 0, only: str | None = None) -> tuple[Action, ...]:
         """Return the actions of ``scan``."""
-        return self.scan(video_id=video_id, after=after).actions
+        return self.scan(video_id=video_id, after=after, only=only).actions
 
-    def scan(self, *, video_id: str | None = None, after: int = 0, kinds: Sequence[ActionKind] = ()) -> StoredActions:
+    def read_video(self, video_id: str, *, only: str | None = None) -> StoredActions:
+        """Return what ``scan`` does, reading only the actions that are new since the last call."""
+        marks = select(sa.func.count(), sa.func.max(_SET_ASIDE.c.at)).select_from(_SET_ASIDE)
+        with self._connect() as connection:
+            state = tuple(connection.execute(marks).one())
+        key = (video_id, only)
+        before, known = self._read.get(key, (None, StoredActions(actions=(), unreadable=())))
+        if before != state or known.unreadable:
+            known = StoredActions(actions=(), unreadable=())
+        found = self.scan(video_id=video_id, only=only, after=(known.actions and known.actions[-1].number) or 0)
+        if found != StoredActions(actions=(), unreadable=()) or before != state:
+            known = StoredActions(actions=(*known.actions, *found.actions), unreadable=found.unreadable)
+            self._read[key] = state, known
+            if len(self._read) > _NUM_KEPT_VIDEOS:
+                self._read.popitem(last=False)
+        return known
+
+    def scan(
+        self,
+        *,
+        video_id: str | None = None,
+        after: int = 0,
+        kinds: Sequence[ActionKind] = (),
+        only: str | None = None,
+    ) -> StoredActions:
         """Read the actions of one video or of all, with numbers above ``after``, in the order of their numbers.
 
-        ``kinds`` selects the kinds of actions; by default all.
+        ``kinds`` selects the kinds of actions; by default all. With ``only``, that reviewer's actions alone are read.
+        Actions that were set aside are left out.
         """
-        query = select(*_COLUMNS).where(ACTIONS.c.number > after).order_by(ACTIONS.c.number)
-        if video_id is not None:
-            query = query.where(ACTIONS.c.video_id == video_id)
+        query = select(*_COLUMNS).where(ACTIONS.c.number > after, ~_IS_ASIDE).order_by(ACTIONS.c.number)
+        query = query.where(*_matches(video_id=video_id, reviewer=only))
         if kinds:
             query = query.where(ACTIONS.c.kind.in_(kinds))
-        with _translate(self._name), self.engine.connect() as connection:
+        with self._connect() as connection:
             rows = list(connection.execute(query).mappings())
         actions, unreadable = [], []
         for row in rows:
@@ -147,6 +205,97 @@ class ReviewStore:
             except ValueError as error:
                 unreadable.append(f"action {row['number']} of the store cannot be read and is skipped: {error}")
         return StoredActions(actions=tuple(actions), unreadable=tuple(map(replace_surrogates, unreadable)))
+
+    def count_matching(self, *, is_aside: bool, **filters: str | None) -> list[tuple[str, str, int]]:
+        """Return reviewer, video and number of the actions that ``set_aside`` or ``restore`` would move."""
+        columns = ACTIONS.c.reviewer, ACTIONS.c.video_id
+        query = select(*columns, sa.func.count()).where(_IS_ASIDE if is_aside else ~_IS_ASIDE, *_matches(**filters))
+        with self._connect() as connection:
+            return [tuple(row) for row in connection.execute(query.group_by(*columns).order_by(*columns))]
+
+    def set_aside(self, **filters: str | None) -> None:
+        """Mark the actions of a ``reviewer``, of a ``video_id`` and from a time ``since``: nothing applies them.
+
+        They stay in the store, also with their ids.
+        """
+        at = sa.literal(datetime.now(UTC).isoformat())
+        found = select(ACTIONS.c.number, at).where(~_IS_ASIDE, *_matches(**filters))
+        with self._connect() as connection, connection.begin():
+            connection.execute(insert(_SET_ASIDE).from_select(["number", "at"], found))
+
+    def restore(self, **filters: str | None) -> None:
+        """Apply actions again that were set aside."""
+        found = select(ACTIONS.c.number).where(*_matches(**filters))
+        with self._connect() as connection, connection.begin():
+            connection.execute(sa.delete(_SET_ASIDE).where(_SET_ASIDE.c.number.in_(found)))
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        """Yield a connection. Raises ``StoreError`` if its file or its log is not, or no longer, at its place.
+
+        What is committed to a file that was replaced or deleted is lost.
+        """
+        self._check_file(self.opened)
+        with _translate(self._name), self.engine.connect() as connection:
+            log = connection.info.setdefault("log", _identify(self.engine.url, "-wal"))
+            self._check_file(self.opened, log)
+            yield connection
+            self._check_file(self.opened, log)
+
+    def _check_file(self, *opened: tuple[int, int] | None) -> None:
+        if any(_identify(self.engine.url, ending) != file for ending, file in zip(("", "-wal"), opened, strict=False)):
+            raise StoreError(
+                f"the store {self._name} cannot be used: its file, or the -wal file beside it, was replaced or deleted "
+                "while it was open; stop the page, put the right file there without its -wal and -shm, and start again"
+            )
+
+    def _insert(self, connection: Connection, actions: Iterable[Action]) -> tuple[Action, ...]:
+        actions = tuple(actions)
+        if not actions:
+            return ()
+        number, action_id = ACTIONS.c.number, ACTIONS.c.action_id
+        rows = [_to_row(action) for action in actions]
+        with connection.begin():
+            if connection.dialect.name == "postgresql":  # makes the order of numbers the order of commits
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK_ID})")
+            connection.execute(insert(ACTIONS), rows)  # locks the store until the end
+            newest = select(action_id, number).order_by(number.desc()).limit(len(actions))
+            kept = {row.action_id: row.number for row in connection.execute(newest)}
+            own = self._check_room(connection, rows, first=min(kept.values()))
+        self._used.update(own)
+        return tuple(replace(action, number=kept[action.action_id]) for action in actions)
+
+    def _check_room(self, connection: Connection, rows: Sequence[Any], *, first: int) -> Counter[_Share]:
+        """Return what new rows of a reviewer, numbered from ``first`` on, take of the limits of their user.
+
+        Raises ``ValueError`` if they exceed a limit. A typed name is no identity: without a login, the address counts.
+        """
+        user, own, totals = self.name_user(), Counter[_Share](), Counter[_Share]()
+        for row in rows:
+            num_chars = len(json.dumps(row["body"])) + len(row["video_id"])
+            if num_chars > MAX_ACTION_CHARS:
+                raise ValueError(f"an action must have fewer than {MAX_ACTION_CHARS} characters")
+            own[user, row["video_id"], "actions"] += 1
+            own[user, row["video_id"], "characters"] += num_chars
+            own[user, "", "characters"] += num_chars
+        size = sa.func.sum(sa.func.length(sa.cast(ACTIONS.c.body, sa.Text)))
+        is_of_videos = ACTIONS.c.video_id.in_(select(ACTIONS.c.video_id).where(ACTIONS.c.number >= first))
+        columns = ACTIONS.c.video_id, ACTIONS.c.reviewer
+        query = select(*columns, sa.func.count(), size).where(is_of_videos, ~_IS_ASIDE).group_by(*columns)
+        for video_id, reviewer, num_actions, num_chars in connection.execute(query):
+            names = [""] if user not in ("", reviewer) or reviewer != rows[0]["reviewer"] else ["", reviewer]
+            for name in names:
+                totals[name, video_id, "actions"] += num_actions
+                totals[name, video_id, "characters"] += num_chars
+        if user:
+            totals.update({share: self._used[share] + number for share, number in own.items() if share not in totals})
+        for (name, video_id, unit), number in totals.items():
+            limit = (MAX_LIMITS if name else MAX_VIDEO_LIMITS)[unit] if video_id else MAX_USER_CHARS
+            if number > limit:
+                who = "you have" if name else "all reviewers have"
+                end = "on this video, the most that are kept" if video_id else "since the page began, the most it keeps"
+                raise ValueError(f"{who} stored {limit} {unit} {end}")
+        return own if user else Counter()
 
     def close(self) -> None:
         """Close all connections to the database."""
@@ -159,22 +308,27 @@ class ReviewStore:
         self.close()
 
 
-def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, ...]:
-    actions = tuple(actions)
-    if not actions:
-        return ()
-    number, action_id = ACTIONS.c.number, ACTIONS.c.action_id
-    with connection.begin():
-        if connection.dialect.name == "postgresql":  # makes the order of numbers the order of commits
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK_ID})")
-        connection.execute(insert(ACTIONS), [_to_row(action) for action in actions])  # locks the store until the end
-        newest = select(action_id, number).order_by(number.desc()).limit(len(actions))
-        kept = {row.action_id: row.number for row in connection.execute(newest)}
-    return tuple(replace(action, number=kept[action.action_id]) for action in actions)
+def _matches(
+    *, video_id: str | None = None, reviewer: str | None = None, since: str | None = None
+) -> list[sa.ColumnElement[bool]]:
+    columns = ((ACTIONS.c.video_id, video_id), (ACTIONS.c.reviewer, reviewer))
+    conditions = [column == value for column, value in columns if value is not None]
+    return conditions if since is None else [*conditions, ACTIONS.c.at >= since]
 
 
-def open_store(where: str | Path) -> ReviewStore:
-    """Open a store; create it if it does not exist.
+def _identify(url: URL, ending: str = "") -> tuple[int, int] | None:
+    """Return device and number of an SQLite file, or of one of ``SQLITE_ENDINGS``; None without one."""
+    if (path := _sqlite_file(url)) is None:
+        return None
+    try:
+        found = path.with_name(path.name + ending).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def open_store(where: str | Path, *, name_user: Callable[[], str] = str) -> ReviewStore:
+    """Open a store; create it if it does not exist. ``name_user`` is that of ``ReviewStore``.
 
     It is the path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``. Raises
     ``StoreError`` for a store with a newer schema, and if the database cannot be reached.
@@ -188,7 +342,7 @@ def open_store(where: str | Path) -> ReviewStore:
         engine = _create(url)
         try:
             _prepare_schema(engine)
-            return ReviewStore(engine)
+            return ReviewStore(engine, name_user, _identify(url))
         except BaseException:
             engine.dispose()
             raise
@@ -251,7 +405,7 @@ def _create(url: URL) -> Engine:
 def _prepare_schema(engine: Engine) -> None:
     """Create the tables of an empty store. Raises ``StoreError`` for a store with another schema."""
     with engine.connect() as connection:
-        if _read_version(connection) == _VERSION:
+        if _read_version(connection) == _VERSION and sa.inspect(connection).has_table(_SET_ASIDE.name):
             return
     with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
         if engine.dialect.name == "postgresql":
@@ -262,8 +416,8 @@ def _prepare_schema(engine: Engine) -> None:
                 f"the store {engine.url.render_as_string()} has the schema {version}; this version of StepScope "
                 f"supports schemas up to {_VERSION}: update StepScope, or use another store"
             )
+        _METADATA.create_all(connection)  # earlier versions set no actions aside
         if version is None:
-            _METADATA.create_all(connection)
             connection.execute(insert(_VERSIONS).values(version_num=_VERSION))
 
 
@@ -314,7 +468,7 @@ def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | 
 
     With ``only``, the state contains that reviewer's actions alone (blind mode).
     """
-    stored = store.scan(video_id=video_id)
+    stored = store.scan(only=only) if video_id is None else store.read_video(video_id, only=only)
     return replace(fold_actions(stored.actions, only=only), unreadable=stored.unreadable)
 
 
@@ -327,7 +481,7 @@ def _move(
     action_id: str | None = None,
     target: str | None = None,
 ) -> Action | None:
-    actions = {action.action_id: action for action in store.read(video_id=video_id)}
+    actions = {action.action_id: action for action in store.read_video(video_id, only=reviewer).actions}
     if action_id in actions:
         before = actions[action_id]
         if (before.kind, before.reviewer) != (kind, reviewer) or target not in (None, before.target):

@@ -23,7 +23,7 @@ from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData, Headers
 
-from stepscope.app.security.identity import client_address, current_user
+from stepscope.app.security.identity import client_address, current_user, current_visitor, signed_in
 from stepscope.app.security.limits import declared_size
 from stepscope.engine.io.files import show_turns
 from stepscope.engine.turns import take_turns
@@ -164,6 +164,7 @@ def share_queue() -> None:
 
     async def process_own(queue: Queue, events: list[Event], *values: Any, **options: Any) -> None:
         current_user.set(_name_user(events[0]))
+        current_visitor.set(signed_in(events[0].request) or f"window {events[0].session_hash}")
         await process(queue, events, *values, **options)
 
     def create_limiter(page: gr.Blocks) -> None:

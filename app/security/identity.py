@@ -34,6 +34,10 @@ current_user: ContextVar[str] = ContextVar("user", default="")
 """The user, or the address, of the request or event that is handled."""
 
 
+current_visitor: ContextVar[str] = ContextVar("visitor", default="")
+"""The signed-in user, or the window, whose event is handled."""
+
+
 def client_address(scope: Scope) -> str:
     """Return the address of the client, of IPv6 the network that one client has; empty if it is not known."""
     return find_network(scope["client"][0]) if scope.get("client") else ""

@@ -6,6 +6,7 @@ and memory are proportional to the number of responses times the window. **Sourc
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index
@@ -19,6 +20,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.matching.updates import check_num_pairs
 
 ZeroCost = Literal["keep", "drop"]
 Encode = Callable[[list[str]], NDArray[Any]]
@@ -102,13 +104,12 @@ def find_match(
     similarity = np.zeros(len(cols), dtype=np.float32)
     spoken = np.flatnonzero(is_ref[cols])
     if spoken.size:
-        places = zip(gen_frames[rows[spoken]].tolist(), cols[spoken].tolist(), strict=True)
-        texts = [(gen[i], ref[j]) for i, j in places]
-        similarity[spoken] = np.abs(
-            encode.compare_pairs(texts)
-            if zero_cost == "drop" and isinstance(encode, ComparesPairs)
-            else compare_texts(texts, encode)
-        )
+        gen_at, ref_at = gen_frames[rows[spoken]], cols[spoken]
+        if zero_cost == "drop" and isinstance(encode, ComparesPairs):
+            places = zip(gen_at.tolist(), ref_at.tolist(), strict=True)
+            similarity[spoken] = np.abs(encode.compare_pairs([(gen[i], ref[j]) for i, j in places]))
+        else:
+            similarity[spoken] = np.abs(_compare_frames(gen, ref, gen_at, ref_at, encode))
     distance, reach = np.abs(gen_frames[rows] - cols), max(-left, right, 1)
     if zero_cost == "drop":  # all in float32, as published
         multiplier = np.float32(dist_func_factor / reach**dist_func_power)
@@ -168,6 +169,7 @@ def _window_edges(
     ``[0, 1, 2, 3]``.
     """
     offsets = np.arange(max(left, 1 - num_frames), min(right, num_frames - 1) + 1)
+    check_num_pairs(len(gen_frames) * len(offsets))
     frames = gen_frames[:, None] + offsets
     inside = (frames >= 0) & (frames < num_frames)
     return np.nonzero(inside)[0], frames[inside]
@@ -175,12 +177,24 @@ def _window_edges(
 
 def compare_texts(pairs: Sequence[tuple[str, str]], encode: Encode) -> NDArray[np.float32]:
     """Return the cosine ``[P]`` of each pair of texts. Each distinct text is encoded once."""
+    gen, ref = zip(*pairs, strict=True)
+    places = np.arange(len(pairs))
+    return _compare_frames(gen, ref, places, places, encode)
+
+
+def _compare_frames(
+    gen: Sequence[str], ref: Sequence[str], gen_at: NDArray[np.intp], ref_at: NDArray[np.intp], encode: Encode
+) -> NDArray[np.float32]:
+    """Return the cosine ``[P]`` of each text of ``gen`` with one of ``ref``, given by their places ``[P]``."""
     ids: dict[str, int] = {}
-    gen_ids = [ids.setdefault(text, len(ids)) for text, _ in pairs]
-    ref_ids = [ids.setdefault(text, len(ids)) for _, text in pairs]
+    gen_ids, ref_ids = np.zeros(len(gen), np.intp), np.zeros(len(ref), np.intp)
+    for texts, text_ids, at in ((gen, gen_ids, gen_at), (ref, ref_ids, ref_at)):
+        for place in np.unique(at).tolist():
+            text_ids[place] = ids.setdefault(texts[place], len(ids))
     vectors = unit_vectors(encode(list(ids)), num_texts=len(ids))
-    parts = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(pairs), _PAIRS_AT_ONCE)]
-    return np.concatenate([np.einsum("pd,pd->p", vectors[gen_ids[part]], vectors[ref_ids[part]]) for part in parts])
+    parts = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(gen_at), _PAIRS_AT_ONCE)]
+    cosines = [np.einsum("pd,pd->p", vectors[gen_ids[gen_at[p]]], vectors[ref_ids[ref_at[p]]]) for p in parts]
+    return np.concatenate(cosines)
 
 
 def unit_vectors(embeddings: NDArray[Any], *, num_texts: int) -> NDArray[np.float32]:
@@ -241,11 +255,11 @@ def pair_inside_spans(match: Match, sample: Sample, responses: Mapping[int, str]
         ref = frame_at(turn.time_s, sample.fps)
         if turn.role != "assistant" or turn.end_s is None or ref not in missed:
             continue
-        inside = [frame for frame in redundant if ref <= frame and delay_from_span(frame, turn, fps=sample.fps) == 0]
-        if inside:
-            score = min(abs(float(compare_texts([(responses[inside[0]], turn.text)], encode)[0])), 1.0)
-            pairs.append(Pair(gen_frame=inside[0], ref_frame=ref, cost=1 - score, semantic_score=score))
-            redundant.remove(inside[0])
+        place = bisect_left(redundant, ref)
+        if place < len(redundant) and delay_from_span(redundant[place], turn, fps=sample.fps) == 0:
+            frame = redundant.pop(place)
+            score = min(abs(float(compare_texts([(responses[frame], turn.text)], encode)[0])), 1.0)
+            pairs.append(Pair(gen_frame=frame, ref_frame=ref, cost=1 - score, semantic_score=score))
             missed.discard(ref)
     return replace(
         match,

@@ -9,18 +9,19 @@ falls or rises, of these; of a sum, those of the frames.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.engine.decisions.signals import Decision, SignalSpec
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.matching.updates import assign
+from stepscope.eval.matching.updates import assign_pairs, find_near
 from stepscope.eval.metrics.counts import Counts, Pool, count_among, ratio
 from stepscope.eval.metrics.matched_video import MatchedVideo, Measure
 from stepscope.eval.metrics.values import Values
@@ -88,10 +89,10 @@ def count_decisions(
     prob, does = np.array(probs, float), np.array(decided, bool)
     expected = np.zeros(len(prob), bool)
     expected[frames] = True
-    gen_frames = np.flatnonzero(does).tolist()
+    tolerances = [int(tolerance_s * fps + 1e-9) for tolerance_s in TOLERANCES_S]
     offsets_s = [
-        [offset / fps for offset in _event_offsets(gen_frames, frames, tolerance_frames=int(tolerance_s * fps + 1e-9))]
-        for tolerance_s in TOLERANCES_S
+        [offset / fps for offset in offsets]
+        for offsets in _event_offsets(np.flatnonzero(does), np.array(frames, dtype=np.intp), tolerances=tolerances)
     ]
     is_known = ~np.isnan(prob)
     prob, known_expected = prob[is_known], expected[is_known]
@@ -181,16 +182,22 @@ def _event_scores(counts: DecisionCounts) -> dict[str, float]:
     }
 
 
-def _event_offsets(gen_frames: Sequence[int], ref_frames: Sequence[int], *, tolerance_frames: int) -> list[int]:
-    """Pair as many events as possible at minimum total distance, and return the offsets in frames.
+def _event_offsets(
+    gen_frames: NDArray[np.intp], ref_frames: NDArray[np.intp], *, tolerances: Sequence[int]
+) -> Iterator[list[int]]:
+    """Pair as many events as possible at minimum total distance; yield the offsets in frames for each tolerance.
 
     Of equal solutions the one without crossing pairs is returned: events at 1 and 2 with references at 3 and 4 have the
     offsets -2 and -2, never -3 and -1. An event on time is paired with another reference if that makes one pair more.
     """
-    distances = np.abs(np.subtract.outer(np.array(gen_frames, dtype=float), np.array(ref_frames, dtype=float)))
-    links = assign(np.where(distances <= tolerance_frames, distances, np.inf))
-    paired_refs = sorted(ref_frames[link.ref_index] for link in links)  # in order: no pair gets longer than allowed
-    return [gen_frames[link.gen_index] - ref for link, ref in zip(links, paired_refs, strict=True)]
+    rows, columns = find_near(gen_frames, ref_frames, reach=tolerances[-1])
+    distances = np.abs(gen_frames[rows] - ref_frames[columns]).astype(float)
+    for tolerance in tolerances:
+        costs = np.where(distances <= tolerance, distances, np.inf)
+        links = assign_pairs((rows, columns), costs, shape=(len(gen_frames), len(ref_frames)))
+        # in order: no pair gets longer than allowed
+        paired_refs = np.sort(ref_frames[[link.ref_index for link in links]])
+        yield (gen_frames[[link.gen_index for link in links]] - paired_refs).tolist()
 
 
 def reference_frames(sample: Sample, role: str) -> list[int]:

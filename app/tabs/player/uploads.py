@@ -13,6 +13,7 @@ from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.references import (
     MAX_RESULT_BYTES,
     add_reference,
+    check_outputs,
     check_size,
     describe_reference,
     find_max_frames,
@@ -262,6 +263,7 @@ def _read(
     # a reference may have a turn hours after the end of the video
     named = replace(sample, video_path=Path(clip.name), num_frames=min(sample.num_frames, find_max_frames(clip)))
     found = read_result(path, named, rule=rule)
+    check_outputs(found.outputs)
     systems = ", ".join(found.settings["missing"])
     run = Run(
         clip=clip,

@@ -6,10 +6,8 @@ plain values that are sent as JSON.
 """
 
 import hashlib
-import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,9 +17,9 @@ from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.actions import Action, check_verdict
 from stepscope.app.reviews.assignments import read_assignments
 from stepscope.app.reviews.events import reference_event
-from stepscope.app.reviews.review import Opinion, Review, fold_actions
-from stepscope.app.reviews.store import ReviewStore, StoredActions, redo, undo
-from stepscope.app.security.identity import current_user, needs_login, reviewer_of, signed_in, typed_name
+from stepscope.app.reviews.review import Opinion, Review
+from stepscope.app.reviews.store import read_review, redo, undo
+from stepscope.app.security.identity import needs_login, reviewer_of, signed_in, typed_name
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
@@ -30,15 +28,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 
 Answer = dict[str, Any]
-MAX_ACTION_CHARS = 50_000
 MAX_ACTIONS = 100
-MAX_STORED = 5000
-"""Maximum number of actions of a reviewer on a video: each request reads all of them."""
-MAX_STORED_CHARS = 2**20
-"""Maximum number of characters of their texts, beyond which no further action is stored."""
-MAX_USER_CHARS = 2**25
-"""Maximum number of characters that a user, or an address, stores on all videos while the page runs."""
-_num_user_chars = Counter[str]()
 SIGN_IN = "sign in with Hugging Face, in the tab Reviews"
 _UNDO_REDO = {"undo": undo, "redo": redo}
 _read_action = TypeAdapter(Action).validate_python
@@ -73,11 +63,11 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
             raise ValueError(SIGN_IN)
         if len(query["actions"]) > MAX_ACTIONS:
             raise ValueError(f"a request has at most {MAX_ACTIONS} actions")
-        known = _KnownActions(reviews.store, video_id)
+        only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
         for action in query["actions"]:
             action_id = replace_surrogates(str(action["action_id"]))
             try:
-                done = _store_action(reviews, action, sample, known, reviewer=reviewer, video_id=video_id)
+                done = _store_action(reviews, action, sample, only=only, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
                 reply["refused"][action_id] = str(error)
             except (TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -85,9 +75,7 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
             else:
                 kept = {"action_id": action_id, "event": _event_key(done), "what": _name_action(done)}
                 reply["kept"].append(kept)
-        only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
-        stored = known.read()
-        review = replace(fold_actions(stored.actions, only=only), unreadable=stored.unreadable)
+        review = read_review(reviews.store, video_id=video_id, only=only)
         described = _describe(sample, review, video_id, has_layer=query["has_layer"])
         reply["state"] = described | {
             "queue": _list_queue(reviews, video_id, reviewer),
@@ -101,50 +89,19 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
     return answered
 
 
-class _KnownActions:
-    """The stored actions of a video, of which each request reads only the new ones again."""
-
-    def __init__(self, store: ReviewStore, video_id: str) -> None:
-        self._store, self._video_id = store, video_id
-        self._known = StoredActions(actions=(), unreadable=())
-        self.num_chars = Counter[str]()
-        """Characters of the texts of each reviewer's actions."""
-
-    def read(self) -> StoredActions:
-        """Return all actions, in their order."""
-        known = self._known
-        found = self._store.scan(video_id=self._video_id, after=(known.actions and known.actions[-1].number) or 0)
-        for action in found.actions:
-            self.num_chars[action.reviewer] += action.num_chars
-        unreadable = tuple(dict.fromkeys((*known.unreadable, *found.unreadable)))
-        self._known = StoredActions(actions=(*known.actions, *found.actions), unreadable=unreadable)
-        return self._known
-
-
 def _store_action(
     reviews: ReviewContext,
     fields: Mapping[str, Any],
     sample: Sample | None,
-    known: _KnownActions,
     *,
+    only: str | None,
     reviewer: str | None,
     video_id: str,
 ) -> Action:
     """Store one action and return it; return of an undo or redo the action that it takes or brings back."""
     if reviewer is None:
         raise ValueError("nothing is stored without a reviewer's name")
-    if len(json.dumps(fields)) > MAX_ACTION_CHARS:
-        raise ValueError(f"an action must have fewer than {MAX_ACTION_CHARS} characters")
     kind, action_id = fields.get("kind"), replace_surrogates(str(fields["action_id"]))
-    stored = known.read().actions
-    own = {action.action_id for action in stored if action.reviewer == reviewer}
-    if action_id not in own:  # else it is sent again
-        if len(own) >= MAX_STORED:
-            raise ValueError(f"you have stored {MAX_STORED} actions on this video, the most that are kept")
-        if known.num_chars[reviewer] >= MAX_STORED_CHARS:
-            raise ValueError(f"your actions on this video have {MAX_STORED_CHARS} characters, the most that are kept")
-        if _num_user_chars[current_user.get()] >= MAX_USER_CHARS:
-            raise ValueError(f"you have stored {MAX_USER_CHARS} characters since the page began, the most it keeps")
     if kind in _UNDO_REDO:
         target = None if fields.get("target") is None else str(fields["target"])
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
@@ -154,8 +111,7 @@ def _store_action(
     action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
     check_verdict(action)
     if action.correction is not None:
-        _check_fits(stored, action.correction, sample)
-    _num_user_chars[current_user.get()] += action.num_chars
+        _check_fits(reviews, action.correction, sample, only=only)
     return reviews.store.append(action)
 
 
@@ -176,10 +132,14 @@ def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Ac
         raise ValueError(f"{where}: {first['msg']}".removeprefix(": Value error, ")) from error
 
 
-def _check_fits(stored: Sequence[Action], correction: Correction, sample: Sample | None) -> None:
+def _check_fits(reviews: ReviewContext, correction: Correction, sample: Sample | None, *, only: str | None) -> None:
+    """Raise ``ValueError`` unless a correction fits what its reviewer sees, in blind mode their own corrections.
+
+    One that collides with another's is stored, so that no refusal reveals it; the reviews tab lists it to settle.
+    """
     if sample is None:
         raise ValueError("this video has no reference to correct")
-    before = fold_actions(stored).corrections.get(sample.video_id, ())
+    before = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     for found in apply_corrections(sample, (*before, correction)).unusable:
         if found.correction is correction:
             raise ValueError(found.reason)

@@ -231,6 +231,7 @@ def import_documents(
     except ValueError as error:
         return status_line(as_sentence(error), is_problem=True)
     of_reviewer: Any = {"store": reviews.store, "reviewer": reviewer, "allow_deletions": allow_deletions}
+    of_reviewer["is_blind"] = reviews.is_blind or query.is_blind
     refused, kept = list[str](), list[str]()
     for path in dict.fromkeys(paths or ()):
         try:

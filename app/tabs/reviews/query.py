@@ -75,7 +75,7 @@ def find_split(reviews: ReviewContext, query: ReviewQuery) -> Split:
 def summarize_query(reviews: ReviewContext, query: ReviewQuery, review: Review, **of_run: Any) -> SplitReview:
     """Return the summary of the split's reviews; ``of_run`` are ``run`` and ``judge`` of ``summarize``."""
     if query.split == UNSPLIT:
-        names = reviews.list_unsplit(review)
+        names = reviews.list_unsplit(review, user=signed_in(query.request))
         return summarize_unsplit(names, review, samples=[sample for sample in map(reviews.sample, names) if sample])
     return summarize(find_split(reviews, query).samples, review, **of_run)
 
@@ -85,7 +85,8 @@ def gather_query_videos(
 ) -> tuple[ReviewedVideo, ...]:
     """Return the outputs, references and reviews of the videos of the split."""
     if query.split == UNSPLIT:
-        return tuple(_gather_upload(reviews, name, review, prefer) for name in reviews.list_unsplit(review))
+        names = reviews.list_unsplit(review, user=signed_in(query.request))
+        return tuple(_gather_upload(reviews, name, review, prefer) for name in names)
     return gather_videos(find_split(reviews, query).samples, review=review, run=find_run(batches, query), prefer=prefer)
 
 
@@ -179,14 +180,15 @@ def write_zip(
 
 
 def import_document(
-    path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool
+    path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, is_blind: bool, allow_deletions: bool
 ) -> str:
     """Store the changes of an edited ELAN document as corrections; return the outcome as a sentence.
 
     Raises ``ValueError`` with a sentence if the document is refused; then nothing was stored.
     """
     try:
-        kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, allow_deletions=allow_deletions)
+        rules = {"is_blind": is_blind, "allow_deletions": allow_deletions}
+        kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, **rules)
     except (EngineError, ValueError, OSError) as error:
         is_missing = isinstance(error, MissingTierError)
         remedy = f", or tick “{ALLOW_DELETIONS}” and choose the file again" if is_missing else ""

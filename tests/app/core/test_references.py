@@ -11,17 +11,22 @@ import pytest
 
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.live_run import LiveRun
-from stepscope.app.core.references import digest_reference
+from stepscope.app.core.places import RecentSessions
+from stepscope.app.core.references import add_reference, check_outputs, digest_reference
 from stepscope.app.core.videos import Clip
+from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.store import open_store, read_review
 from stepscope.app.tabs.player import handlers
 from stepscope.app.tabs.player.uploads import check_reference
 from stepscope.app.tabs.reviews.api import Answer, answer
+from stepscope.app.tabs.reviews.query import UNSPLIT, ReviewQuery, gather_query_videos, summarize_query
 from stepscope.app.web.views import Buttons, ClipView, RunView
+from stepscope.engine.records import Step
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples
-from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.samples import Sample, Split, Turn
 from stepscope.eval.data.writers import write_samples
+from tests.support.data.records import make_output
 from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.streams.fakes import anybody
 
@@ -155,3 +160,59 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing
 def test_a_reference_without_an_upload_says_where_it_belongs(context: AppContext, tmp_path: Path) -> None:
     for clip in (None, context.bundled_videos.clips[0]):
         assert "upload a video first" in check_reference(clip, str(tmp_path / "own.json")).problem.value
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"turns": [Turn(time_s=1.0, role="assistant", text="x")] * 20_001},
+            "20001 messages and updates; at most 20000",
+        ),
+        ({"turns": [Turn(time_s=1.0, role="assistant", text="x" * 49_000)] * 90}, "characters; at most 4194304"),
+        (
+            {
+                "steps": [Step(id=f"S{number}", name="a") for number in range(1500)],
+                "turns": [Turn(time_s=1.0, role="update", text="S1->start")] * 1500,
+            },
+            "2250000 states of steps",
+        ),
+    ],
+)
+def test_a_reference_that_is_too_long_to_score_is_refused(
+    take: Take, clip: Clip, sample: Sample, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    listed: Any = {name: tuple(value) for name, value in changes.items()}
+    own = replace(sample, initial_state={}, **listed)
+    write_samples(tmp_path / "own.json", [own], file_format="manifest")
+    with pytest.raises(ValueError, match=words):
+        add_reference(clip, tmp_path / "own.json")
+    with pytest.raises(ValueError, match="the outputs have 20001 messages and updates"):
+        check_outputs([replace(make_output(0), updates=("x",) * 20_001)])
+
+
+def test_a_visitor_sees_the_uploads_that_they_brought_opened_or_signed_for(
+    clip: Clip, demo_manifest: Path, tmp_path: Path
+) -> None:
+    visitor = ["window 1"]
+    recent = RecentSessions(lambda: visitor[0])
+    recent.keep_clip(clip)
+    splits = {"test": Split(path=demo_manifest, entries=tuple(read_samples(demo_manifest)))}
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        reviews = ReviewContext(store=store, splits=splits, recent=recent)
+        event = Event(video_id=clip.video_id, kind="generated", role="assistant", time_s=1.0, text="x")
+        store.append(Action(kind="verdict", reviewer="ann", video_id=clip.video_id, event=event, verdict="correct"))
+
+        def listed(user: str | None = None) -> tuple[str, ...]:
+            return reviews.list_unsplit(read_review(store), user=user)
+
+        assert listed() == (clip.video_id,)
+        visitor[0] = "window 2"
+        assert (listed(), listed("bob"), listed("ann")) == ((), (), (clip.video_id,))
+        query = ReviewQuery(split=UNSPLIT, run=None, typed="ann", is_blind=False, request=anybody())
+        assert summarize_query(reviews, query, read_review(store)).events == {}, "a typed name is no identity"
+        assert gather_query_videos(None, reviews, query, read_review(store), ()) == ()  # type: ignore[arg-type]
+        assert recent.find_clip(clip.video_id) == clip, "whoever has the link"
+        assert listed() == (clip.video_id,)
+        visitor[0] = ""
+        assert RecentSessions().is_listed("any"), "on a page of one person"

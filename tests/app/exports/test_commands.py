@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.cli.stepscope import EXPORTS, REVIEWS
-from stepscope.app.reviews.actions import Event
+from stepscope.app.reviews.actions import Action, Event
+from stepscope.app.reviews.store import open_store
 from stepscope.engine.cli.program import run_program
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.folder import RunFolder
@@ -105,3 +106,25 @@ def test_wrong_use_is_one_line(
     error = capsys.readouterr().err
     assert reason in error
     assert error.count("\n") == 1
+
+
+def test_a_flooded_review_is_counted_then_set_aside_then_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = str(tmp_path / "reviews.sqlite")
+    with open_store(where) as store:
+        for name in ("ann", "mallory", "mallory"):
+            store.append(Action(kind="done", reviewer=name, video_id="boat", run=""))
+
+    def prune(*arguments: str) -> tuple[str, int]:
+        assert reviews(["prune", "--reviews", where, "--reviewer", "mallory", *arguments]) == 0
+        with open_store(where) as store:
+            return capsys.readouterr().out.splitlines()[-1], len(store.read())
+
+    assert prune() == ("2 actions would be set aside; add --apply to do it", 3)
+    assert prune("--apply") == ("2 actions set aside", 1)
+    assert prune("--since", "2999-01-01", "--restore", "--apply") == ("0 actions applied again", 1)
+    assert prune("--restore", "--apply") == ("2 actions applied again", 3)
+    for wrong in ([], ["--since", "now"], ["--reviewer", "x", "--reviews", str(tmp_path / "none.sqlite")]):
+        assert reviews(["prune", *wrong]) == 2
+    assert not (tmp_path / "none.sqlite").exists()

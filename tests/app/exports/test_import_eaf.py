@@ -1,13 +1,17 @@
 """Corrections from edited ELAN documents, with the reviews that came since."""
 
+import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lxml import etree
 
 from stepscope.app.cli.stepscope import EXPORTS
 from stepscope.app.exports.folder import correct_samples, gather_videos, import_eaf
 from stepscope.app.exports.formats import write_export
+from stepscope.app.reviews import store as store_module
 from stepscope.app.reviews.review import fold_actions
 from stepscope.app.reviews.store import ReviewStore, open_store
 from stepscope.engine.cli.program import run_program
@@ -80,4 +84,52 @@ def test_a_document_of_another_store_or_split_or_of_elan_alone_is_refused(tmp_pa
         path.write_text("<ANNOTATION_DOCUMENT/>")
         with pytest.raises(ValueError, match="lacks the properties of an export; export it again"):
             import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
+        assert store.read() == ()
+
+
+@pytest.mark.parametrize("last_action", ["own", "of another", ""])
+def test_what_a_blind_reviewer_may_see_decides_and_not_the_properties_of_the_document(
+    tmp_path: Path, last_action: str
+) -> None:
+    path = tmp_path / "boat.eaf"
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="A SECRET"))
+        correct(store, Correction(reviewer="bob", kind="time", turn=NAMES[4], time_s=5.0))
+        ids = {"own": store.read()[-1].action_id, "of another": store.read()[0].action_id, "": ""}
+        write_export(
+            tmp_path, gather_videos([SAMPLE], review=fold_actions(store.read(), only="bob")), file_format="eaf"
+        )
+        document = etree.parse(str(path))
+        for found in document.iter("PROPERTY"):
+            forged = {"only": None, "last_action": ids[last_action]}
+            if found.get("NAME") in forged:
+                found.text = json.dumps(forged[found.get("NAME")])
+        document.write(str(path))
+        into: Any = {"samples": [SAMPLE], "store": store, "reviewer": "bob", "is_blind": True}
+        if last_action == "of another":
+            with pytest.raises(ValueError, match="or with some that you do not see"):
+                import_eaf(path, **into)
+        else:
+            import_eaf(path, **into)
+        kept = [action.correction for action in store.read() if action.reviewer == "bob"]
+        assert {found.kind for found in kept if found} == {"time"}, "nothing of ann became bob's"
+        assert all("SECRET" not in (found.text or "") for found in kept if found)
+
+
+def test_a_document_with_more_corrections_than_a_reviewer_may_store_is_refused_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(store_module.MAX_LIMITS, "actions", 2)
+    with open_store(tmp_path / "reviews.sqlite", name_user=lambda: "192.0.2.1") as store:
+        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions([])), file_format="eaf")
+        document = etree.parse(str(tmp_path / "boat.eaf"))
+        for value in document.iter("ANNOTATION_VALUE"):
+            value.text = value.text.replace("S1", "S2")
+        for tier in [tier for tier in document.iter("TIER") if "assistant" in tier.get("TIER_ID")]:
+            for found in list(tier):
+                tier.remove(found)
+        document.write(str(tmp_path / "boat.eaf"))
+        for name in ("mallory", "another name"):
+            with pytest.raises(ValueError, match="you have stored 2 actions on this video, the most that are kept"):
+                import_eaf(tmp_path / "boat.eaf", samples=[SAMPLE], store=store, reviewer=name)
         assert store.read() == ()

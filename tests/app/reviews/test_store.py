@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -166,3 +167,50 @@ def test_an_action_that_cannot_be_kept_raises(tmp_path: Path) -> None:
             connection.exec_driver_sql("DROP TABLE review_actions")
         with pytest.raises(StoreError, match="no such table"):
             store.append(judge())
+
+
+@pytest.mark.parametrize("change", ["replaced", "deleted", "log deleted"])
+def test_what_would_be_in_no_file_is_refused_and_not_called_kept(tmp_path: Path, change: str) -> None:
+    where, copy = tmp_path / "reviews.sqlite", tmp_path / "copy.sqlite"
+    with open_store(copy):
+        pass
+    with open_store(where) as store:
+        store.append(Action(kind="done", reviewer="ann", video_id="boat", run=""))
+        if change == "replaced":
+            copy.replace(where)
+        else:
+            where.with_name(where.name + ("-wal" if "log" in change else "")).unlink()
+        for _ in range(2):
+            with pytest.raises(StoreError, match=r"^the store reviews.sqlite cannot be used: its file, or the -wal"):
+                store.append(Action(kind="done", reviewer="ann", video_id="boat", run="late"))
+    assert where.exists() == (change != "deleted"), "no empty store takes its place"
+
+
+def test_a_store_that_is_replaced_during_a_write_does_not_confirm_it(tmp_path: Path) -> None:
+    where, copy = tmp_path / "reviews.sqlite", tmp_path / "copy.sqlite"
+    with open_store(copy):
+        pass
+    with open_store(where) as store:
+        sa.event.listen(store.engine, "commit", lambda _: copy.replace(where))
+        with pytest.raises(StoreError, match="replaced or deleted while it was open"):
+            store.append(Action(kind="done", reviewer="ann", video_id="boat", run=""))
+
+
+def test_actions_that_are_set_aside_are_applied_by_nothing_and_can_be_restored(where: str) -> None:
+    with open_store(where) as store:
+        kept = [
+            store.append(Action(kind="done", reviewer=who, video_id=video, run=""))
+            for who, video in (("ann", "boat"), ("bob", "boat"), ("bob", "house"))
+        ]
+        assert store.read_video("boat").actions == tuple(kept[:2])
+        assert store.count_matching(is_aside=False, reviewer="bob") == [("bob", "boat", 1), ("bob", "house", 1)]
+        store.set_aside(reviewer="bob", video_id="boat")
+        assert store.read() == (kept[0], kept[2])
+        assert store.read_video("boat").actions == (kept[0],)
+        assert store.append(kept[1]) == kept[1], "its id stays its own"
+        assert store.count_matching(is_aside=True) == [("bob", "boat", 1)]
+        store.restore(reviewer="bob")
+        assert store.read() == tuple(kept)
+        assert store.read_video("boat").actions == tuple(kept[:2])
+        store.set_aside(since=kept[2].at.isoformat())
+        assert store.read() == tuple(kept[:2])

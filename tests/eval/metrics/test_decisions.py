@@ -1,5 +1,6 @@
 import itertools
 import math
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from stepscope.eval.matching.updates import assign
+from stepscope.eval.matching import updates
+from stepscope.eval.matching.updates import assign, assign_pairs, find_near
 from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, summarize_decisions
 from stepscope.eval.reports.charts import precision_recall, reliability, roc
@@ -181,3 +183,46 @@ def test_an_assignment_is_as_good_as_the_best_of_all(costs: list[list[float]], u
         for columns in itertools.permutations(range(width), size)
     )
     assert price([(link.gen_index, link.ref_index) for link in links]) == min(price(pairs) for pairs in sets)
+
+
+def test_many_events_take_the_memory_of_the_pairs_within_the_widest_tolerance() -> None:
+    num_frames = 5000  # 21 references within 5 s of each event; a table of all pairs has 25 million cells, 200 MB
+    tracemalloc.start()
+    try:
+        found = count_decisions([1.0] * num_frames, [True] * num_frames, expected_frames=range(num_frames), fps=FPS)
+        assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert found.num_pairs == (num_frames,) * len(TOLERANCES_S)
+    assert set(found.leads_s.numbers) == {0.0}
+
+
+@given(
+    gen=st.sets(st.integers(0, 40)),
+    ref=st.sets(st.integers(0, 40)),
+    reach=st.integers(0, 8),
+    cost=st.sampled_from([None, 3.0]),
+)
+def test_without_a_table_the_pairs_are_as_many_and_as_near(
+    gen: set[int], ref: set[int], reach: int, cost: float | None
+) -> None:
+    gen_frames, ref_frames = np.array(sorted(gen), dtype=np.int64), np.array(sorted(ref), dtype=np.int64)
+    pairs = find_near(gen_frames, ref_frames, reach=reach)
+    costs = np.abs(gen_frames[pairs[0]] - ref_frames[pairs[1]]).astype(float)
+    assert len(costs) == sum(abs(one - other) <= reach for one in gen for other in ref)
+
+    def total(max_cells: int) -> tuple[float, int]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(updates, "_MAX_CELLS", max_cells)
+            links = assign_pairs(pairs, costs, shape=(len(gen), len(ref)), unmatched_cost=cost)
+        assert len({link.gen_index for link in links}) == len({link.ref_index for link in links}) == len(links)
+        spent = sum(abs(gen_frames[link.gen_index] - ref_frames[link.ref_index]) for link in links)
+        return float(spent) + (cost or 1000.0) * (len(gen) - len(links)), len(links) if cost is None else 0
+
+    assert total(-1) == total(2**22)
+
+
+def test_more_pairs_than_memory_is_meant_for_are_refused_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updates, "MAX_PAIRS", 99)
+    with pytest.raises(ValueError, match="would compare 100 pairs of this video, more than 99; lower its frame rate"):
+        find_near(np.zeros(10, np.int64), np.zeros(10, np.int64), reach=0)

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
-from stepscope.app.core.references import check_size
+from stepscope.app.core.references import check_size, check_turns
 from stepscope.app.formatting import as_sentence
 from stepscope.app.security.identity import current_user
 from stepscope.app.web.views import status_line
@@ -50,6 +50,8 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
+    for sample in samples:
+        check_turns(sample)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder) as written:
         write_samples(Path(written, kept.name), samples, file_format="manifest")  # takes seconds for a large one

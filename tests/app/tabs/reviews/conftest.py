@@ -8,6 +8,7 @@ import pytest
 from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.reviews.store import open_store
+from stepscope.app.security.identity import current_user
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context
 from tests.support.reviews.desks import ReviewedSplit, write_reviewed
@@ -25,7 +26,7 @@ def batches(reviewed: ReviewedSplit, tiny_folder: Path) -> BatchContext:
 
 @pytest.fixture
 def reviews(reviewed: ReviewedSplit, batches: BatchContext) -> Iterator[ReviewContext]:
-    with open_store(reviewed.store) as store:
+    with open_store(reviewed.store, name_user=current_user.get) as store:
         yield ReviewContext(store=store, splits=batches.splits)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from stepscope.app.context import ReviewContext
+from stepscope.app.reviews import store
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
 from stepscope.app.reviews.store import open_store
 from stepscope.app.security.identity import current_user
-from stepscope.app.tabs.reviews import api
 from stepscope.app.tabs.reviews.api import MAX_ACTIONS, Answer, answer
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.data.samples import Split
@@ -24,8 +24,8 @@ EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, t
 
 @pytest.fixture
 def reviews(tmp_path: Path) -> Iterator[ReviewContext]:
-    with open_store(tmp_path / "reviews.sqlite") as store:
-        yield ReviewContext(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
+    with open_store(tmp_path / "reviews.sqlite", name_user=current_user.get) as opened:
+        yield ReviewContext(store=opened, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
 
 
 def ask(
@@ -159,18 +159,18 @@ def test_a_reviewer_stores_so_many_actions_and_sends_some_at_a_time(
 ) -> None:
     notes = [on_event("note", note=str(number)) for number in range(MAX_ACTIONS + 1)]
     assert ask(reviews, *notes)["error"] == "a request has at most 100 actions"
-    monkeypatch.setattr(api, "MAX_STORED", 2)
+    monkeypatch.setitem(store.MAX_LIMITS, "actions", 2)
     reply = ask(reviews, correcting("delete", 0), correcting("delete", 0), on_event("note", note="late"))
     assert (list(reply["refused"]), len(reply["kept"])) == (["2"], 2)
     assert reply["refused"]["2"] == "you have stored 2 actions on this video, the most that are kept"
     long = {**on_event("note", note="n" * 60), "action_id": "b"}
-    monkeypatch.setattr(api, "MAX_USER_CHARS", 150)
+    monkeypatch.setattr(store, "MAX_USER_CHARS", 1000)
     token = current_user.set("192.0.2.1")
     first, second = (ask(reviews, {**long, "action_id": name}, video_id=name, reviewer=name) for name in ("d", "e"))
     third = ask(reviews, {**long, "action_id": "f"}, video_id="f", reviewer="f")["refused"]["f"]
     current_user.reset(token)
     assert (first["refused"], second["refused"]) == ({}, {})
-    assert third == "you have stored 150 characters since the page began, the most it keeps"
+    assert third == "you have stored 1000 characters since the page began, the most it keeps"
 
 
 def test_a_correction_of_a_turn_that_is_not_there_is_refused(reviews: ReviewContext) -> None:
@@ -220,3 +220,37 @@ def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(reviews: Review
     reply = ask(reviews, on_event("verdict", verdict="correct"))
     assert re.match(r"the store [^/@]* cannot be used: ", reply["error"]), "without its folder or host"
     assert (reply["kept"], reply["refused"]) == ([], {})
+
+
+def test_a_blind_reviewer_learns_from_no_refusal_what_another_added_or_deleted(reviews: ReviewContext) -> None:
+    added = {"role": "update", "time_s": 1.5, "text": "S2->start", "number": 0}
+    mine = {"kind": "correction", "correction": {"kind": "delete", "turn": added}}
+    alone = ask(reviews, mine, is_blind=True)
+    theirs = {"kind": "correction", "action_id": "a", "correction": {"kind": "add", "turn": added}}
+    assert ask(reviews, theirs, correcting("delete", 1) | {"action_id": "b"}, reviewer="ann")["refused"] == {}
+    assert ask(reviews, mine, is_blind=True) == alone, "as if ann had done nothing"
+    later = ask(reviews, correcting("time", 1, time_s=2.0), is_blind=True)
+    assert (later["refused"], later["state"]["layer"]["conflicts"]) == ({}, [])
+    assert [found["aspect"] for found in ask(reviews)["state"]["layer"]["conflicts"]] == ["presence"], (
+        "listed to settle"
+    )
+    assert "the reference has no update turn" in alone["refused"]["0"]
+
+
+def test_names_make_no_new_limit_where_nobody_signs_in(reviews: ReviewContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(store.MAX_LIMITS, "actions", 3)
+    monkeypatch.setitem(store.MAX_VIDEO_LIMITS, "actions", 5)
+
+    def refusals(address: str) -> list[str]:
+        token = current_user.set(address)
+        found = [
+            ask(reviews, on_event("note", note="n") | {"action_id": f"{address} {number}"}, reviewer=f"name {number}")
+            for number in range(4)
+        ]
+        current_user.reset(token)
+        return [reason for reply in found for reason in reply["refused"].values()]
+
+    assert refusals("192.0.2.1") == ["you have stored 3 actions on this video, the most that are kept"]
+    assert refusals("192.0.2.2") == ["all reviewers have stored 5 actions on this video, the most that are kept"] * 2
+    reviews.store.set_aside(reviewer="name 0")
+    assert len(refusals("192.0.2.3")) == 2, "what is set aside makes room"

@@ -61,7 +61,8 @@ def own_inputs(checkpoint: Checkpoint, ids: list[int], num_images: int) -> dict[
         inputs = {"pixel_values": pixels[:, None]}  # they take several images of one sample
     if model.has_grid:
         inputs["mm_token_type_ids"] = torch.tensor([[int(token in prompt.suppress_tokens) for token in ids]])
-    return {"input_ids": torch.tensor([ids]), **inputs}
+    # given, since generate would mask a BOS token that is also the padding token
+    return {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long), **inputs}
 
 
 @torch.no_grad()
@@ -77,7 +78,7 @@ def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> 
     outputs, context = run_traced(checkpoint, config)
     assert sum(len(output.updates) for output in outputs) > 1
     model, prompt = hub_parts(checkpoint)
-    written = []
+    written, ends = [], (prompt.eos_id, *prompt.other_ends)
     for start in find_replies(checkpoint, context):
         before = context[:start]
         ids, num_images = spell(checkpoint, before), sum(isinstance(piece, Image) for piece in before)
@@ -86,10 +87,10 @@ def test_the_texts_of_a_stream_are_those_of_generate(checkpoint: Checkpoint) -> 
             **inputs,
             do_sample=False,
             max_new_tokens=config.max_new_tokens,
-            eos_token_id=prompt.eos_id,
+            eos_token_id=list(ends),
             suppress_tokens=list(prompt.suppress_tokens),
         )
-        reply = [token for token in found[0, len(ids) :].tolist() if token != prompt.eos_id]
+        reply = [token for token in found[0, len(ids) :].tolist() if token not in ends]
         kept = context[start : start + len(reply)]  # the last token of the stream is not fed
         assert kept == reply[: len(context) - start], "the context has each reply as it was generated"
         written.append(prompt.text(reply))

@@ -331,13 +331,14 @@ def stream(checkpoint: Checkpoint) -> tuple[list[str], list[Any]]:
 
 
 def find_ids(checkpoint: Checkpoint, context: list[Any]) -> list[list[int]]:
-    """Return the ids of each reply in a context."""
+    """Return the ids of each reply in a context, up to the end that its template writes."""
     _, prompt = hub_parts(checkpoint)
     opening, found = list(prompt.response_opening), []
+    end = [prompt.eos_id] if prompt.feeds_eos else list(prompt.stream_opening)
     for start in range(len(context)):
         if context[start : start + len(opening)] == opening:
-            rest = [*context[start + len(opening) :], prompt.eos_id]  # the last turn may wait for its end
-            found.append(rest[: rest.index(prompt.eos_id)])
+            rest = [*context[start + len(opening) :], *end]  # the last turn may wait for its end
+            found.append(rest[: next(n for n in range(len(rest)) if rest[n : n + len(end)] == end)])
     return found
 
 

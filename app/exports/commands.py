@@ -25,7 +25,7 @@ from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.assignments import assign_videos, measure_work, measure_workloads, read_assignments
 from stepscope.app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from stepscope.app.reviews.store import check_store_location, open_store, read_review
-from stepscope.engine.io.files import digest_file, write_json
+from stepscope.engine.io.files import digest_file, replace_files, write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.annotations.corrections import TurnName
@@ -58,10 +58,11 @@ def traces(options: TracesOptions) -> int:
         raise ValueError(f"the split has no video {', '.join(sorted(absent))}; check --video")
     source = read_provenance(run)
     chosen = [sample for sample in samples if not options.video or sample.video_id in options.video]
-    path = options.out / f"{source.run}-traces.csv"
-    write_traces(path, iter_traced_videos(run, chosen), signals=run.signals())
-    write_json(options.out / f"{source.run}-provenance.json", asdict(source))
-    print(f"{format_count(len(chosen), 'video')}: {path}")
+    name = f"{source.run}-traces.csv"
+    with replace_files(options.out) as new:
+        write_traces(new / name, iter_traced_videos(run, chosen), signals=run.signals())
+        write_json(new / f"{source.run}-provenance.json", asdict(source))
+    print(f"{format_count(len(chosen), 'video')}: {options.out / name}")
     return 0
 
 

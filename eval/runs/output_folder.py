@@ -187,11 +187,11 @@ class OutputFolder(ABC):
 
 
 @contextmanager
-def lock_folder(path: Path) -> Iterator[None]:
+def lock_folder(path: Path, *, timeout_s: float = 0) -> Iterator[None]:
     """Lock a folder for writing. Raises ``FolderRefusedError`` if it cannot, or a different program holds the lock."""
     lock = FileLock(path / _LOCK, thread_local=False)  # a sweep of the page may end in a different thread
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=timeout_s)
     except Timeout as error:
         raise FolderRefusedError(
             f"{path} is being written by another program; wait for it, or name a new folder"

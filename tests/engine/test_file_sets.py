@@ -1,16 +1,15 @@
-"""Files that belong together are replaced together: after a kill or a full disk a folder has all old or all new ones."""
+"""Files that belong together are replaced together: a kill or a full disk leaves all old or all new ones."""
 
 import errno
 import os
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from stepscope.engine.io import files
 from stepscope.engine.io.files import discard_staged, finish_files, replace_files
+from tests.support.data.kills import kill_at
 
 NAMES = ("model", "heads", "config")
 
@@ -26,19 +25,6 @@ def read_set(folder: Path) -> set[str]:
     return {(folder / name).read_text() for name in NAMES}
 
 
-def kill_at(number: int) -> Callable[[str, tuple[object, ...]], None]:
-    """Return an audit hook that kills the process at the n-th file that is opened for writing or moved."""
-    left = [number]
-
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event in ("os.rename", "os.rmdir") or (event == "open" and arguments[1] == "w"):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    return hook
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("number", range(1, 9))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -46,7 +32,7 @@ def test_a_kill_at_any_step_leaves_one_whole_set(tmp_path: Path, number: int) ->
     write_set(tmp_path, "old")
     child = os.fork()
     if child == 0:
-        sys.addaudithook(kill_at(number))
+        sys.addaudithook(kill_at(number, "open", "os.rename", "os.rmdir"))
         write_set(tmp_path, "new")
         os._exit(0)
     _, status = os.waitpid(child, 0)

@@ -81,9 +81,10 @@ def test_a_full_disk_between_two_files_keeps_the_earlier_checkpoint_whole(
     def fill_disk(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as disk, pytest.raises(OSError, match="No space left"):
+    with monkeypatch.context() as disk:
         disk.setattr(module, last, fill_disk)
-        prepared.save(tmp_path / "tuned")
+        with pytest.raises(OSError, match="No space left"):
+            prepared.save(tmp_path / "tuned")
     assert load_model(tmp_path / "tuned", device="cpu").digest == before
     assert sorted(path.name for path in (tmp_path / "tuned").iterdir()) == names
     prepared.save(tmp_path / "tuned")

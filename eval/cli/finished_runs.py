@@ -174,7 +174,7 @@ def _print_comparison(found: Comparison, options: CompareOptions, scoring: Score
     a, b = map(_with_remark, (options.run_a, options.run_b))
     print(f"A is {a}, B is {b}; {format_count(len(found.videos), 'video')}")
     print(f"both scored as A: {describe_scoring(asdict(scoring))}\n")
-    print(format_differences(found.differences))
+    print(format_differences(found.differences, found.labels))
     print(f"\n{TESTS}")
     if found.states_problem:
         print(f"\nupdates and states are not compared, nor their failures: {found.states_problem}")

@@ -21,6 +21,7 @@ from stepscope.app.exports.options import (
     TracesOptions,
     WriteOptions,
 )
+from stepscope.app.exports.rows import explain_no_predictions
 from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.assignments import assign_videos, measure_work, measure_workloads, read_assignments
 from stepscope.app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
@@ -45,6 +46,8 @@ def write(options: WriteOptions) -> int:
     name = options.split_name or re.sub(r"\W", "_", split.stem)
     write_export(options.out, videos, file_format=options.format, split=name)
     print(f"{format_count(len(videos), 'video')}: {options.out}")
+    if problem := explain_no_predictions(videos):
+        print(problem, file=sys.stderr)
     problems = [f"failed: {video.video_id}: {video.problem}" for video in videos if video.problem]
     return _report([video.corrected for video in videos if video.corrected], problems)
 

@@ -18,9 +18,12 @@ from stepscope.eval.runs.folder import RunFolder, output_path
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:
-    """Write one CSV file per table, named after the table, together."""
+    """Write one CSV file per table, named after the table, together; ``predictions.csv`` only if there are any."""
     with replace_files(folder) as new:
         for name, row in ROW_TYPES.items():
+            if name == "predictions" and not tables.predictions:
+                (folder / f"{name}.csv").unlink(missing_ok=True)  # of an earlier export
+                continue
             write_csv(new / f"{name}.csv", map(asdict, getattr(tables, name)), columns=list(column_types(row)))
 
 

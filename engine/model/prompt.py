@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
 from stepscope.engine.errors import CheckpointError, ContextError, first_line
 from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.model.bounded import run_bounded
 from stepscope.engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
@@ -61,9 +62,9 @@ def find_token(tokenizer: PreTrainedTokenizerBase, token: str) -> int | None:
 
 def render_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]) -> str:
     """Return messages as the chat template of a tokenizer writes them. Raises ``CheckpointError``."""
-    try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False))
-    except Exception as error:  # a template is a program, which can fail with any error
+    try:  # a template is a program, which need not end
+        return run_bounded(lambda: str(tokenizer.apply_chat_template(messages, tokenize=False)))
+    except (ValueError, OSError) as error:
         raise CheckpointError(f"the chat template cannot be rendered: {first_line(error)}; correct it") from error
 
 

@@ -1,4 +1,7 @@
-"""Runs a program of a checkpoint, such as its chat template, in a process of its own, which can be stopped."""
+"""Runs programs of a checkpoint so that they cannot stop this one: its chat template, and the rules of its tokenizer.
+
+A template runs in a process of its own, which is killed at a limit.
+"""
 
 import os
 import selectors
@@ -9,9 +12,11 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from stepscope.engine.errors import first_line
+from stepscope.engine.errors import CheckpointError, first_line
+
+T = TypeVar("T")
 
 MAX_S: Final = 10.0
 MAX_BYTES: Final = 2**24
@@ -88,3 +93,23 @@ def _read(reader: int, end_s: float) -> bytes:
             if len(content) > MAX_BYTES:
                 raise ValueError(f"its text is longer than {MAX_BYTES // 2**20} MiB")
     raise ValueError(f"it takes more than {MAX_S:g} s")
+
+
+class _WithoutPanics:
+    """A tokenizer whose library may fail with a panic, as it does for a rule that backtracks without an end."""
+
+    def _encode_plus(self, *inputs: Any, **options: Any) -> Any:
+        try:
+            return super()._encode_plus(*inputs, **options)  # type: ignore[misc]
+        except BaseException as error:  # a panic is no Exception, so that threads and requests would never end
+            if type(error).__name__ != "PanicException":
+                raise
+            reason = first_line(error)
+            raise CheckpointError(f"the rules of tokenizer.json fail for a text: {reason}; correct them") from error
+
+
+def forbid_panics(tokenizer: T) -> T:
+    """Return a tokenizer of transformers that raises ``CheckpointError`` in place of a panic of its library."""
+    kind = type(tokenizer)
+    tokenizer.__class__ = type(kind.__name__, (_WithoutPanics, kind), {"__module__": kind.__module__})
+    return tokenizer
